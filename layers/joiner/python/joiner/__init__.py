@@ -1,0 +1,1 @@
+"""Joiner: what its functions, its command and its tests share, in rooms."""

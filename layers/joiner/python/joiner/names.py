@@ -1,0 +1,68 @@
+"""The words that Kubernetes, Karpenter, EC2 and Joiner share: label, annotation, taint, finalizer, tag and group names.
+
+Nothing but names: `infra/` reads them too, so that IAM conditions and the code that they bind never drift apart.
+Karpenter's names are kept to the letter (its documentation, "Well-Known Labels"), so that workloads and dashboards carry over.
+"""
+
+from typing import Final
+
+# Labels of Kubernetes
+ARCH: Final = "kubernetes.io/arch"
+OS: Final = "kubernetes.io/os"
+HOSTNAME: Final = "kubernetes.io/hostname"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+ZONE_ID: Final = "topology.k8s.aws/zone-id"
+EXCLUDE_FROM_LOAD_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
+
+# Labels of Karpenter
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+NODEPOOL: Final = "karpenter.sh/nodepool"
+PROVISIONER: Final = "karpenter.sh/provisioner-name"
+REGISTERED: Final = "karpenter.sh/registered"
+INITIALIZED: Final = "karpenter.sh/initialized"
+NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
+NODECLAIM: Final = "karpenter.sh/nodeclaim"
+INSTANCE_PREFIX: Final = "karpenter.k8s.aws/instance-"
+
+ON_DEMAND: Final = "on-demand"
+SPOT: Final = "spot"
+RESERVED: Final = "reserved"
+
+# Annotations
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+PLACING: Final = "joiner.dev/placing"
+LEASE: Final = "joiner.dev/lease"
+EXECUTION: Final = "joiner.dev/execution"
+LAUNCH: Final = "joiner.dev/launch"
+
+# Taints
+FILLING: Final = "joiner.dev/filling"
+UNREGISTERED: Final = "karpenter.sh/unregistered"
+DISRUPTED: Final = "karpenter.sh/disrupted"
+
+TERMINATION_FINALIZER: Final = "karpenter.sh/termination"
+
+# EC2 tags (LAUNCH, EXECUTION, NODEPOOL, PROVISIONER, NODECLASS and NODECLAIM are used as tags, too)
+CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"
+NAME_TAG: Final = "Name"
+
+
+def cluster_tag(cluster: str) -> str:
+    """The tag key by which EKS and its controllers know what belongs to a cluster; its value is ``owned``.
+
+    >>> cluster_tag("prod")
+    'kubernetes.io/cluster/prod'
+    """
+    return f"kubernetes.io/cluster/{cluster}"
+
+
+# Who we are in the cluster: one Kubernetes group a duty
+VIEWERS: Final = "joiner:viewer"
+RECORDERS: Final = "joiner:recorder"
+BINDERS: Final = "joiner:binder"
+DRAINERS: Final = "joiner:drainer"
+FIELD_MANAGER: Final = "joiner"
+CONTROLLER: Final = "joiner.dev/joiner"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"

@@ -1,0 +1,1 @@
+"""The local AWS: moto, with what moto leaves out, one module a service."""
