@@ -7,7 +7,10 @@ adds its CloudFormation types, and registers its knobs: `POST /_local/NAME` with
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
@@ -17,10 +20,18 @@ Knob = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(slots=True)
 class LocalAws:
-    """One running local AWS. `endpoint` is its URL, `data` its folder, `python` the interpreter that plays Lambda's managed runtime."""
+    """One running local AWS. `endpoint` is its URL, `data` its folder, `python` the interpreter that plays Lambda's managed runtime.
+
+    `services` are whole APIs that moto has not, by the name requests are signed for (``pricing``); `paths` are URLs of our own, by their
+    prefix below ``/_local/`` (``custom-resources/``); a knob that refuses raises `ValueError` or `KeyError`, and the caller reads why.
+    `rewrites` see every string that a template's functions give: an AWS address in it may be another one here.
+    """
 
     endpoint: str
     data: Path
     python: Path
     knobs: dict[str, Knob] = field(default_factory=dict)
+    services: "dict[str, WSGIApplication]" = field(default_factory=dict)
+    paths: "dict[str, WSGIApplication]" = field(default_factory=dict)
+    rewrites: list[Callable[[str], str]] = field(default_factory=list)
     closing: list[Callable[[], None]] = field(default_factory=list)

@@ -1,0 +1,36 @@
+"""The `joiner` command: results on stdout, commentary on stderr.
+
+Exit codes: 0 done; 1 it could not be done, stderr says why; 2 the command line is wrong.
+"""
+
+import importlib.metadata
+import importlib.util
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(name="joiner", no_args_is_help=True, help="Nodes for EKS clusters, with nothing running in the cluster.")
+
+# The local stack comes with a checkout, not with every installation.
+if importlib.util.find_spec("joiner_local"):
+    from joiner_cli import local_stack
+
+    app.add_typer(local_stack.app, name="local")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"joiner {importlib.metadata.version('joiner')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """Nodes for EKS clusters, with nothing running in the cluster."""
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    app()

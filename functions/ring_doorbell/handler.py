@@ -1,0 +1,106 @@
+"""The doorbell: the API server calls it as an admission webhook, and it says that somebody should look.
+
+It always allows. It believes nothing of what it is told but which route was taken and, once the path's secret is right, that something
+happened: what is true is listed later. Whatever fails in here costs a delay until the next sweep, never a refused event.
+"""
+
+import base64
+import hmac
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from joiner.adapters import environment
+from joiner.adapters.executions import Executions, ring_scale_up, ring_waves
+from joiner.adapters.ledger import Ledger
+
+logger = Logger()
+
+SECRET_KEPT: Final = timedelta(seconds=30)  # a wrong token makes the secret be read again no more often than this
+
+
+class Secret:
+    """The secret in the doorbell's path, read once, and again when a caller knows another (it is renewed by a deployment)."""
+
+    def __init__(self, read: Callable[[], str]) -> None:
+        self._read = read
+        self._value = ""
+        self._read_at: datetime | None = None
+
+    def is_known_by(self, token: str, now: datetime) -> bool:
+        """Does the caller know the secret? An empty one is known by nobody."""
+        if self._matches(token):
+            return True
+        if self._read_at is not None and now - self._read_at < SECRET_KEPT:
+            return False
+        self._value, self._read_at = self._read(), now
+        return self._matches(token)
+
+    def _matches(self, token: str) -> bool:
+        return bool(self._value) and hmac.compare_digest(self._value.encode(), token.encode())
+
+
+class Doorbell:
+    """What a ring does; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, secret: Secret, ledger: Ledger, executions: Executions, machine: str) -> None:
+        self._secret = secret
+        self._ledger = ledger
+        self._executions = executions
+        self._machine = machine
+
+    def answer(self, event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+        """The HTTP answer to one request of the API (payload format 2.0)."""
+        token = str((event.get("pathParameters") or {}).get("token", ""))
+        kind = str(event.get("rawPath", "")).rstrip("/").rpartition("/")[2]
+        if not self._secret.is_known_by(token, now):
+            return {"statusCode": 403, "headers": {"content-type": "application/json"}, "body": '{"message":"unknown doorbell"}'}
+        request = _review(event)
+        if not request.get("dryRun"):
+            self._ring(kind, now)
+        return _allowed(str(request.get("uid", "")))
+
+    def _ring(self, kind: str, now: datetime) -> None:
+        try:
+            if kind == "nodes":
+                woken = ring_waves(self._ledger, self._executions)
+                logger.info("rang for nodes", woken=woken)
+            else:
+                started = ring_scale_up(self._ledger, self._executions, self._machine, now)
+                logger.info(f"rang for {kind}", execution=started, holder="new" if started else "living")
+        except Exception:  # the API server waits for the answer, and the sweep does what this ring did not
+            logger.exception("the ring was lost; the sweep will look")
+
+
+def _review(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request inside the AdmissionReview; empty if the body is not one."""
+    body = event.get("body") or ""
+    try:
+        review = json.loads(base64.b64decode(body) if event.get("isBase64Encoded") else body)
+        request = review["request"]
+        return request if isinstance(request, dict) else {}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def _allowed(uid: str) -> dict[str, Any]:
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": uid, "allowed": True}}
+    return {"statusCode": 200, "headers": {"content-type": "application/json"}, "body": json.dumps(review)}
+
+
+_doorbell: list[Doorbell] = []
+
+
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """The Lambda's entry; the doorbell is kept for the life of the environment."""
+    try:
+        if not _doorbell:
+            ledger = environment.ledger()
+            executions = Executions(environment.client("stepfunctions"))
+            _doorbell.append(Doorbell(Secret(ledger.doorbell_token), ledger, executions, environment.setting("SCALE_UP_ARN")))
+        return _doorbell[0].answer(event, environment.now())
+    except Exception:  # see the module: always allowed
+        logger.exception("the doorbell failed; the sweep will look")
+        return _allowed(str(_review(event).get("uid", "")))

@@ -1,0 +1,184 @@
+"""What is uploaded: zip files of our own sources and of locked third-party parts, made without Docker.
+
+The same input gives the same bytes (sorted names, one date, no files of the machine that packs), so a second synthesis changes nothing
+and CloudFormation uploads nothing twice. Third-party parts are installed by pip *for the target*, from wheels only, once for a lock file
+and a target; the result stays in the user's cache.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from infra.settings import HOST, Runtime
+
+RECIPE: Final = "1"
+"""Part of every cache key; changes when the way of packing does."""
+
+MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+"""Lambda's Amazon Linux 2023 has glibc 2.34. pip takes the tags it is told, and no older ones by itself."""
+
+LEFT_OUT: Final = (
+    "bin/*",  # scripts that name the interpreter of the machine that packs
+    "*/tests/*",
+    "*/test/*",
+    "*.pyi",
+    "*/__pycache__/*",
+    "*.dist-info/RECORD",  # lists what was left out, too
+    "*.dist-info/INSTALLER",
+    "*.dist-info/REQUESTED",
+    "*.dist-info/direct_url.json",
+)
+
+NOT_SOURCES: Final = ("README.md", "event.json", "py.typed")
+"""What stands beside our code for people, tests and type checkers."""
+
+UNUSED_DAYS: Final = 30
+"""Bundles that no synthesis touched for so long leave the cache."""
+
+
+class BundlingError(RuntimeError):
+    """Something cannot be packed; the message names the file and line to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the functions run on."""
+
+    python: str
+    architecture: str
+    is_host: bool = False
+
+    @classmethod
+    def of(cls, runtime: Runtime) -> "Target":
+        """The target that the settings ask for, `host` resolved to the running interpreter."""
+        machine = "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
+        return cls(
+            python=f"{sys.version_info.major}.{sys.version_info.minor}" if runtime.python == HOST else runtime.python,
+            architecture=machine if runtime.architecture == HOST else runtime.architecture,
+            is_host=runtime.python == HOST and runtime.architecture == HOST,
+        )
+
+    @property
+    def pip_options(self) -> tuple[str, ...]:
+        """How pip is told the target; nothing for the running interpreter, which pip knows best (macOS included)."""
+        if self.is_host:
+            return ()
+        machine = "aarch64" if self.architecture == "arm64" else "x86_64"
+        platforms = tuple(option for tag in MANYLINUX for option in ("--platform", f"{tag}_{machine}"))
+        return (*platforms, "--python-version", self.python, "--implementation", "cp")
+
+    def __str__(self) -> str:
+        return f"python {self.python} on {self.architecture}"
+
+
+def cache_folder() -> Path:
+    """Where bundles stay: the user's cache, shared by all clones."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    folder = (Path(root) if root else Path.home() / ".cache") / "joiner" / "bundles"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def bundle_sources(name: str, trees: Mapping[str, Path]) -> Path:
+    """A zip of our own files, each tree under its prefix (`""` for the top)."""
+    files = {
+        f"{prefix}/{inside}".lstrip("/"): path
+        for prefix, root in trees.items()
+        for path in root.rglob("*")
+        if path.is_file() and not _is_left_out(inside := path.relative_to(root).as_posix(), NOT_SOURCES)
+    }
+    if not files:
+        raise BundlingError(f"nothing to pack for {name} in {', '.join(map(str, trees.values()))}")
+    digest = hashlib.sha256(RECIPE.encode())
+    for inside, path in sorted(files.items()):
+        digest.update(f"\0{inside}\0".encode() + path.read_bytes())
+    return _kept(f"{name}-{digest.hexdigest()[:16]}.zip", files)
+
+
+def bundle_requirements(layer: Path, target: Target) -> Path:
+    """A zip of a layer's locked third-party parts for the target, under `python/` as Lambda wants it."""
+    lock, omit = layer / "requirements.lock", layer / "omit.txt"
+    left_out = tuple(_lines(omit)) if omit.exists() else ()
+    locked = tuple(_lines(lock))
+    key = hashlib.sha256(repr((RECIPE, locked, left_out, str(target), sys.platform if target.is_host else "linux")).encode())
+    path = cache_folder() / f"{layer.name}-{key.hexdigest()[:16]}.zip"
+    if path.exists():
+        path.touch()
+        return path
+    with tempfile.TemporaryDirectory(prefix="joiner-bundle-") as work:
+        root = Path(work)
+        _pip_install(lock, root, target)
+        files = {
+            f"python/{inside}": file
+            for file in root.rglob("*")
+            if file.is_file() and not _is_left_out(inside := file.relative_to(root).as_posix(), left_out)
+        }
+        return _kept(path.name, files)
+
+
+def _pip_install(lock: Path, into: Path, target: Target) -> None:
+    command = (
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
+        *("--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(into), *target.pip_options),
+        *("--requirement", str(lock)),
+    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BundlingError(_blame(lock, done.stderr, target))
+
+
+def _blame(lock: Path, complaint: str, target: Target) -> str:
+    """pip's complaint, with the lock file's line that it is about."""
+    last = complaint.strip().splitlines()[-1] if complaint.strip() else "pip said nothing"
+    named = re.search(r"(?:No matching distribution found for|satisfies the requirement) ([\w.-]+)", complaint)
+    for number, line in enumerate(lock.read_text(encoding="utf-8").splitlines(), 1):
+        if named and re.match(rf"{re.escape(named[1])}\b", line, re.IGNORECASE):
+            return f"{lock}:{number}: {line.split('#')[0].strip()} has no wheel for {target}: pin a version that has one. pip: {last}"
+    return f"{lock}: pip could not install this for {target}. pip: {last}"
+
+
+def _lines(path: Path) -> Iterable[str]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if content := line.split("#")[0].strip():
+            yield content
+
+
+def _is_left_out(inside: str, more: tuple[str, ...] = ()) -> bool:
+    return any(fnmatchcase(inside, pattern) or fnmatchcase(f"/{inside}", pattern) for pattern in (*LEFT_OUT, *more))
+
+
+def _kept(name: str, files: Mapping[str, Path]) -> Path:
+    """The zip of these files in the cache, made if it is not there; two syntheses at once do no harm."""
+    path = cache_folder() / name
+    if path.exists():
+        path.touch()
+        return path
+    _forget_the_unused()
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for inside, file in sorted(files.items()):
+                entry = zipfile.ZipInfo(inside, date_time=(1980, 1, 1, 0, 0, 0))  # the oldest that a zip can say
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o100644 << 16
+                archive.writestr(entry, file.read_bytes())
+    Path(part.name).replace(path)
+    path.chmod(0o644)
+    return path
+
+
+def _forget_the_unused() -> None:
+    oldest = time.time() - UNUSED_DAYS * 86_400
+    for path in cache_folder().iterdir():
+        if path.stat().st_mtime < oldest:
+            path.unlink(missing_ok=True)

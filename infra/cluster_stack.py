@@ -1,0 +1,159 @@
+"""The stack of one cluster: where the constructs meet, and where every permission beyond a function's own memory is granted."""
+
+import re
+from typing import Final
+
+from aws_cdk import ArnFormat, CfnOutput, CustomResource, Environment, Stack, Tags
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra import ec2_permissions
+from infra.bundling import Target
+from infra.catalogue import Catalogue
+from infra.doorbell import Doorbell
+from infra.ec2_permissions import Place
+from infra.functions import Function, Ground, Layers
+from infra.identity import ClusterAccess, NodeIdentity
+from infra.installation import Installation
+from infra.interruption import Interruption
+from infra.memory import Memory
+from infra.observability import Alarms, Machine
+from infra.scale_up import ScaleUp
+from infra.settings import Settings
+from infra.sweep import Sweep
+
+STACK_PREFIX: Final = "joiner-"
+
+
+class ClusterStack(Stack):
+    """Joiner for one EKS cluster."""
+
+    def __init__(self, scope: Construct, settings: Settings) -> None:
+        super().__init__(
+            scope,
+            stack_name(settings),
+            env=Environment(account=settings.account, region=settings.region),
+            description=f"Joiner: nodes for the EKS cluster {settings.cluster}",
+        )
+        self.settings = settings
+        self.place = Place(self.partition, self.region, self.account)
+        self.memory = Memory(self, "Memory", settings=settings)
+        target = Target.of(settings.runtime)
+        ground = Ground(settings, target, Layers(self, "Layers", target=target), self.memory)
+        self.nodes = NodeIdentity(self, "Nodes", settings=settings)
+        self.scale_up = ScaleUp(self, "ScaleUp", ground=ground, nodes=self.nodes.environment(settings))
+        self.sweep = Sweep(self, "Sweep", ground=ground, scale_up_arn=self.scale_up.machine.arn)
+        self.doorbell = Doorbell(self, "Doorbell", ground=ground, scale_up_arn=self.scale_up.machine.arn)
+        self.interruption = Interruption(self, "Interruption", ground=ground, scale_up_arn=self.scale_up.machine.arn)
+        self.catalogue = Catalogue(self, "Catalogue", ground=ground)
+        self.installation = Installation(self, "Installation", ground=ground, doorbell_url=self.doorbell.url)
+        self.access = ClusterAccess(
+            self,
+            "Access",
+            settings=settings,
+            functions=[each for each in self._functions_of_the_machines() if each.duty.groups],
+            installer=self.installation.installer,
+        )
+        Alarms(
+            self,
+            "Alarms",
+            settings=settings,
+            scale_up=self.scale_up.machine.machine,
+            sweep=self.sweep.machine.machine,
+            dead_letters=self.interruption.dead_letters,
+        )
+        if not settings.retain_data:
+            self._empty_the_bucket_at_the_end(ground)
+        self._grant()
+        self._order()
+        self._tell()
+        self._mark()
+
+    def _functions_of_the_machines(self) -> list[Function]:
+        return [*self.scale_up.functions.values(), *self.sweep.functions.values()]
+
+    def _grant(self) -> None:
+        settings, functions = self.settings, self.scale_up.functions
+        functions["launch_instances"].may(*ec2_permissions.may_launch(settings, self.place, self.nodes.arns))
+        functions["resolve_node_classes"].may(*ec2_permissions.may_resolve_node_classes(settings, self.place))
+        self.catalogue.function.may(*ec2_permissions.may_read_the_market(settings))
+        self.sweep.functions["survey_instances"].may(ec2_permissions.may_look(settings, "Instances"), self._describe_executions())
+        start = iam.PolicyStatement(actions=["states:StartExecution"], resources=[self.scale_up.machine.arn])
+        wake = iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=[self.scale_up.machine.arn])
+        self.doorbell.function.may(start, wake, self._describe_executions())
+        self.interruption.function.may(start, self._describe_executions())
+        self._grant_machine(self.scale_up.machine, list(functions.values()))
+        self._grant_machine(self.sweep.machine, list(self.sweep.functions.values()))
+        self.memory.admit_to_update(self.scale_up.machine.machine, "LEASE", "WAVE")
+
+    def _grant_machine(self, machine: Machine, functions: list[Function]) -> None:
+        cluster = self.format_arn(service="eks", resource="cluster", resource_name=self.settings.cluster)
+        # By name, not by reference: a machine that starts itself would depend on its own role's policy
+        scale_up = self.format_arn(service="states", resource="stateMachine", resource_name=self.scale_up.name, arn_format=ArnFormat.COLON_RESOURCE_NAME)
+        machine.may(
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[arn for function in functions for arn in function.arns]),
+            iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[cluster]),
+            iam.PolicyStatement(actions=["states:StartExecution"], resources=[scale_up]),
+        )
+
+    def _describe_executions(self) -> iam.PolicyStatement:
+        executions = self.format_arn(service="states", resource="execution", resource_name=f"{self.scale_up.name}:*", arn_format=ArnFormat.COLON_RESOURCE_NAME)
+        return iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[executions])
+
+    def _order(self) -> None:
+        """Nothing rings or sweeps before everything is there; at the end the clock stops and the webhook goes before anything else."""
+        installed = self.installation.manifests
+        installed.node.add_dependency(self.access, self.scale_up, self.doorbell, self.catalogue.first)
+        self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
+
+    def _empty_the_bucket_at_the_end(self, ground: Ground) -> None:
+        function = Function(self, "EmptyBucket", name="empty_bucket", ground=ground)
+        bucket = self.memory.bucket
+        function.may(
+            iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn]),
+            iam.PolicyStatement(actions=["s3:DeleteObject"], resources=[bucket.arn_for_objects("*")]),
+        )
+        CustomResource(
+            self,
+            "EmptiedBucket",
+            service_token=function.function.function_arn,
+            resource_type="Custom::EmptiedBucket",
+            properties={"Bucket": bucket.bucket_name},
+        )
+
+    def _tell(self) -> None:
+        console = f"https://{self.region}.console.aws.amazon.com/states/home?region={self.region}#/statemachines/view"
+        outputs = {
+            "ScaleUpArn": (self.scale_up.machine.arn, "The state machine that adds nodes"),
+            "ScaleUpConsole": (f"{console}/{self.scale_up.machine.arn}", "Every scale-up, state by state"),
+            "SweepArn": (self.sweep.machine.arn, "The state machine that looks every minute"),
+            "SweepConsole": (f"{console}/{self.sweep.machine.arn}", "What the sweep starts"),
+            "SweepScheduleName": (self.sweep.schedule.schedule_name, "The sweep's clock"),
+            "DoorbellUrl": (self.doorbell.url, "What the API server rings; the token that follows it is no output"),
+            "TableName": (self.memory.table.table_name, "Lease, launches, assignments, waves"),
+            "BucketName": (self.memory.bucket.bucket_name, "Snapshots, plans, the catalogue"),
+            "InterruptionQueueUrl": (self.interruption.queue.queue_url, "What EC2 and AWS Health say about instances"),
+            "NodeRole": (self.nodes.names[0], "The role to name in node classes"),
+            "InstanceProfile": (self.nodes.profile.ref, "The default instance profile of nodes"),
+        }
+        for name, (value, description) in outputs.items():
+            CfnOutput(self, name, value=value, description=description)
+
+    def _mark(self) -> None:
+        for key, value in self.settings.tags.items():
+            Tags.of(self).add(key, value)
+        boundary = self.settings.permissions_boundary
+        if boundary is not None:
+            from_settings = (
+                iam.ManagedPolicy.from_managed_policy_arn if boundary.startswith("arn:") else iam.ManagedPolicy.from_managed_policy_name
+            )
+            iam.PermissionsBoundary.of(self).apply(from_settings(self, "Boundary", boundary))
+
+
+def stack_name(settings: Settings) -> str:
+    """CloudFormation knows no underscores.
+
+    >>> stack_name(Settings(cluster="my_cluster", region="eu-west-1"))
+    'joiner-my-cluster'
+    """
+    return STACK_PREFIX + re.sub(r"[^A-Za-z0-9-]", "-", settings.cluster)

@@ -1,0 +1,54 @@
+"""The doorbell: the HTTP API that the cluster's API server rings, through a validating webhook that never refuses anything.
+
+Pods and nodes have routes and throttles of their own: a flood of unschedulable pods must not keep a node's registration waiting.
+The path holds a token that the installation makes and keeps (EKS lets an API server send no other credential).
+"""
+
+from typing import Final
+
+from aws_cdk import aws_apigatewayv2 as http
+from aws_cdk import aws_apigatewayv2_integrations as integrations
+from constructs import Construct
+
+from infra.functions import Function, Ground
+from infra.settings import Throttle
+
+ROUTES: Final = ("pods", "nodes", "pools")
+
+
+class Doorbell(Construct):
+    """The API, its routes with their throttles, and the function behind them."""
+
+    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str) -> None:
+        super().__init__(scope, id)
+        settings = ground.settings.doorbell
+        self.function = Function(
+            self,
+            "RingDoorbell",
+            name="ring_doorbell",
+            ground=ground,
+            environment={"SCALE_UP_ARN": scale_up_arn},
+            reserved_concurrency=settings.concurrency,
+        )
+        self.api = http.HttpApi(self, "Api", create_default_stage=False, description="Rung by the API server of the cluster")
+        integration = integrations.HttpLambdaIntegration("Integration", self.function.function)
+        routes = [
+            route
+            for kind in ROUTES
+            for route in self.api.add_routes(path=f"/ring/{{token}}/{kind}", methods=[http.HttpMethod.POST], integration=integration)
+        ]
+        stage = http.HttpStage(self, "Stage", http_api=self.api, stage_name="$default", auto_deploy=True)
+        resource = stage.node.default_child
+        assert isinstance(resource, http.CfnStage)
+        throttles = {"pods": settings.pods, "nodes": settings.nodes, "pools": settings.pods}
+        resource.route_settings = {f"POST /ring/{{token}}/{kind}": _rendered(throttle) for kind, throttle in throttles.items()}
+        stage.node.add_dependency(*routes)  # settings of a route that is not there yet are refused
+
+    @property
+    def url(self) -> str:
+        """Without the token, and without what follows it."""
+        return f"{self.api.api_endpoint}/ring"
+
+
+def _rendered(throttle: Throttle) -> dict[str, int]:
+    return {"ThrottlingRateLimit": throttle.rate, "ThrottlingBurstLimit": throttle.burst}

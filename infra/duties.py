@@ -1,0 +1,166 @@
+"""Who does what: every function with its side, its size, and all that it may touch. One table, to be read as a whole.
+
+Two kinds of functions, never mixed: those that talk to Kubernetes (they may sit in the cluster's VPC, and reach nothing else there but
+S3 and DynamoDB through the free gateway endpoints), and those that talk to EC2 and other AWS services (they sit in no VPC).
+The kinds of items are those of the table's partition key; the kinds of documents are the first part of a key in the bucket.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from joiner.names import BINDERS, RECORDERS, VIEWERS
+
+
+class Side(Enum):
+    """Whom a function talks to."""
+
+    KUBERNETES = "kubernetes"
+    AWS = "aws"
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """What one function is, and may do."""
+
+    does: str
+    side: Side
+    timeout: int
+    """Seconds. Under the lease it is shorter than the lease, which each function renews for its own timeout and half a minute."""
+    memory: int = 256
+    """MB. CPU comes with it: 1,769 MB is one core."""
+    reads_items: tuple[str, ...] = ()
+    writes_items: tuple[str, ...] = ()
+    reads_documents: tuple[str, ...] = ()
+    writes_documents: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    """Groups in the cluster that its access entry gives it."""
+
+
+DUTIES: Final[Mapping[str, Duty]] = {
+    # The doorbell
+    "ring_doorbell": Duty(
+        "Counts a ring, then starts a scale-up or wakes what waits for nodes",
+        Side.AWS,
+        timeout=5,
+        reads_items=("DOORBELL", "LEASE", "WAVE"),
+        writes_items=("LEASE", "WAVE"),
+    ),
+    # The sweep
+    "survey_cluster": Duty(
+        "Looks for pending pods and for claims that nobody watches",
+        Side.KUBERNETES,
+        timeout=30,
+        memory=1024,
+        reads_items=("ASSIGNMENT", "LAUNCH", "LEASE", "WAVE"),
+        groups=(VIEWERS,),
+    ),
+    "survey_instances": Duty(
+        "Looks at the instances, and at the executions that hold the lease or wait for nodes",
+        Side.AWS,
+        timeout=30,
+        memory=512,
+        reads_items=("INSTANCE", "LAUNCH", "LEASE", "WAVE"),
+        writes_items=("LEASE", "WAVE"),
+    ),
+    # The scale-up, in order
+    "find_pending_pods": Duty(
+        "Takes the snapshot: pods, nodes, pools, claims",
+        Side.KUBERNETES,
+        timeout=45,
+        memory=1769,
+        reads_items=("ASSIGNMENT", "LAUNCH", "LEASE", "WAVE"),
+        writes_items=("LEASE",),
+        writes_documents=("snapshots",),
+        groups=(VIEWERS,),
+    ),
+    "resolve_node_classes": Duty(
+        "Finds the subnets, groups, images and the profile of each node class",
+        Side.AWS,
+        timeout=30,
+        memory=512,
+        reads_items=("LEASE",),
+        writes_items=("LEASE",),
+        reads_documents=("snapshots",),
+        writes_documents=("node-classes",),
+    ),
+    "plan_capacity": Duty(
+        "Decides what to launch",
+        Side.AWS,
+        timeout=60,
+        memory=1769,
+        reads_items=("LEASE", "UNAVAILABLE"),
+        writes_items=("LEASE",),
+        reads_documents=("catalogue", "node-classes", "snapshots"),
+        writes_documents=("plans",),
+    ),
+    "record_node_claims": Duty(
+        "Writes the claims of the plan, and to whom they belong",
+        Side.KUBERNETES,
+        timeout=60,
+        memory=512,
+        reads_items=("ASSIGNMENT", "INSTANCE", "LAUNCH", "LEASE"),
+        writes_items=("ASSIGNMENT", "LEASE"),
+        reads_documents=("node-classes", "plans", "snapshots"),
+        writes_documents=("launches",),
+        groups=(VIEWERS, RECORDERS),
+    ),
+    "launch_instances": Duty(
+        "Asks EC2 for one group of like claims",
+        Side.AWS,
+        timeout=60,
+        memory=512,
+        reads_items=("LAUNCH", "LEASE"),
+        writes_items=("INSTANCE", "LAUNCH", "LEASE", "UNAVAILABLE"),
+        reads_documents=("launches",),
+    ),
+    "record_launches": Duty(
+        "Writes to the claims what became of their launches",
+        Side.KUBERNETES,
+        timeout=45,
+        memory=512,
+        reads_items=("ASSIGNMENT", "INSTANCE", "LAUNCH", "LEASE", "WAVE"),
+        writes_items=("ASSIGNMENT", "LAUNCH", "LEASE", "WAVE"),
+        reads_documents=("launches", "plans"),
+        groups=(VIEWERS, RECORDERS),
+    ),
+    "check_registration": Duty(
+        "Joins nodes to their claims and places the planned pods",
+        Side.KUBERNETES,
+        timeout=45,
+        memory=512,
+        reads_items=("ASSIGNMENT", "INSTANCE", "LAUNCH", "WAVE"),
+        writes_items=("ASSIGNMENT", "WAVE"),
+        groups=(VIEWERS, RECORDERS, BINDERS),
+    ),
+    # Beside
+    "handle_interruption": Duty(
+        "Judges what EC2 and AWS Health say about our instances",
+        Side.AWS,
+        timeout=30,
+        reads_items=("INSTANCE", "LEASE"),
+        writes_items=("LEASE", "UNAVAILABLE"),
+    ),
+    "refresh_catalogue": Duty(
+        "Reads instance types, offerings and prices",
+        Side.AWS,
+        timeout=300,
+        memory=1024,
+        reads_documents=("catalogue",),
+        writes_documents=("catalogue",),
+    ),
+    # Deployment only
+    "describe_cluster": Duty("Custom resource: the cluster's endpoint and CA, and the doorbell's CA", Side.AWS, timeout=60),
+    "install_manifests": Duty(
+        "Custom resource: CRDs, RBAC and the doorbell's webhook",
+        Side.KUBERNETES,
+        timeout=300,
+        memory=512,
+        reads_items=("DOORBELL",),
+        writes_items=("DOORBELL",),
+    ),
+    "await_catalogue": Duty("Custom resource: runs the first refresh of the catalogue", Side.AWS, timeout=330),
+    "empty_bucket": Duty("Custom resource: empties the bucket before the stack deletes it", Side.AWS, timeout=600),
+}
+"""By name of the function, which is also its folder's."""

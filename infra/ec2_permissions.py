@@ -1,0 +1,102 @@
+"""What each function may ask of EC2 and other services: creation only with our tags, changes only of what carries them.
+
+Keys of IAM conditions hold the cluster's name, which is why the name is known at synthesis: CloudFormation resolves values, never keys.
+The tag keys are those of `joiner.names`, which the launching code uses: the two cannot drift apart.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aws_cdk import aws_iam as iam
+
+from infra.settings import Settings
+from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL, cluster_tag
+
+CREATED: Final = ("fleet", "instance", "launch-template", "network-interface", "spot-instances-request", "volume")
+"""What a launch makes; each must carry our tags in the request that makes it."""
+
+CREATING: Final = ("CreateFleet", "CreateLaunchTemplate", "RunInstances")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the deployment is; account and region may be known to CloudFormation only."""
+
+    partition: str
+    region: str
+    account: str
+
+    def ec2(self, kind: str) -> str:
+        """All resources of a kind in the account."""
+        return f"arn:{self.partition}:ec2:{self.region}:{self.account}:{kind}/*"
+
+    def public_ec2(self, kind: str) -> str:
+        """Images and snapshots: their ARNs name no account."""
+        return f"arn:{self.partition}:ec2:{self.region}::{kind}/*"
+
+
+def may_launch(settings: Settings, place: Place, node_roles: Sequence[str]) -> list[iam.PolicyStatement]:
+    """CreateFleet and all that it does in the caller's name (RunInstances, PassRole), and tagging what was launched."""
+    asked = _tags("aws:RequestTag", settings.cluster)
+    owned = _tags("aws:ResourceTag", settings.cluster)
+    launching = ["ec2:CreateFleet", "ec2:RunInstances"]
+    owners = [place.account if owner == "self" else owner for owner in settings.image_owners]
+    return [
+        _allow(launching, [place.public_ec2("image")], {"StringEquals": {"ec2:Owner": owners}}),
+        _allow(launching, [place.public_ec2("snapshot"), place.ec2("security-group"), place.ec2("subnet")]),
+        _allow(launching, [place.ec2("launch-template")], owned),
+        _allow([*launching, "ec2:CreateLaunchTemplate"], [place.ec2(kind) for kind in CREATED], asked),
+        _allow(
+            ["ec2:CreateTags"],
+            [place.ec2(kind) for kind in CREATED],
+            {**asked, "StringEquals": {**asked["StringEquals"], "ec2:CreateAction": list(CREATING)}},
+        ),
+        # Afterwards an instance learns whose it is, and nothing else
+        _allow(
+            ["ec2:CreateTags"],
+            [place.ec2("instance")],
+            {**owned, "ForAllValues:StringEquals": {"aws:TagKeys": [NAME_TAG, NODECLAIM]}},
+        ),
+        _allow(["ec2:DeleteLaunchTemplate"], [place.ec2("launch-template")], owned),
+        _allow(
+            ["iam:PassRole"],
+            list(node_roles),
+            {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}},
+        ),
+        may_look(settings, "Instances", "LaunchTemplates"),
+    ]
+
+
+def may_resolve_node_classes(settings: Settings, place: Place) -> list[iam.PolicyStatement]:
+    """Look up what a node class names."""
+    return [
+        may_look(settings, "Images", "SecurityGroups", "Subnets"),
+        _allow(["ssm:GetParameter"], [f"arn:{place.partition}:ssm:{place.region}::parameter/aws/service/*"]),
+        _allow(["iam:GetInstanceProfile"], [f"arn:{place.partition}:iam::{place.account}:instance-profile/*"]),
+    ]
+
+
+def may_read_the_market(settings: Settings) -> list[iam.PolicyStatement]:
+    """Instance types, where they are offered, and what they cost; the price list has no resources and one region."""
+    return [
+        may_look(settings, "AvailabilityZones", "InstanceTypeOfferings", "InstanceTypes", "SpotPriceHistory"),
+        _allow(["pricing:GetProducts"], ["*"]),
+    ]
+
+
+def may_look(settings: Settings, *what: str) -> iam.PolicyStatement:
+    """EC2's Describe calls know no resources; they are held to the cluster's region."""
+    return _allow([f"ec2:Describe{each}" for each in what], ["*"], {"StringEquals": {"aws:RequestedRegion": settings.region}})
+
+
+def _tags(kind: str, cluster: str) -> dict[str, Any]:
+    """That something carries, or is made with, the three tags by which it is known as ours."""
+    return {
+        "StringEquals": {f"{kind}/{cluster_tag(cluster)}": "owned", f"{kind}/{CLUSTER_NAME_TAG}": cluster},
+        "StringLike": {f"{kind}/{NODEPOOL}": "*"},
+    }
+
+
+def _allow(actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None) -> iam.PolicyStatement:
+    return iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)

@@ -1,0 +1,169 @@
+"""One function: its code, its role, its log group and its published version. No two share any of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.bundling import Target, bundle_requirements, bundle_sources
+from infra.duties import DUTIES, Duty, Side
+from infra.memory import Memory
+from infra.settings import Settings
+
+ROOT: Final = Path(__file__).parent.parent
+
+IN_A_VPC: Final = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+)
+"""What Lambda itself does in the name of a function's role, to place it in a VPC; none of it can be held to one VPC's interfaces."""
+
+
+class Layers(Construct):
+    """Our library, what every function imports, and the Kubernetes client for those that need it."""
+
+    def __init__(self, scope: Construct, id: str, *, target: Target) -> None:
+        super().__init__(scope, id)
+        self._target = target
+        library = bundle_sources("joiner", {"python": ROOT / "layers/joiner/python"})
+        self.joiner = self._layer("Joiner", library, "Joiner's own library")
+        self.runtime = self._layer("Runtime", bundle_requirements(ROOT / "layers/runtime", target), "Powertools and msgspec")
+        self.kubernetes = self._layer("Kubernetes", bundle_requirements(ROOT / "layers/kubernetes", target), "The Kubernetes client")
+
+    def of(self, side: Side) -> list[lambda_.ILayerVersion]:
+        """The layers of a function of this side; a later one covers an earlier one's files."""
+        return [self.joiner, self.runtime, *([self.kubernetes] if side is Side.KUBERNETES else [])]
+
+    def _layer(self, id: str, bundle: Path, description: str) -> lambda_.LayerVersion:
+        return lambda_.LayerVersion(
+            self,
+            id,
+            code=lambda_.Code.from_asset(str(bundle)),
+            compatible_runtimes=[runtime_of(self._target)],
+            compatible_architectures=[architecture_of(self._target)],
+            description=description,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What every function stands on."""
+
+    settings: Settings
+    target: Target
+    layers: Layers
+    memory: Memory
+
+
+class Function(Construct):
+    """The function of one folder under `functions/`, as its duty says."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        name: str,
+        ground: Ground,
+        environment: Mapping[str, str] | None = None,
+        files: Mapping[str, Path] | None = None,
+        reserved_concurrency: int | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        self.name = name
+        self.duty: Duty = DUTIES[name]
+        settings = ground.settings
+        self.log_group = logs.LogGroup(
+            self, "Logs", retention=retention_of(settings.logs.retention_days), removal_policy=RemovalPolicy.DESTROY
+        )
+        self.role = self._role(settings)
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            description=self.duty.does,
+            runtime=runtime_of(ground.target),
+            architecture=architecture_of(ground.target),
+            code=lambda_.Code.from_asset(str(bundle_sources(name, {"": ROOT / "functions" / name, **(files or {})}))),
+            handler="handler.handler",
+            layers=ground.layers.of(self.duty.side),
+            role=self.role,
+            log_group=self.log_group,
+            timeout=Duration.seconds(self.duty.timeout),
+            memory_size=self.duty.memory,
+            environment={
+                "JOINER_CLUSTER": settings.cluster,
+                "JOINER_TABLE": ground.memory.table.table_name,
+                "JOINER_BUCKET": ground.memory.bucket.bucket_name,
+                "POWERTOOLS_SERVICE_NAME": name,
+                "POWERTOOLS_METRICS_NAMESPACE": "Joiner",
+                "POWERTOOLS_LOG_LEVEL": settings.logs.level,
+                **(environment or {}),
+            },
+            reserved_concurrent_executions=reserved_concurrency,
+            # An execution that began before an upgrade calls the version it began with: versions stay until the function goes.
+            current_version_options=lambda_.VersionOptions(removal_policy=RemovalPolicy.RETAIN),
+        )
+        if self.duty.side is Side.KUBERNETES and settings.vpc is not None:
+            self._sit_in(settings.vpc.subnets, settings.vpc.security_group)
+        ground.memory.admit(self.role, self.duty)
+
+    @property
+    def published(self) -> lambda_.IVersion:
+        """The version that state machines call."""
+        return self.function.current_version
+
+    @property
+    def arns(self) -> list[str]:
+        """What a caller may invoke: the function in all its versions, because an old execution calls an old one."""
+        return [self.function.function_arn, f"{self.function.function_arn}:*"]
+
+    def may(self, *statements: iam.PolicyStatement) -> None:
+        """Grant this function more; only the stack does."""
+        for statement in statements:
+            self.role.add_to_policy(statement)
+
+    def _role(self, settings: Settings) -> iam.Role:
+        role = iam.Role(
+            self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), description=f"joiner {self.name} of {settings.cluster}"
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[self.log_group.log_group_arn])
+        )
+        return role
+
+    def _sit_in(self, subnets: tuple[str, ...], security_group: str) -> None:
+        # By ids through the L1: the L2 wants a VPC with all its subnets' zones, which only a look-up in the account could tell
+        resource = self.function.node.default_child
+        assert isinstance(resource, lambda_.CfnFunction)
+        resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(subnet_ids=list(subnets), security_group_ids=[security_group])
+        self.role.add_to_policy(iam.PolicyStatement(actions=list(IN_A_VPC), resources=["*"]))
+
+
+def runtime_of(target: Target) -> lambda_.Runtime:
+    """Lambda's name of the target's Python; the local stack may run one that Lambda never had."""
+    return lambda_.Runtime(f"python{target.python}", lambda_.RuntimeFamily.PYTHON)
+
+
+def architecture_of(target: Target) -> lambda_.Architecture:
+    """
+    >>> architecture_of(Target("3.14", "arm64")).name
+    'arm64'
+    """
+    return lambda_.Architecture.ARM_64 if target.architecture == "arm64" else lambda_.Architecture.X86_64
+
+
+def retention_of(days: int) -> logs.RetentionDays:
+    """CDK names CloudWatch's periods in words; their values are not to be had from Python, their order is."""
+    from infra.settings import RETENTION_DAYS
+
+    return list(logs.RetentionDays)[RETENTION_DAYS.index(days)]

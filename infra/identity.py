@@ -1,0 +1,84 @@
+"""Who is who: the nodes' IAM role and profile, and what every function is called in the cluster.
+
+A function's role gets an access entry with the groups of its duty; RBAC in the cluster says what a group may do. Only the installer is
+an administrator there, because granting RBAC asks for what is granted.
+"""
+
+from collections.abc import Iterable
+
+from aws_cdk import Stack
+from aws_cdk import aws_eks as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.functions import Function
+from infra.settings import Settings, node_role_name
+
+NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
+"""What EKS asks of a node, and what lets people in without SSH."""
+
+
+class NodeIdentity(Construct):
+    """The roles that nodes may have, the default one's instance profile, and their entry into the cluster."""
+
+    def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
+        super().__init__(scope, id)
+        stack = Stack.of(self)
+        roles = [
+            iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)
+        ] or [self._make_role(settings)]
+        self.names = settings.node_roles.names or (node_role_name(settings),)
+        self.arns = [stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names]
+        self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[roles[0].role_name])
+        self.entries = [
+            eks.CfnAccessEntry(self, f"Entry{index}", cluster_name=settings.cluster, principal_arn=role.role_arn, type="EC2_LINUX")
+            for index, role in enumerate(roles)
+            if settings.node_roles.manage_node_access_entry
+        ]
+
+    def environment(self, settings: Settings) -> dict[str, str]:
+        """What the functions that choose a node's identity and image must know."""
+        return {
+            "JOINER_NODE_ROLES": ",".join(self.names),
+            "JOINER_INSTANCE_PROFILE": self.profile.ref,
+            "JOINER_IMAGE_OWNERS": ",".join(settings.image_owners),
+        }
+
+    def _make_role(self, settings: Settings) -> iam.Role:
+        role = iam.Role(
+            self,
+            "Role",
+            role_name=node_role_name(settings),  # people name it in their node classes
+            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+            description=f"Nodes that joiner launches for {settings.cluster}",
+        )
+        for policy in NODE_POLICIES:
+            role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name(policy))
+        return role
+
+
+class ClusterAccess(Construct):
+    """The access entries of the functions that talk to Kubernetes, and the administrator's of the installer."""
+
+    def __init__(self, scope: Construct, id: str, *, settings: Settings, functions: Iterable[Function], installer: Function) -> None:
+        super().__init__(scope, id)
+        for function in functions:
+            eks.CfnAccessEntry(
+                self,
+                function.node.id,
+                cluster_name=settings.cluster,
+                principal_arn=function.role.role_arn,
+                kubernetes_groups=list(function.duty.groups),
+            )
+        administrator = f"arn:{Stack.of(self).partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+        eks.CfnAccessEntry(
+            self,
+            "Installer",
+            cluster_name=settings.cluster,
+            principal_arn=installer.role.role_arn,
+            access_policies=[
+                eks.CfnAccessEntry.AccessPolicyProperty(
+                    policy_arn=administrator, access_scope=eks.CfnAccessEntry.AccessScopeProperty(type="cluster")
+                )
+            ],
+        )

@@ -1,0 +1,69 @@
+"""What EC2 and AWS Health say about instances: rules, a queue, and the function that judges it.
+
+EventBridge knows no tags of instances, so the rules let through what is said about any instance of the account; the function knows ours
+from the ledger and drops the rest without a call to EC2.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda_event_sources as event_sources
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.functions import Function, Ground
+
+PATTERNS: Final[Mapping[str, events.EventPattern]] = {
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html: two minutes
+    "Notices": events.EventPattern(
+        source=["aws.ec2"],
+        detail_type=[
+            "EC2 Spot Instance Interruption Warning",
+            "EC2 Instance Rebalance Recommendation",
+            "EC2 Capacity Reservation Instance Interruption Warning",
+        ],
+    ),
+    "StateChanges": events.EventPattern(
+        source=["aws.ec2"],
+        detail_type=["EC2 Instance State-change Notification"],
+        detail={"state": ["stopping", "stopped", "shutting-down", "terminated"]},
+    ),
+    "Health": events.EventPattern(
+        source=["aws.health"],
+        detail_type=["AWS Health Event"],
+        detail={"service": ["EC2"], "eventTypeCategory": ["scheduledChange"]},
+    ),
+}
+
+RETENTION: Final = Duration.hours(1)
+"""A notice of two minutes is worth nothing after an hour, and the sweep has seen the rest by then."""
+
+
+class Interruption(Construct):
+    """The rules, the queue with its dead letters, and `handle_interruption` behind it."""
+
+    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str) -> None:
+        super().__init__(scope, id)
+        self.function = Function(
+            self, "HandleInterruption", name="handle_interruption", ground=ground, environment={"SCALE_UP_ARN": scale_up_arn}
+        )
+        self.dead_letters = sqs.Queue(
+            self, "DeadLetters", encryption=sqs.QueueEncryption.SQS_MANAGED, enforce_ssl=True, retention_period=Duration.days(14)
+        )
+        self.queue = sqs.Queue(
+            self,
+            "Queue",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=RETENTION,
+            visibility_timeout=Duration.seconds(6 * self.function.duty.timeout),  # what Lambda asks of a queue
+            dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=4, queue=self.dead_letters),
+        )
+        for id_, pattern in PATTERNS.items():
+            events.Rule(self, id_, event_pattern=pattern, targets=[targets.SqsQueue(self.queue)])
+        self.function.function.add_event_source(
+            event_sources.SqsEventSource(self.queue, batch_size=10, max_concurrency=5, report_batch_item_failures=True)
+        )

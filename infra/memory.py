@@ -1,0 +1,93 @@
+"""What Joiner remembers: one table (lease, launches, assignments, waves) and one bucket (snapshots, plans, the catalogue).
+
+The kind of an item is the table's partition key, so that a role can be held to the kinds that are its business
+(`dynamodb:LeadingKeys`); the kind of a document is the first part of its key in the bucket, for the same reason.
+"""
+
+from typing import Final
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.duties import Duty
+from infra.settings import Settings
+
+DECISIONS: Final = ("snapshots", "node-classes", "plans", "launches")
+"""Documents of one execution; they go after the retention of the logs that tell about them."""
+
+READING: Final = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
+WRITING: Final = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
+
+
+class Memory(Construct):
+    """The table and the bucket."""
+
+    def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
+        super().__init__(scope, id)
+        removal = RemovalPolicy.RETAIN if settings.retain_data else RemovalPolicy.DESTROY
+        self.table = dynamodb.Table(
+            self,
+            "Table",
+            partition_key=dynamodb.Attribute(name="kind", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="id", type=dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute="expires",
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(point_in_time_recovery_enabled=True),
+            removal_policy=removal,
+        )
+        self.bucket = s3.Bucket(
+            self,
+            "Decisions",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    prefix=f"{kind}/",
+                    expiration=Duration.days(settings.logs.retention_days),
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                )
+                for kind in DECISIONS
+            ],
+            removal_policy=removal,
+        )
+
+    def admit(self, role: iam.IGrantable, duty: Duty) -> None:
+        """Let a role touch the items and documents of its duty, and no others."""
+        if duty.reads_items:
+            self._admit_to_items(role, READING, duty.reads_items)
+        if duty.writes_items:
+            self._admit_to_items(role, WRITING, duty.writes_items)
+        if duty.reads_documents:
+            self._admit_to_documents(role, "s3:GetObject", duty.reads_documents)
+            # Without it S3 answers "access denied" for a document that is not there yet, and nobody could tell the two apart
+            role.grant_principal.add_to_principal_policy(
+                iam.PolicyStatement(
+                    actions=["s3:ListBucket"],
+                    resources=[self.bucket.bucket_arn],
+                    conditions={"StringLikeIfExists": {"s3:prefix": [f"{kind}/*" for kind in duty.reads_documents]}},
+                )
+            )
+        if duty.writes_documents:
+            self._admit_to_documents(role, "s3:PutObject", duty.writes_documents)
+
+    def admit_to_update(self, role: iam.IGrantable, *kinds: str) -> None:
+        """Let a state machine's role update items of these kinds."""
+        self._admit_to_items(role, ("dynamodb:UpdateItem",), kinds)
+
+    def _admit_to_items(self, role: iam.IGrantable, actions: tuple[str, ...], kinds: tuple[str, ...]) -> None:
+        role.grant_principal.add_to_principal_policy(
+            iam.PolicyStatement(
+                actions=list(actions),
+                resources=[self.table.table_arn],
+                conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": sorted(kinds)}},
+            )
+        )
+
+    def _admit_to_documents(self, role: iam.IGrantable, action: str, kinds: tuple[str, ...]) -> None:
+        role.grant_principal.add_to_principal_policy(
+            iam.PolicyStatement(actions=[action], resources=[self.bucket.arn_for_objects(f"{kind}/*") for kind in sorted(kinds)])
+        )

@@ -1,0 +1,95 @@
+"""What is written down about the state machines, and the few alarms that mean "look at Joiner".
+
+Alarms are few on purpose: a failed scale-up, a sweep that fails again and again, an interruption that nobody could handle. All else
+shows in the state machines' own history.
+"""
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.functions import retention_of
+from infra.settings import Settings
+from infra.states import State
+
+
+class Machine(Construct):
+    """A state machine from its states, with its log group and a name that people find in the console."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, name: str, definition: State, kind: sfn.StateMachineType, settings: Settings
+    ) -> None:
+        super().__init__(scope, id)
+        # Groups of this prefix need no line of their own in CloudWatch Logs' resource policy, which has room for few
+        log_group = logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/aws/vendedlogs/states/{name}",
+            retention=retention_of(settings.logs.retention_days),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.machine = sfn.StateMachine(
+            self,
+            "Machine",
+            state_machine_name=name,
+            state_machine_type=kind,
+            definition_body=sfn.DefinitionBody.from_string(Stack.of(self).to_json_string(dict(definition), 1)),
+            logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL, include_execution_data=settings.logs.execution_data),
+        )
+
+    @property
+    def arn(self) -> str:
+        """The machine's ARN."""
+        return self.machine.state_machine_arn
+
+    def may(self, *statements: iam.PolicyStatement) -> None:
+        """Grant the machine's role more; only the stack does."""
+        for statement in statements:
+            self.machine.add_to_role_policy(statement)
+
+
+class Alarms(Construct):
+    """The alarms, told to the settings' topic if there is one."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        settings: Settings,
+        scale_up: sfn.IStateMachine,
+        sweep: sfn.IStateMachine,
+        dead_letters: sqs.IQueue,
+    ) -> None:
+        super().__init__(scope, id)
+        minutes = Duration.minutes(5)
+        self._topic = sns.Topic.from_topic_arn(self, "Topic", settings.alarm_topic) if settings.alarm_topic else None
+        self._alarm("ScaleUpFailed", scale_up.metric_failed(period=minutes), 1, 1, "A scale-up failed: read its execution's last state.")
+        self._alarm("SweepFails", sweep.metric_failed(period=minutes), 1, 3, "Sweeps have failed for 15 minutes: lost rings are not mended.")
+        self._alarm(
+            "InterruptionUnhandled",
+            dead_letters.metric_approximate_number_of_messages_visible(period=minutes),
+            1,
+            1,
+            "An interruption event could not be handled: read the dead-letter queue.",
+        )
+
+    def _alarm(self, id: str, metric: cloudwatch.Metric, threshold: int, periods: int, text: str) -> None:
+        alarm = cloudwatch.Alarm(
+            self,
+            id,
+            metric=metric,
+            threshold=threshold,
+            evaluation_periods=periods,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            alarm_description=text,
+        )
+        if self._topic is not None:
+            alarm.add_alarm_action(actions.SnsAction(self._topic))

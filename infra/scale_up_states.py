@@ -1,0 +1,332 @@
+"""SCALE UP, state by state: from a ring to nodes that run the pods it was about.
+
+Under the lease: look, plan, record, launch. The lease is given back before any node boots, and only if nobody rang since the last look;
+otherwise the same execution looks again. Then the execution waits for its nodes, woken by them or by the clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.states import (
+    CONDITION_FAILED,
+    EVERY_ERROR,
+    ME,
+    NOW,
+    STARTED_BEFORE,
+    Callee,
+    Catch,
+    Integrations,
+    Retry,
+    State,
+    Task,
+    choice,
+    fail,
+    for_each,
+    jsonata,
+    machine,
+    note,
+    succeed,
+    wait,
+)
+
+LEASE_SECONDS: Final = 120
+"""Until the first function under the lease renews it; each renews it for its own timeout and half a minute."""
+
+LEASE_LOST: Final = ("LeaseLost",)
+"""What a function raises that finds the lease in other hands: that execution sees to the pods now."""
+
+NO_CATALOGUE: Final = ("NoCatalogue",)
+"""What the planner raises before the first refresh is through."""
+
+REPLANS: Final = 10
+"""Plans of one execution around offerings that turned out short; after that the pods wait for the sweep."""
+
+ROUNDS: Final = 100
+"""Looks of one execution that keeps being rung; then a fresh one takes over, long before the history's end at 25,000 events."""
+
+AWAIT_SECONDS: Final = 5
+"""No wait for nodes is longer without a look: a ring may be lost."""
+
+LAUNCHES_AT_ONCE: Final = 5
+"""EC2 lets an account send about two CreateFleet a second; five calls take longer than that."""
+
+EXECUTION_SECONDS: Final = 3600
+"""A node that has not joined in 15 minutes is given up; an hour bounds whatever else may happen."""
+
+SUMMARY: Final = """(
+  $started := $toMillis($states.context.Execution.StartTime);
+  {
+    "pods": $pods,
+    "nodes": $registration.nodes,
+    "pricePerHour": $plan.pricePerHour,
+    "lowerBoundPerHour": $plan.lowerBoundPerHour,
+    "gap": $plan.gap,
+    "launched": $launched,
+    "short": $short,
+    "failed": $failed,
+    "pending": $plan.pendingReasons,
+    "podsPlaced": $registration.podsPlaced,
+    "placedAsPlanned": $registration.placedAsPlanned,
+    "rounds": $turn,
+    "seconds": {
+      "untilLaunched": $round(($releasedAt - $started) / 1000, 1),
+      "total": $round(($millis() - $started) / 1000, 1)
+    }
+  }
+)"""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleUpParts:
+    """What the machine is made of besides its states."""
+
+    integrations: Integrations
+    cluster: str
+    table: str
+    functions: Mapping[str, Callee]
+
+
+def scale_up(parts: ScaleUpParts) -> State:
+    """The whole machine."""
+    states = {**_under_the_lease(parts), **_after_the_lease(parts), **_after_a_failure(parts)}
+    return machine(states, comment="From pending pods to nodes that run them", timeout=EXECUTION_SECONDS)
+
+
+def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
+    return {
+        "Describe the cluster": parts.integrations.describe_cluster(
+            parts.cluster,
+            next="Take the lease",
+            assign={
+                "turn": 1,
+                "rings": 0,
+                "replans": 0,
+                "watching": False,
+                "releasedAt": jsonata("$millis()"),
+                "pods": 0,
+                "plan": {},
+                "registration": {},
+                "launched": 0,
+                "short": 0,
+                "failed": 0,
+            },
+            catch=[Catch([EVERY_ERROR], "The scale-up failed")],
+        ),
+        "Take the lease": _take_the_lease(parts),
+        "Joined the running scale-up": succeed({"joined": True}),
+        "Let pods gather": wait(1, next="Find pending pods"),
+        "Find pending pods": _leased(
+            parts,
+            "find_pending_pods",
+            {},
+            next="Is there anything to do?",
+            assign={
+                "rings": jsonata("$states.result.Payload.rings"),
+                "found": jsonata("$states.result.Payload"),
+                "pods": jsonata("$states.result.Payload.pods > $pods ? $states.result.Payload.pods : $pods"),
+            },
+        ),
+        "Is there anything to do?": choice(
+            {"$found.pods + $found.unfinished + $found.unwatched > 0": "Resolve node classes"}, otherwise="Release the lease"
+        ),
+        "Resolve node classes": _leased(
+            parts,
+            "resolve_node_classes",
+            {"snapshot": jsonata("$found.snapshot")},
+            next="Plan capacity",
+            assign={"classes": jsonata("$states.result.Payload.classes")},
+        ),
+        "Plan capacity": _leased(
+            parts,
+            "plan_capacity",
+            {"snapshot": jsonata("$found.snapshot"), "classes": jsonata("$classes")},
+            next="Record node claims",
+            assign={"plan": jsonata("$states.result.Payload")},
+            retry=[Retry(NO_CATALOGUE, attempts=6, interval=5)],
+        ),
+        "Record node claims": _leased(
+            parts,
+            "record_node_claims",
+            {"plan": jsonata("$plan.plan"), "classes": jsonata("$classes"), "snapshot": jsonata("$found.snapshot")},
+            next="Launch instances",
+            assign={"claims": jsonata("$states.result.Payload")},
+        ),
+        "Launch instances": _launch_instances(parts),
+        "Record launches": _leased(
+            parts,
+            "record_launches",
+            {"launches": jsonata("$claims.launches"), "plan": jsonata("$plan.plan")},
+            next="Did offerings turn out short?",
+            assign={
+                "watching": True,
+                "again": jsonata("$states.result.Payload.again"),
+                "launched": jsonata("$launched + $states.result.Payload.launched"),
+                "short": jsonata("$short + $states.result.Payload.short"),
+                "failed": jsonata("$failed + $states.result.Payload.failed"),
+            },
+        ),
+        "Did offerings turn out short?": choice({f"$again and $replans < {REPLANS}": "Plan around them"}, otherwise="Release the lease"),
+        "Plan around them": note(assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"),
+        "Release the lease": _release_the_lease(parts),
+        "Look again": note(assign={"turn": jsonata("$turn + 1")}, next="Is it still time?"),
+        "Is it still time?": choice({f"$turn <= {ROUNDS}": "Let pods gather"}, otherwise="Hand over"),
+        "Hand over": _give_up_the_lease(parts, next="Start the next scale-up", on_error="Are nodes on their way?"),
+        "Start the next scale-up": _start_another(parts, next="Are nodes on their way?", on_error="Are nodes on their way?"),
+    }
+
+
+def _after_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
+    return {
+        "Are nodes on their way?": choice({"$watching": "Check registration"}, otherwise="Summarise"),
+        "Check registration": parts.integrations.invoke(
+            parts.functions["check_registration"],
+            {"wave": jsonata("$states.context.Execution.Name")},
+            next="Have all nodes joined?",
+            assign={"registration": jsonata("$states.result.Payload")},
+            catch=[Catch([EVERY_ERROR], "Release after a failure")],
+        ),
+        "Have all nodes joined?": choice({"$registration.done": "Summarise"}, otherwise="Await nodes"),
+        "Await nodes": Task(
+            resource=parts.integrations.service("aws-sdk:dynamodb:updateItem.waitForTaskToken"),
+            arguments={
+                "TableName": parts.table,
+                "Key": {"kind": {"S": "WAVE"}, "id": {"S": jsonata("$states.context.Execution.Name")}},
+                "UpdateExpression": "SET #token = :token",
+                "ConditionExpression": "rings = :noted",
+                "ExpressionAttributeNames": {"#token": "token"},
+                "ExpressionAttributeValues": {
+                    ":token": {"S": jsonata("$states.context.Task.Token")},
+                    ":noted": {"N": jsonata("$string($registration.rings)")},
+                },
+            },
+            timeout=AWAIT_SECONDS,
+            next="Let rings gather",
+            catch=[
+                Catch([*CONDITION_FAILED, "States.Timeout"], "Check registration"),
+                Catch([EVERY_ERROR], "Release after a failure"),
+            ],
+        ).render(),
+        "Let rings gather": wait(1, next="Check registration"),
+        "Summarise": note(output=jsonata(SUMMARY)),
+    }
+
+
+def _after_a_failure(parts: ScaleUpParts) -> Mapping[str, State]:
+    return {
+        "Release after a failure": _give_up_the_lease(parts, next="Did it ring meanwhile?", on_error="The scale-up failed"),
+        "Did it ring meanwhile?": choice({"$ringsAtRelease != $rings": "Ring again"}, otherwise="The scale-up failed"),
+        "Ring again": _start_another(parts, next="The scale-up failed", on_error="The scale-up failed"),
+        "The scale-up failed": fail(),
+    }
+
+
+def _leased(
+    parts: ScaleUpParts, name: str, payload: Mapping[str, Any], *, next: str, assign: Mapping[str, Any], retry: tuple[Retry, ...] | list[Retry] = ()
+) -> State:
+    """A function under the lease: it renews the lease first, and everything that goes wrong gives the lease back."""
+    return parts.integrations.invoke(
+        parts.functions[name],
+        {"lease": {"number": jsonata("$leaseNumber")}, **payload},
+        next=next,
+        assign=assign,
+        retry=retry,
+        catch=[Catch(LEASE_LOST, "Are nodes on their way?"), Catch([EVERY_ERROR], "Release after a failure")],
+    )
+
+
+def _launch_instances(parts: ScaleUpParts) -> State:
+    # A group that fails must not stop the others, nor the recording of what they launched: its record stays open for the next look
+    one = parts.integrations.invoke(
+        parts.functions["launch_instances"],
+        {
+            "lease": {"number": jsonata("$leaseNumber")},
+            "launches": jsonata("$claims.launches"),
+            "index": jsonata("$states.input.index"),
+        },
+        catch=[Catch([EVERY_ERROR], "This group was not launched")],
+    )
+    nothing = note(output={"launched": 0, "short": 0, "failed": 0, "errors": jsonata("[$failure.Error, $failure.Cause]")})
+    return for_each(
+        "$claims.groups",
+        selector={"index": jsonata("$states.context.Map.Item.Value")},
+        at_once=LAUNCHES_AT_ONCE,
+        states={"Launch one group": one, "This group was not launched": nothing},
+        next="Record launches",
+        catch=[Catch([EVERY_ERROR], "Release after a failure")],
+    )
+
+
+def _lease_update(parts: ScaleUpParts, update: str, condition: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "TableName": parts.table,
+        "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
+        "UpdateExpression": update,
+        "ConditionExpression": condition,
+        "ExpressionAttributeValues": {":me": {"S": ME}, **values},
+        "ReturnValues": "ALL_NEW",
+    }
+
+
+def _take_the_lease(parts: ScaleUpParts) -> State:
+    return Task(
+        resource=parts.integrations.service("dynamodb:updateItem"),
+        arguments=_lease_update(
+            parts,
+            "SET holder = :me, leaseUntil = :until, leaseNumber = if_not_exists(leaseNumber, :zero) + :one, rings = if_not_exists(rings, :zero)",
+            "attribute_not_exists(holder) OR leaseUntil < :now OR holder = :me",  # the last: this very request, sent again
+            {
+                ":now": {"N": jsonata(f"$string({NOW})")},
+                ":until": {"N": jsonata(f"$string({NOW} + {LEASE_SECONDS})")},
+                ":zero": {"N": "0"},
+                ":one": {"N": "1"},
+            },
+        ),
+        timeout=10,
+        next="Let pods gather",
+        assign={
+            "leaseNumber": jsonata("$number($states.result.Attributes.leaseNumber.N)"),
+            "rings": jsonata("$number($states.result.Attributes.rings.N)"),
+        },
+        catch=[Catch(CONDITION_FAILED, "Joined the running scale-up"), Catch([EVERY_ERROR], "Release after a failure")],
+    ).render()
+
+
+def _release_the_lease(parts: ScaleUpParts) -> State:
+    """The lease goes only if nobody rang since the last look noted the rings: no ring is lost."""
+    return Task(
+        resource=parts.integrations.service("dynamodb:updateItem"),
+        arguments=_lease_update(
+            parts, "REMOVE holder, leaseUntil", "holder = :me AND rings = :noted", {":noted": {"N": jsonata("$string($rings)")}}
+        ),
+        timeout=10,
+        next="Are nodes on their way?",
+        assign={"releasedAt": jsonata("$millis()")},
+        catch=[Catch(CONDITION_FAILED, "Look again"), Catch([EVERY_ERROR], "Release after a failure")],
+    ).render()
+
+
+def _give_up_the_lease(parts: ScaleUpParts, *, next: str, on_error: str) -> State:
+    """The lease goes whatever rang; whoever comes here starts the next execution if there is reason to."""
+    return Task(
+        resource=parts.integrations.service("dynamodb:updateItem"),
+        arguments=_lease_update(parts, "REMOVE holder, leaseUntil", "holder = :me", {}),
+        timeout=10,
+        next=next,
+        assign={"ringsAtRelease": jsonata("$number($states.result.Attributes.rings.N)")},
+        catch=[Catch(CONDITION_FAILED, on_error, kept=False), Catch([EVERY_ERROR], on_error, kept=False)],
+    ).render()
+
+
+def _start_another(parts: ScaleUpParts, *, next: str, on_error: str) -> State:
+    return Task(
+        resource=parts.integrations.service("states:startExecution"),
+        arguments={
+            "StateMachineArn": jsonata("$states.context.StateMachine.Id"),
+            "Name": jsonata("'up-' & $now('[Y0001][M01][D01]T[H01][m01][s01]') & '-again'"),
+            "Input": {"reason": "it rang while another execution could not look"},
+        },
+        timeout=10,
+        next=next,
+        catch=[Catch(STARTED_BEFORE, next, kept=False), Catch([EVERY_ERROR], on_error, kept=False)],
+    ).render()

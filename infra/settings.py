@@ -1,0 +1,168 @@
+"""The settings of one cluster, `clusters/NAME.yaml`: every field with its type, its unit, its default and why that default.
+
+What stands in the file is the whole of what may differ between two deployments. A key that nobody knows, a value of the wrong type or
+out of range stops the synthesis with an error that names the file, the field, the value and what to write instead.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
+
+from infra.settings_file import Between, Grammar, OneOf, SettingsError, read_settings
+
+HOST: Final = "host"
+"""In `runtime`, the word for "as the interpreter that synthesises": the local stack runs the functions with that very interpreter."""
+
+ROLE_NAME_LIMIT: Final = 64
+
+RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+"""The periods that CloudWatch Logs accepts."""
+
+RoleName = Grammar(r"[\w+=,.@-]{1,64}", "a role's name, without its path and without arn:")
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the functions run on."""
+
+    python: Literal["3.12", "3.13", "3.14", "host"] = "3.14"
+    """Lambda's newest runtime that every dependency has wheels for."""
+    architecture: Literal["arm64", "x86_64", "host"] = "arm64"
+    """A fifth cheaper a GB-second than x86_64."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoles:
+    """Which IAM roles nodes may have: a ceiling, nobody with kubectl can add to it."""
+
+    names: Annotated[tuple[str, ...], RoleName] = ()
+    """Names of existing roles; the first is the default and gets an instance profile. None: the deployment makes one, with the four
+    policies that EKS asks of a node."""
+    manage_node_access_entry: bool = True
+    """Make the EC2_LINUX access entries of these roles. Turn it off where they exist already (a node group of the cluster uses the role,
+    or aws-auth maps it): EKS refuses a second one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What no NodePool can lift, whatever its limits say."""
+
+    nodes: Annotated[int, Between(0, 5000)] = 100
+    """Nodes of Joiner at any time. Enough for a first cluster, few enough that a mistake is noticed before the bill."""
+    price_per_hour: Annotated[float, Between(0, 1_000_000)] = 50.0
+    """US$ an hour of all nodes of Joiner, at the catalogue's prices; 100 nodes of 8 vCPUs cost about 40."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vpc:
+    """Where the functions that talk to Kubernetes sit if the cluster's endpoint is private. Those that talk to EC2 sit in none."""
+
+    subnets: Annotated[tuple[str, ...], Grammar(r"subnet-[0-9a-f]{8,17}", "subnet ids: subnet-0123456789abcdef0")]
+    """With a route to the endpoint and to the (free) gateway endpoints of S3 and DynamoDB. No NAT is needed."""
+    security_group: Annotated[str, Grammar(r"sg-[0-9a-f]{8,17}", "a security group's id: sg-0123456789abcdef0")]
+    """One that the cluster's security group lets in on port 443."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """What one kind of route lets through. Past it the API server reads 429 and goes on; nothing is lost but the sweep's minute."""
+
+    rate: Annotated[int, Between(1, 10_000)]
+    """Requests a second."""
+    burst: Annotated[int, Between(1, 5_000)]
+    """Requests at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doorbell:
+    """The HTTP API that the cluster's API server rings."""
+
+    pods: Throttle = Throttle(rate=5, burst=10)
+    """Unschedulable pods, and pools or classes that changed. A scale-up folds all rings of a second into one look, so that five a second
+    are as good as five hundred."""
+    nodes: Throttle = Throttle(rate=25, burst=50)
+    """A node rings about five times while it joins (created, ready, taints), and ten may join in the same second."""
+    concurrency: Annotated[int, Between(1, 100)] = 5
+    """Sandboxes set aside for ring_doorbell: bounds what a flood costs, and no other function of the account can starve it."""
+    ca_parameter: Annotated[str | None, Grammar(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
+    """SSM parameter with the CA of the door's certificate. Only the local stack needs it: API Gateway's is a public one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The look that needs no signal: it mends every lost ring and every dead execution."""
+
+    every_minutes: Annotated[int, Between(1, 60)] = 1
+    """EventBridge Scheduler's finest rate. A sweep costs about US$ 0.000005."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """What is written down, and for how long."""
+
+    retention_days: Annotated[int, OneOf(RETENTION_DAYS)] = 14
+    """As long as decisions stay in the bucket."""
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """Of the functions. DEBUG tells more of each decision, and costs ingestion."""
+    execution_data: bool = True
+    """Inputs and outputs of states in the state machines' logs. They name pods, nodes and pools; turn it off where that is not allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that differs between two clusters."""
+
+    cluster: Annotated[str, Grammar(r"[0-9A-Za-z][\w-]{0,63}", "the EKS cluster's name (up to 64 letters, digits, - and _)")]
+    """Known at synthesis, because keys of IAM conditions hold it. 64, because a state machine's name has 80 characters."""
+    region: Annotated[str, Grammar(r"[a-z]{2,4}(-[a-z]+)+-\d", "a region's name, such as eu-west-1")]
+    account: Annotated[str | None, Grammar(r"\d{12}", "twelve digits, in quotes")] = None
+    """None: the account of whoever deploys."""
+    runtime: Runtime = Runtime()
+    node_roles: NodeRoles = NodeRoles()
+    ceilings: Ceilings = Ceilings()
+    image_owners: Annotated[
+        tuple[str, ...], Grammar(r"self|amazon|aws-marketplace|\d{12}", "amazon, self, aws-marketplace, or account numbers in quotes")
+    ] = ("amazon", "self")
+    """Whose images nodes may boot."""
+    vpc: Vpc | None = None
+    """None: the cluster's endpoint is public."""
+    doorbell: Doorbell = Doorbell()
+    sweep: Sweep = Sweep()
+    logs: Logs = Logs()
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """On everything that the deployment makes."""
+    permissions_boundary: Annotated[
+        str | None, Grammar(r"arn:[\w-]+:iam::(\d{12}|aws):policy/[\w+=,.@/-]+|[\w+=,.@-]{1,128}", "a policy's name or ARN")
+    ] = None
+    """A policy that bounds every role of the deployment, where an organisation asks for one."""
+    alarm_topic: Annotated[str | None, Grammar(r"arn:[\w-]+:sns:[a-z0-9-]+:\d{12}:[\w.-]+", "the ARN of an SNS topic")] = None
+    """Who hears of alarms. None: they show in CloudWatch only."""
+    retain_data: bool = False
+    """Keep the table and the bucket after `cdk destroy`. Nothing needs them then, the truth is in the cluster and in EC2; keep them to
+    replay decisions later."""
+
+
+def load(path: Path) -> Settings:
+    """The settings in one file. Raises SettingsError, and nothing else, for whatever is wrong with it."""
+    settings = read_settings(path, Settings)
+    name = node_role_name(settings)
+    if not settings.node_roles.names and len(name) > ROLE_NAME_LIMIT:
+        raise SettingsError(
+            f"{path}: cluster is {settings.cluster!r}: the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} "
+            "characters: make a role and write its name under nodeRoles.names"
+        )
+    if not settings.image_owners:
+        raise SettingsError(f"{path}: imageOwners is empty, so that no image may boot: name an owner, or leave the key out")
+    if settings.vpc is not None and not settings.vpc.subnets:
+        raise SettingsError(f"{path}: vpc.subnets is empty: name at least one subnet, or leave vpc out")
+    return settings
+
+
+def node_role_name(settings: Settings) -> str:
+    """What the node role is called if the deployment makes it: people write this name into their node classes.
+
+    The region is in it because IAM is global and cluster names are not.
+    """
+    return f"joiner-node-{settings.cluster}-{settings.region}"

@@ -1,0 +1,185 @@
+"""From a YAML file to frozen dataclasses: the class is the schema, and every refusal says what to write instead.
+
+A field's type says what a value may be (`str`, `int`, `float`, `bool`, `Literal`, `X | None`, `tuple[str, ...]`, `Mapping[str, str]`, or
+another dataclass), its annotations what else must hold::
+
+    rate: Annotated[int, Between(1, 1000)] = 5
+    region: Annotated[str, Grammar(r"[a-z]{2}(-[a-z]+)+-\\d", "a region's name, such as eu-west-1")]
+
+Keys in the file are the fields' names in camelCase. A field without a default must be there.
+"""
+
+import dataclasses
+import difflib
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+T = TypeVar("T")
+
+
+class SettingsError(ValueError):
+    """The file cannot be used; the message names the file, the field, the value and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A text must match the pattern as a whole; `remedy` says in words what to write."""
+
+    pattern: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A number must lie between the two, both included."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A number must be one of these."""
+
+    values: tuple[int, ...]
+
+
+def read_settings(path: Path, schema: type[T]) -> T:
+    """The file's content as a value of the schema."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as missing:
+        beside = sorted(file.stem for file in path.parent.glob("*.yaml"))
+        hint = f"; there are: {', '.join(beside)}" if beside else ""
+        raise SettingsError(f"{path}: no such file. Write one, or name another cluster with -c cluster=NAME{hint}") from missing
+    except yaml.YAMLError as broken:
+        raise SettingsError(f"{path}: this is not YAML: {broken}") from broken
+    return _Reader(path).dataclass(content if content is not None else {}, schema, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    path: Path
+
+    def refuse(self, where: str, value: object, remedy: str) -> SettingsError:
+        return SettingsError(f"{self.path}: {where or 'the file'} is {value!r}: write {remedy}")
+
+    def dataclass(self, content: object, schema: type[T], where: str) -> T:
+        if not isinstance(content, Mapping):
+            raise self.refuse(where, content, "keys and values, one a line")
+        hints = get_type_hints(schema, include_extras=True)
+        fields = {camel(f.name): f for f in dataclasses.fields(schema)}  # type: ignore[arg-type]  # every schema is a dataclass
+        for key in content:
+            if key not in fields:
+                raise self._unknown(str(key), list(fields), where)
+        values: dict[str, Any] = {}
+        for key, field in fields.items():
+            here = f"{where}.{key}" if where else key
+            if key in content:
+                values[field.name] = self.value(content[key], hints[field.name], here)
+            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                raise SettingsError(f"{self.path}: {here} is missing: write {_wanted(hints[field.name])}")
+        return schema(**values)
+
+    def _unknown(self, key: str, known: list[str], where: str) -> SettingsError:
+        place = f"{where}.{key}" if where else key
+        close = difflib.get_close_matches(key, known, n=1)
+        remedy = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+        return SettingsError(f"{self.path}: nobody knows {place}: {remedy}")
+
+    def value(self, value: object, kind: Any, where: str) -> Any:
+        """The value as its type asks; a refusal names the place in the file."""
+        rules: tuple[object, ...] = ()
+        if get_origin(kind) is Annotated:
+            kind, *rest = get_args(kind)
+            rules = tuple(rest)
+        origin = get_origin(kind)
+        if origin in (Union, types.UnionType):
+            options = [option for option in get_args(kind) if option is not type(None)]
+            return None if value is None else self.value(value, Annotated[(options[0], *rules)] if rules else options[0], where)
+        if dataclasses.is_dataclass(kind):
+            return self.dataclass(value if value is not None else {}, kind, where)
+        if origin is tuple:
+            return self._texts(value, rules, where)
+        if origin is Mapping or origin is MappingProxyType:
+            return self._mapping(value, where)
+        if origin is Literal:
+            return self._choice(value, get_args(kind), where)
+        return self._scalar(value, kind, rules, where)
+
+    def _texts(self, value: object, rules: tuple[object, ...], where: str) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise self.refuse(where, value, f"a list: [{', '.join(_rules_in_words(rules)) or 'text'}, ...]")
+        return tuple(self._scalar(each, str, rules, f"{where}[{index}]") for index, each in enumerate(value))
+
+    def _mapping(self, value: object, where: str) -> Mapping[str, str]:
+        if not isinstance(value, Mapping):
+            raise self.refuse(where, value, "keys and values, one a line")
+        for key, text in value.items():
+            if not isinstance(key, str) or not isinstance(text, str):
+                raise self.refuse(f"{where}.{key}", text, "texts on both sides, in quotes")
+        return MappingProxyType(dict(value))
+
+    def _choice(self, value: object, choices: tuple[object, ...], where: str) -> object:
+        if value not in choices:
+            close = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1, cutoff=0.5)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            raise self.refuse(where, value, f"one of {', '.join(map(str, choices))}{meant}")
+        return value
+
+    def _scalar(self, value: object, kind: Any, rules: tuple[object, ...], where: str) -> Any:
+        # YAML reads 3.14 as a number and yes as a truth; a bool is an int to Python
+        fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
+        if not fits or (isinstance(value, bool) and kind is not bool):
+            quotes = f', in quotes: "{value}"' if kind is str and isinstance(value, int | float) else ""
+            raise self.refuse(where, value, ("; ".join(_rules_in_words(rules)) or _type_in_words(kind)) + quotes)
+        for rule in rules:
+            match rule:
+                case Grammar(pattern, remedy) if not re.fullmatch(pattern, str(value), re.ASCII):
+                    raise self.refuse(where, value, remedy)
+                case Between(low, high) if not low <= float(value) <= high:  # type: ignore[arg-type]  # Between stands on numbers only
+                    raise self.refuse(where, value, _rules_in_words((rule,))[0])
+                case OneOf(values) if value not in values:
+                    raise self.refuse(where, value, _rules_in_words((rule,))[0])
+        return float(value) if kind is float else value  # type: ignore[arg-type]  # fits says so
+
+
+def camel(name: str) -> str:
+    """
+    >>> camel("price_per_hour")
+    'pricePerHour'
+    """
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _wanted(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        kind, *rules = get_args(kind)
+        return "; ".join(_rules_in_words(tuple(rules))) or _type_in_words(kind)
+    return _type_in_words(kind)
+
+
+def _type_in_words(kind: Any) -> str:
+    words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+    return words.get(kind) or ("a list" if get_origin(kind) is tuple else "keys and values")
+
+
+def _rules_in_words(rules: tuple[object, ...]) -> list[str]:
+    words: list[str] = []
+    for rule in rules:
+        match rule:
+            case Grammar(_, remedy):
+                words.append(remedy)
+            case Between(low, high):
+                words.append(f"a number between {low:g} and {high:g}")
+            case OneOf(values):
+                words.append("one of " + ", ".join(map(str, values)))
+    return words

@@ -1,0 +1,253 @@
+"""States of a state machine as small typed builders, in JSONata.
+
+CDK's own constructs would do, but hide what the console shows: here a machine is a mapping of sentences to states, readable in order, and
+a value that a test can walk. Names of states are what people read in the console, so they say what happens.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+State = Mapping[str, Any]
+
+EVERY_ERROR: Final = "States.ALL"
+
+LAMBDA_TROUBLE: Final = (
+    "Lambda.ServiceException",
+    "Lambda.AWSLambdaException",
+    "Lambda.SdkClientException",
+    "Lambda.TooManyRequestsException",  # CDK's default list forgets this one
+    "Lambda.ClientExecutionTimeoutException",
+)
+
+CONDITION_FAILED: Final = ("DynamoDB.ConditionalCheckFailedException", "DynamoDb.ConditionalCheckFailedException")
+"""The optimised integration and the SDK integration spell the service differently."""
+
+STARTED_BEFORE: Final = (
+    "StepFunctions.ExecutionAlreadyExistsException",
+    "StepFunctions.ExecutionAlreadyExists",
+    "Sfn.ExecutionAlreadyExistsException",
+)
+
+
+def jsonata(expression: str) -> str:
+    """
+    >>> jsonata("$round + 1")
+    '{% $round + 1 %}'
+    """
+    return f"{{% {expression} %}}"
+
+
+ME: Final = jsonata("$states.context.Execution.Id")
+NOW: Final = "$floor($millis() / 1000)"
+RESULT: Final = jsonata("$states.result")
+
+PAYLOAD: Final[Mapping[str, Any]] = {
+    "schema": 1,
+    "execution": {
+        "name": jsonata("$states.context.Execution.Name"),
+        "id": ME,
+        "startTime": jsonata("$states.context.Execution.StartTime"),
+    },
+    "cluster": jsonata("$cluster"),
+    "round": jsonata("$turn"),  # $round is a function of JSONata
+}
+"""What every function is told. The schema number lets a function tell an execution that began before an upgrade."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A function as a state machine calls it: its published version, and how long it may take."""
+
+    arn: str
+    timeout: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often, and how patiently, a task is tried again: the pause doubles, with jitter."""
+
+    errors: Sequence[str]
+    attempts: int
+    interval: int = 1
+    longest: int = 20
+
+    def render(self) -> State:
+        """As Amazon States Language has it."""
+        if self.attempts == 0:
+            return {"ErrorEquals": list(self.errors), "MaxAttempts": 0}
+        return {
+            "ErrorEquals": list(self.errors),
+            "IntervalSeconds": self.interval,
+            "MaxAttempts": self.attempts,
+            "BackoffRate": 2,
+            "MaxDelaySeconds": self.longest,
+            "JitterStrategy": "FULL",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Catch:
+    """Where an error leads; the error itself is kept in `$failure`, unless an earlier one is what people should read."""
+
+    errors: Sequence[str]
+    next: str
+    kept: bool = True
+
+    def render(self) -> State:
+        """As Amazon States Language has it."""
+        keeping = {"Assign": {"failure": jsonata("$states.errorOutput")}} if self.kept else {}
+        return {"ErrorEquals": list(self.errors), **keeping, "Next": self.next}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something that is done by another service. Errors that are expected are not tried again, only caught."""
+
+    resource: str
+    arguments: Mapping[str, Any]
+    timeout: int
+    next: str | None = None
+    assign: Mapping[str, Any] | None = None
+    output: Any = RESULT
+    retry: Sequence[Retry] = (Retry(["States.TaskFailed"], attempts=3),)
+    catch: Sequence[Catch] = ()
+
+    def render(self) -> State:
+        """As Amazon States Language has it."""
+        expected = [error for catch in self.catch for error in catch.errors if error != EVERY_ERROR]
+        retry = [Retry(expected, attempts=0)] if expected else []
+        return _without_nothing(
+            {
+                "Type": "Task",
+                "Resource": self.resource,
+                "Arguments": self.arguments,
+                "TimeoutSeconds": self.timeout,
+                "Assign": self.assign,
+                "Output": self.output,
+                "Retry": [each.render() for each in (*retry, *self.retry)],
+                "Catch": [each.render() for each in self.catch] or None,
+                **_onward(self.next),
+            }
+        )
+
+
+PATIENT_WITH_LAMBDA: Final = Retry(LAMBDA_TROUBLE, attempts=6)
+ONCE_MORE: Final = Retry(["States.TaskFailed", "States.Timeout"], attempts=2, interval=2)
+"""For whatever a function raises, or a sandbox that died: the world may have been broken for a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integrations:
+    """The services that states call, spelt for the partition (`aws`, `aws-cn`, ...)."""
+
+    partition: str
+
+    def service(self, action: str) -> str:
+        """The resource of a service's action, such as `dynamodb:updateItem`."""
+        return f"arn:{self.partition}:states:::{action}"
+
+    def invoke(
+        self,
+        callee: Callee,
+        payload: Mapping[str, Any],
+        *,
+        next: str | None = None,
+        assign: Mapping[str, Any] | None = None,
+        retry: Sequence[Retry] = (),
+        catch: Sequence[Catch] = (),
+    ) -> State:
+        """A function's turn; its answer is the state's output."""
+        return Task(
+            resource=self.service("lambda:invoke"),
+            arguments={"FunctionName": callee.arn, "Payload": {**PAYLOAD, **payload}},
+            timeout=callee.timeout + 10,  # the Lambda is dead by then: a timed-out task alone would not stop it
+            next=next,
+            assign=assign,
+            output=jsonata("$states.result.Payload"),
+            retry=(*retry, PATIENT_WITH_LAMBDA, ONCE_MORE),
+            catch=catch,
+        ).render()
+
+    def describe_cluster(self, cluster: str, *, next: str, assign: Mapping[str, Any], catch: Sequence[Catch]) -> State:
+        """The cluster's endpoint and CA, asked each time: EKS may rotate the CA."""
+        return Task(
+            resource=self.service("aws-sdk:eks:describeCluster"),
+            arguments={"Name": cluster},
+            timeout=10,
+            next=next,
+            assign={"cluster": jsonata(CLUSTER), **assign},
+            catch=catch,
+        ).render()
+
+
+CLUSTER: Final = """{
+  "name": $states.result.Cluster.Name,
+  "endpoint": $states.result.Cluster.Endpoint,
+  "certificateAuthority": $states.result.Cluster.CertificateAuthority.Data,
+  "version": $states.result.Cluster.Version,
+  "serviceCidr": $states.result.Cluster.KubernetesNetworkConfig.($exists(ServiceIpv6Cidr) ? ServiceIpv6Cidr : ServiceIpv4Cidr)
+}"""
+
+
+def wait(seconds: int, *, next: str) -> State:
+    """A pause."""
+    return {"Type": "Wait", "Seconds": seconds, "Next": next}
+
+
+def choice(branches: Mapping[str, str], *, otherwise: str) -> State:
+    """The first condition that holds leads on; conditions are JSONata."""
+    return {
+        "Type": "Choice",
+        "Choices": [{"Condition": jsonata(condition), "Next": next} for condition, next in branches.items()],
+        "Default": otherwise,
+    }
+
+
+def note(*, assign: Mapping[str, Any] | None = None, output: Any = None, next: str | None = None) -> State:
+    """A state that only remembers or says something."""
+    return _without_nothing({"Type": "Pass", "Assign": assign, "Output": output, **_onward(next)})
+
+
+def for_each(
+    items: str, *, selector: Mapping[str, Any], at_once: int, states: Mapping[str, State], next: str, assign: Mapping[str, Any], catch: Sequence[Catch]
+) -> State:
+    """The same states for each item, some at once."""
+    return {
+        "Type": "Map",
+        "Items": jsonata(items),
+        "ItemSelector": selector,
+        "MaxConcurrency": at_once,
+        "ItemProcessor": {"ProcessorConfig": {"Mode": "INLINE"}, "StartAt": next_of(states), "States": states},
+        "Assign": assign,
+        "Catch": [each.render() for each in catch],
+        "Next": next,
+    }
+
+
+def succeed(output: Any = None) -> State:
+    """A good end."""
+    return _without_nothing({"Type": "Succeed", "Output": output})
+
+
+def fail() -> State:
+    """A bad end, for the reason that the last Catch kept."""
+    return {"Type": "Fail", "Error": jsonata("$failure.Error"), "Cause": jsonata("$failure.Cause")}
+
+
+def next_of(states: Mapping[str, State]) -> str:
+    """The first state: machines are written in the order in which they are read."""
+    return next(iter(states))
+
+
+def machine(states: Mapping[str, State], *, comment: str, timeout: int) -> State:
+    """A whole state machine."""
+    return {"Comment": comment, "QueryLanguage": "JSONata", "StartAt": next_of(states), "TimeoutSeconds": timeout, "States": states}
+
+
+def _onward(next: str | None) -> State:
+    return {"End": True} if next is None else {"Next": next}
+
+
+def _without_nothing(state: State) -> State:
+    return {key: value for key, value in state.items() if value is not None}

@@ -1,0 +1,206 @@
+"""EC2 as Joiner asks it: what there is (by pages, always), one fleet, its launch template, tags, an end.
+
+Answers stay EC2's own dictionaries where another room reads them (`joiner.launching`, `joiner.catalogue`); instances become values here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joiner.names import CLUSTER_NAME_TAG, LAUNCH
+
+Answer = Mapping[str, Any]
+
+ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
+THROTTLES: Final = frozenset(
+    {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "EC2ThrottledException"}
+)
+TAGGED_AT_ONCE: Final = 500
+TERMINATED_AT_ONCE: Final = 500  # EC2 takes 1,000 ids; half of them keeps a refused call small
+
+
+class Ec2Error(Exception):
+    """EC2 refused; `code` is its error code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class Throttled(Ec2Error):
+    """Asked too often. It says nothing about capacity: the same request again, later."""
+
+
+class NoAnswer(Ec2Error):
+    """The connection or the answer was lost: what was asked may have happened or not."""
+
+
+class NotFound(Ec2Error):
+    """One of the named things does not exist (any more)."""
+
+
+@contextmanager
+def _our_errors() -> Iterator[None]:
+    try:
+        yield
+    except ClientError as reason:
+        code, message = reason.response["Error"].get("Code", ""), reason.response["Error"].get("Message", "")
+        status = reason.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        kind: type[Ec2Error] = Ec2Error
+        if code in THROTTLES:
+            kind = Throttled
+        elif code.endswith(".NotFound") or code.endswith(".NotFoundException") or code == "ParameterNotFound":
+            kind = NotFound
+        elif status >= 500:
+            kind = NoAnswer
+        raise kind(code, message) from reason
+    except BotoCoreError as reason:
+        raise NoAnswer(type(reason).__name__, str(reason)) from reason
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One instance as DescribeInstances shows it."""
+
+    id: str
+    instance_type: str
+    zone: str
+    image: str
+    state: str
+    capacity_type: str
+    launched_at: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def launch(self) -> str:
+        """The launch that asked for it; empty for a stranger."""
+        return self.tags.get(LAUNCH, "")
+
+    @property
+    def alive(self) -> bool:
+        """Not terminated, and not on its way there."""
+        return self.state in ("pending", "running", "stopping", "stopped")
+
+    @classmethod
+    def from_ec2(cls, said: Answer) -> "Instance":
+        launched = said.get("LaunchTime")
+        return cls(
+            id=said["InstanceId"],
+            instance_type=said["InstanceType"],
+            zone=said["Placement"]["AvailabilityZone"],
+            image=said.get("ImageId", ""),
+            state=said["State"]["Name"],
+            capacity_type="spot" if said.get("InstanceLifecycle") == "spot" else "on-demand",
+            launched_at=launched.isoformat() if launched is not None else "",
+            tags={tag["Key"]: tag["Value"] for tag in said.get("Tags", ())},
+        )
+
+
+class Ec2:
+    """One region of one account."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    # What there is
+
+    def pages(self, operation: str, result: str, **asked: Any) -> list[Answer]:
+        """All results of a Describe call, page by page (unpaginated calls are throttled first)."""
+        with _our_errors():
+            paginator = self._client.get_paginator(operation)
+            return [item for page in paginator.paginate(**asked) for item in page.get(result, ())]
+
+    def instances_of_launch(self, launch_id: str) -> list[Instance]:
+        """The living instances that carry a launch's tag, by id.
+
+        DescribeInstances lags behind CreateFleet by seconds: an empty answer is no proof that nothing was launched.
+        """
+        return self._instances([{"Name": f"tag:{LAUNCH}", "Values": [launch_id]}])
+
+    def instances_of_cluster(self, cluster: str) -> list[Instance]:
+        """The living instances that Joiner launched for a cluster."""
+        return self._instances([{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}])
+
+    def _instances(self, filters: Sequence[Mapping[str, Any]]) -> list[Instance]:
+        living = {"Name": "instance-state-name", "Values": list(ALIVE)}
+        reservations = self.pages("describe_instances", "Reservations", Filters=[*filters, living])
+        found = [Instance.from_ec2(each) for reservation in reservations for each in reservation["Instances"]]
+        return sorted((each for each in found if each.alive), key=lambda instance: instance.id)
+
+    def subnets(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
+        """As DescribeSubnets shows them."""
+        return self.pages("describe_subnets", "Subnets", Filters=list(filters))
+
+    def security_groups(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
+        """As DescribeSecurityGroups shows them."""
+        return self.pages("describe_security_groups", "SecurityGroups", Filters=list(filters))
+
+    def images(self, filters: Sequence[Mapping[str, Any]], owners: Sequence[str] = ()) -> list[Answer]:
+        """As DescribeImages shows them, deprecated ones included."""
+        asked: dict[str, Any] = {"Filters": list(filters), "IncludeDeprecated": True}
+        return self.pages("describe_images", "Images", **asked, **({"Owners": list(owners)} if owners else {}))
+
+    # Launching
+
+    def ensure_launch_template(self, name: str, data: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        """Make a launch template; its name is a digest of its content, so one that exists is the right one."""
+        specifications = [{"ResourceType": "launch-template", "Tags": _tags(tags)}] if tags else []
+        with _our_errors():
+            try:
+                self._client.create_launch_template(
+                    LaunchTemplateName=name, LaunchTemplateData=dict(data), TagSpecifications=specifications
+                )
+            except ClientError as reason:
+                if reason.response["Error"]["Code"] != "InvalidLaunchTemplateName.AlreadyExistsException":
+                    raise
+
+    def create_fleet(self, request: Mapping[str, Any]) -> Answer:
+        """Send one CreateFleet exactly as it is; the answer holds instances and errors both."""
+        with _our_errors():
+            return dict(self._client.create_fleet(**request))
+
+    def tag(self, resources: Iterable[str], tags: Mapping[str, str]) -> None:
+        """Tag instances (and what hangs on them)."""
+        wanted = sorted(set(resources))
+        with _our_errors():
+            for start in range(0, len(wanted), TAGGED_AT_ONCE):
+                self._client.create_tags(Resources=wanted[start : start + TAGGED_AT_ONCE], Tags=_tags(tags))
+
+    def terminate(self, instances: Iterable[str]) -> list[str]:
+        """End instances; those that were not there are left out of the answer. One bad id fails a whole call, so then each goes alone."""
+        wanted = sorted(set(instances))
+        ended: list[str] = []
+        for start in range(0, len(wanted), TERMINATED_AT_ONCE):
+            some = wanted[start : start + TERMINATED_AT_ONCE]
+            try:
+                with _our_errors():
+                    self._client.terminate_instances(InstanceIds=some)
+                ended += some
+            except NotFound:
+                ended += [each for each in some if len(some) > 1 and self.terminate([each])]
+        return ended
+
+
+class Parameters:
+    """SSM's public parameters: which image is recommended."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def values(self, names: Iterable[str]) -> dict[str, str]:
+        """The values of those that exist, by name."""
+        wanted = sorted(set(names))
+        found: dict[str, str] = {}
+        with _our_errors():
+            for start in range(0, len(wanted), 10):  # GetParameters takes ten names
+                answer = self._client.get_parameters(Names=wanted[start : start + 10])
+                found |= {each["Name"]: each["Value"] for each in answer["Parameters"]}
+        return found
+
+
+def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]

@@ -1,0 +1,85 @@
+"""What a deployed function finds around itself: its settings in the environment, its clients, its clock.
+
+The only place that reads the environment. Clients are made once for the life of the process, and only those that are asked for.
+"""
+
+import functools
+import os
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+
+from joiner.adapters.payload import ClusterFacts
+from joiner.adapters.store import Store
+
+if TYPE_CHECKING:
+    from joiner.adapters.kube import Kube
+    from joiner.adapters.ledger import Ledger
+
+# Short timeouts: the state machine's Retry is the patient one, and no call may outlive the lease.
+_CALLS = Config(connect_timeout=2, read_timeout=10, retries={"mode": "standard", "max_attempts": 3}, tcp_keepalive=True)
+
+
+def setting(name: str) -> str:
+    """A setting that the deployment always gives."""
+    return os.environ[name]
+
+
+def list_setting(name: str) -> tuple[str, ...]:
+    """A comma-separated setting; empty if absent."""
+    return tuple(part.strip() for part in os.environ.get(name, "").split(",") if part.strip())
+
+
+def region() -> str:
+    """Where this runs."""
+    return os.environ.get("AWS_REGION") or os.environ["AWS_DEFAULT_REGION"]
+
+
+def now() -> datetime:
+    """The time, for handlers to hand on: nothing further in asks a clock."""
+    return datetime.now(UTC)
+
+
+@functools.cache
+def _session() -> boto3.Session:
+    return boto3.Session()
+
+
+@functools.cache
+def client(service: str, region_name: str = "") -> Any:
+    """The boto3 client of a service."""
+    return _session().client(service, region_name=region_name or None, config=_CALLS)  # type: ignore[call-overload]  # any service
+
+
+@functools.cache
+def ledger() -> "Ledger":
+    """The memory table of this deployment."""
+    from joiner.adapters.ledger import Ledger
+
+    return Ledger(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def store() -> Store:
+    """The decision bucket of this deployment."""
+    return Store(client("s3"), setting("JOINER_BUCKET"))
+
+
+@functools.cache
+def kube(cluster: ClusterFacts) -> "Kube":
+    """The API server of `cluster`, asked as this function's role; a rotated CA makes a new connection."""
+    from joiner.adapters.kube import ClusterAccess, Kube
+    from joiner.adapters.tokens import EksTokens
+
+    tokens = EksTokens(cluster.name, region(), _credentials, time.time)
+    return Kube(ClusterAccess(cluster.endpoint, cluster.ca, tokens))
+
+
+def _credentials() -> Any:
+    credentials = _session().get_credentials()
+    if credentials is None:
+        raise RuntimeError("this process has no AWS credentials to sign a token with")
+    return credentials.get_frozen_credentials()

@@ -1,0 +1,82 @@
+"""The state machine's executions: start one scale-up a time slot, ask how one fares, wake one that sleeps on a task token.
+
+Standard executions keep their name for 90 days, and starting a name again with the same input while it runs is a success that starts
+nothing. So the name is the time to a second: a burst of rings becomes one execution.
+"""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from joiner.adapters.ledger import Ledger
+
+INPUT: Final = json.dumps({"schema": 1})  # a pure function of the name, or a second start would be refused
+GATHERING: Final = timedelta(seconds=1)  # a scale-up lists pods no sooner after its start: until then it covers every ring
+ATTEMPTS: Final = 5  # names tried in one second; the sweep covers what is left
+
+RUNNING: Final = "RUNNING"
+GONE: Final = "GONE"
+
+
+class Executions:
+    """Step Functions, as far as rings need it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def start_scale_up(self, machine: str, now: datetime) -> str:
+        """One scale-up that has not listed pods yet: the name of a new one, or of one that started within the gathering second.
+
+        The slot's execution may have ended already (a cluster without pending pods takes two seconds at most) or be past its listing;
+        then a name with a number is taken.
+        """
+        slot = f"up-{now:%Y%m%dT%H%M%S}"
+        for attempt in range(1, ATTEMPTS + 1):
+            name = slot if attempt == 1 else f"{slot}-{attempt}"
+            try:
+                started = self._client.start_execution(stateMachineArn=machine, name=name, input=INPUT)["startDate"]
+            except ClientError as reason:
+                if reason.response["Error"]["Code"] != "ExecutionAlreadyExists":
+                    raise
+                continue  # it has ended: the next name
+            if now - started <= GATHERING:
+                return name
+        return ""
+
+    def status(self, execution: str) -> str:
+        """``RUNNING``, how it ended, or ``GONE`` when Step Functions does not know it (any more)."""
+        try:
+            return str(self._client.describe_execution(executionArn=execution)["status"])
+        except ClientError as reason:
+            if reason.response["Error"]["Code"] in ("ExecutionDoesNotExist", "InvalidArn"):
+                return GONE
+            raise
+
+    def wake(self, token: str) -> bool:
+        """End a sleep; False if the sleeper woke by itself meanwhile."""
+        try:
+            self._client.send_task_success(taskToken=token, output="{}")
+        except ClientError as reason:
+            if reason.response["Error"]["Code"] in ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken"):
+                return False
+            raise
+        return True
+
+
+def ring_scale_up(ledger: Ledger, executions: Executions, machine: str, now: datetime) -> str:
+    """Count a ring; start a scale-up unless a living holder will see it. Returns the execution's name, empty if none was needed.
+
+    First the count, then the start: a holder that releases between the two finds the number changed and lists again.
+    """
+    lease = ledger.ring()
+    if lease.living(int(now.timestamp())):
+        return ""
+    return executions.start_scale_up(machine, now)
+
+
+def ring_waves(ledger: Ledger, executions: Executions) -> int:
+    """Tell every execution that awaits nodes to look; how many were asleep."""
+    tokens = [ledger.ring_wave(wave.name) for wave in ledger.waves()]
+    return sum(executions.wake(token) for token in tokens if token)

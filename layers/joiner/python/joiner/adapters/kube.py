@@ -1,0 +1,194 @@
+"""The API server of one cluster: read, write, bind, evict, tell.
+
+The official client's `Configuration` and REST client bring TLS, pooling and keep-alive; its models stay out, because they take minutes and
+gigabytes at 50,000 pods. Answers are decoded by msgspec into plain manifests, which the rooms above turn into values.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+import urllib3
+from kubernetes.client.configuration import Configuration
+from kubernetes.client.exceptions import ApiException
+from kubernetes.client.rest import RESTClientObject
+
+from joiner.adapters.kube_errors import Expired, Unreachable, error_of
+from joiner.adapters.kube_kinds import KINDS, PODS, Kind
+from joiner.adapters.tokens import TokenSource
+from joiner.names import FIELD_MANAGER
+
+Manifest = dict[str, Any]
+Manifests = list[Manifest]
+
+PAGE: Final = 500  # objects a page: what kubectl asks for
+CONNECT_SECONDS: Final = 3.0
+READ_SECONDS: Final = 20.0
+POOLED: Final = 16  # connections kept: twice the workers of `parallel`
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+# Only reads are sent twice: a write without an answer may have happened, and its caller decides what that means.
+_RETRIES: Final = urllib3.Retry(total=2, connect=2, read=1, redirect=0, status=0, allowed_methods=frozenset({"GET"}))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """How one cluster is reached: its endpoint, its CA (PEM text) and who asks: a token, or a client certificate (local clusters)."""
+
+    endpoint: str
+    ca: str
+    tokens: TokenSource | None = field(default=None, repr=False)
+    certificate_file: str = ""
+    key_file: str = ""
+
+
+class Kube:
+    """One cluster's API server, as this identity may use it. Safe for several threads."""
+
+    def __init__(self, access: ClusterAccess) -> None:
+        settings = Configuration(
+            host=access.endpoint,
+            ca_cert_data=access.ca,
+            cert_file=access.certificate_file or None,
+            key_file=access.key_file or None,
+            connection_pool_maxsize=POOLED,
+            retries=_RETRIES,
+        )
+        self._endpoint = access.endpoint.rstrip("/")
+        self._tokens = access.tokens
+        self._rest = RESTClientObject(settings)
+
+    def list(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "") -> Manifests:
+        """All objects of a kind, read consistently: the first page at the newest version, the others at that same version."""
+        for _ in range(2):
+            try:
+                return self._pages(kind, namespace, labels, fields)
+            except Expired:
+                continue  # the pages took longer than etcd keeps old versions: once more from the start
+        return self._pages(kind, namespace, labels, fields)
+
+    def _pages(self, kind: Kind, namespace: str, labels: str, fields: str) -> Manifests:
+        query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | ({"fieldSelector": fields} if fields else {})
+        found: Manifests = []
+        while True:
+            page = self.ask("GET", kind.path(namespace=namespace), query=query)
+            found += page.get("items") or ()
+            following = (page.get("metadata") or {}).get("continue")
+            if not following:
+                return found
+            query = query | {"continue": following}
+
+    def get(self, kind: Kind, name: str, *, namespace: str = "") -> Manifest:
+        """One object; `NotFound` if there is none."""
+        return self.ask("GET", kind.path(name, namespace=namespace))
+
+    def create(self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "") -> Manifest:
+        """A new object; `AlreadyExists` if its name is taken."""
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
+        return self.ask("POST", kind.path(namespace=namespace), body, query={"fieldManager": FIELD_MANAGER})
+
+    def replace(self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "", subresource: str = "") -> Manifest:
+        """The whole object anew; `Conflict` if its resourceVersion is not the newest."""
+        name = str(manifest["metadata"]["name"])
+        return self.ask("PUT", kind.path(name, namespace=namespace, subresource=subresource), dict(manifest))
+
+    def patch(
+        self, kind: Kind, name: str, changes: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, namespace: str = "", subresource: str = ""
+    ) -> Manifest:
+        """A merge patch (an object) or a JSON patch (a list of operations).
+
+        A merge patch that names ``metadata.resourceVersion`` is refused with `Conflict` if the object changed meanwhile.
+        """
+        merge = isinstance(changes, Mapping)
+        return self.ask(
+            "PATCH",
+            kind.path(name, namespace=namespace, subresource=subresource),
+            dict(changes) if isinstance(changes, Mapping) else list(changes),
+            query={"fieldManager": FIELD_MANAGER},
+            content_type=MERGE_PATCH if merge else JSON_PATCH,
+        )
+
+    def apply(
+        self, manifest: Mapping[str, Any], *, field_manager: str = FIELD_MANAGER, force: bool = True, subresource: str = ""
+    ) -> Manifest:
+        """Server-side apply of one manifest of a kind in `KINDS`."""
+        kind = KINDS.get((str(manifest["apiVersion"]), str(manifest["kind"])))
+        if kind is None:
+            raise KeyError(f"{manifest['kind']} of {manifest['apiVersion']} is not among the kinds that Joiner writes")
+        metadata = manifest["metadata"]
+        return self.ask(
+            "PATCH",
+            kind.path(metadata["name"], namespace=metadata.get("namespace", ""), subresource=subresource),
+            dict(manifest),
+            query={"fieldManager": field_manager, "force": str(force).lower()},
+            content_type=APPLY_PATCH,
+        )
+
+    def delete(self, kind: Kind, name: str, *, namespace: str = "", uid: str = "", resource_version: str = "") -> Manifest:
+        """Ask for an object's end; `Conflict` if it is not the one that `uid` and `resource_version` name."""
+        preconditions = ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
+        body = {"apiVersion": "v1", "kind": "DeleteOptions"} | ({"preconditions": preconditions} if preconditions else {})
+        return self.ask("DELETE", kind.path(name, namespace=namespace), body)
+
+    def bind(self, namespace: str, pod: str, node: str, *, uid: str = "", resource_version: str = "") -> None:
+        """Place a pod; `Conflict` if somebody was faster, or if it is not the pod that `uid` and `resource_version` name."""
+        metadata = {"name": pod, "namespace": namespace}
+        metadata |= ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+        self.ask("POST", PODS.path(pod, namespace=namespace, subresource="binding"), body)
+
+    def evict(self, namespace: str, pod: str, *, uid: str = "") -> None:
+        """Ask a pod to leave; `EvictionBlocked` while a PodDisruptionBudget says no."""
+        body: Manifest = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
+        if uid:
+            body["deleteOptions"] = {"preconditions": {"uid": uid}}
+        self.ask("POST", PODS.path(pod, namespace=namespace, subresource="eviction"), body)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Manifest | Sequence[Mapping[str, Any]] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Manifest:
+        """One request; its decoded answer, or one of our errors."""
+        asked = f"{method} {path}"
+        status, raw = self._send(method, path, body, query, content_type, fresh=False)
+        if status == 401 and self._tokens is not None:  # the kept token outlived its credentials: sign once more
+            status, raw = self._send(method, path, body, query, content_type, fresh=True)
+        try:
+            answer = msgspec.json.decode(raw) if raw else {}
+        except msgspec.DecodeError:
+            answer = {"message": raw[:200].decode(errors="replace")}
+        if 200 <= status < 300:
+            return dict(answer)
+        raise error_of(status, answer if isinstance(answer, dict) else {}, asked)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Manifest | Sequence[Mapping[str, Any]] | None,
+        query: Mapping[str, str] | None,
+        content_type: str,
+        *,
+        fresh: bool,
+    ) -> tuple[int, bytes]:
+        headers = {"Accept": "application/json", "User-Agent": "joiner"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        if self._tokens is not None:
+            headers["Authorization"] = f"Bearer {self._tokens.token(fresh=fresh)}"
+        url = self._endpoint + path + (f"?{urlencode(query)}" if query else "")
+        try:
+            answer = self._rest.request(method, url, headers=headers, body=body, _request_timeout=(CONNECT_SECONDS, READ_SECONDS))
+            return int(answer.status), bytes(answer.read())
+        except (ApiException, urllib3.exceptions.HTTPError) as reason:
+            raise Unreachable(f"no answer ({type(reason).__name__})", asked=f"{method} {path}") from reason

@@ -1,0 +1,86 @@
+"""What can go wrong at the API server, one class for each answer that callers treat differently.
+
+https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/#status-v1-meta lists the reasons.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class KubeError(Exception):
+    """The API server refused or could not be asked. `status` is the HTTP status, 0 when there was no answer."""
+
+    def __init__(self, message: str, *, status: int = 0, asked: str = "") -> None:
+        super().__init__(f"{asked}: {message}" if asked else message)
+        self.status = status
+
+
+class Unreachable(KubeError):
+    """No answer, or one of the kind 5xx: what was asked may have happened or not."""
+
+
+class Unauthorized(KubeError):
+    """401: the cluster does not know this identity, even with a token signed just now."""
+
+
+class Forbidden(KubeError):
+    """403: known, but its group may not do this."""
+
+
+class NotFound(KubeError):
+    """404: no such object, or no such kind."""
+
+
+class AlreadyExists(KubeError):
+    """409 on a create: an object of this name is there."""
+
+
+class Conflict(KubeError):
+    """409: the object changed meanwhile, or a precondition (uid, resourceVersion) does not hold."""
+
+
+class Expired(KubeError):
+    """410: the resourceVersion or continue token is too old; list again."""
+
+
+class Invalid(KubeError):
+    """400 or 422: the object breaks a rule of its schema or an admission rule."""
+
+
+class TooManyRequests(KubeError):
+    """429: asked too often; `retry_after` seconds if the server said."""
+
+    def __init__(self, message: str, *, status: int = 429, asked: str = "", retry_after: int = 0) -> None:
+        super().__init__(message, status=status, asked=asked)
+        self.retry_after = retry_after
+
+
+class EvictionBlocked(TooManyRequests):
+    """429 from the eviction API: a PodDisruptionBudget does not allow it now."""
+
+
+_BY_STATUS: dict[int, type[KubeError]] = {
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    410: Expired,
+    415: Invalid,
+    422: Invalid,
+}
+
+
+def error_of(status: int, answer: Mapping[str, Any], asked: str) -> KubeError:
+    """The error that a `Status` object of the API server stands for."""
+    message = str(answer.get("message") or answer.get("reason") or f"HTTP {status}")
+    if status == 409:
+        kind = AlreadyExists if answer.get("reason") == "AlreadyExists" else Conflict
+        return kind(message, status=status, asked=asked)
+    if status == 429:
+        details = answer.get("details") or {}
+        blocked = any(cause.get("reason") == "DisruptionBudget" for cause in details.get("causes") or ())
+        too_many = EvictionBlocked if blocked else TooManyRequests
+        return too_many(message, asked=asked, retry_after=int(details.get("retryAfterSeconds") or 0))
+    if status in _BY_STATUS:
+        return _BY_STATUS[status](message, status=status, asked=asked)
+    return Unreachable(message, status=status, asked=asked)

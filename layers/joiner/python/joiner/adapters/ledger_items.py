@@ -1,0 +1,193 @@
+"""What the memory table holds, as values. One kind of item a partition; each kind says who writes it.
+
+`kind` is the partition key, so that IAM can scope each function's role by ``dynamodb:LeadingKeys``.
+Times are whole seconds since the epoch, as DynamoDB's TTL counts them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+LEASE: Final = "LEASE"
+LAUNCH: Final = "LAUNCH"
+INSTANCE: Final = "INSTANCE"
+ASSIGNMENT: Final = "ASSIGNMENT"
+UNAVAILABLE: Final = "UNAVAILABLE"
+WAVE: Final = "WAVE"
+DOORBELL: Final = "DOORBELL"
+
+SCALE_UP: Final = "scale-up"
+
+Item = Mapping[str, Mapping[str, Any]]
+
+
+class LeaseLost(Exception):
+    """Somebody else holds the lease now, or it has another number: whoever reads this must write nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may plan and launch. Written by the state machine (take, release), by each function under it (renew) and by rings.
+
+    `holder` is the holder's execution ARN, empty when the lease is free; `rings` only ever grows.
+    """
+
+    holder: str
+    number: int
+    until: int
+    rings: int
+
+    def living(self, now: int) -> bool:
+        """Does somebody hold it at `now`?
+
+        >>> Lease("arn:x", 3, until=100, rings=0).living(now=99), Lease("", 3, until=0, rings=7).living(now=99)
+        (True, False)
+        """
+        return bool(self.holder) and self.until > now
+
+    @classmethod
+    def of(cls, item: Item) -> "Lease":
+        return cls(text(item, "holder"), number(item, "leaseNumber"), number(item, "leaseUntil"), number(item, "rings"))
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One CreateFleet: its exact bytes, stored before they are sent. Written by launch_instances; `recorded` by record_launches.
+
+    `details` is what the request itself does not say and the outcome needs (JSON text: the launch template, the pool, prices by offering).
+    """
+
+    id: str
+    request: str
+    token: str
+    claims: tuple[str, ...]
+    lease_number: int
+    execution: str
+    details: str = ""
+    closed: bool = False
+    outcome: str = ""
+    recorded: bool = False
+
+    @classmethod
+    def of(cls, item: Item) -> "Launch":
+        return cls(
+            id=text(item, "id"),
+            request=text(item, "request"),
+            token=text(item, "token"),
+            claims=texts(item, "claims"),
+            lease_number=number(item, "leaseNumber"),
+            execution=text(item, "execution"),
+            details=text(item, "details"),
+            closed=text(item, "state") == "closed",
+            outcome=text(item, "outcome"),
+            recorded=bool(item.get("recorded", {}).get("BOOL", False)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """An instance of ours. Written by launch_instances."""
+
+    instance: str
+    claim: str
+    launch: str
+
+    @classmethod
+    def of(cls, item: Item) -> "Pairing":
+        return cls(instance=text(item, "id"), claim=text(item, "claim"), launch=text(item, "launch"))
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which pod classes, and how many pods of each, a claim is for. Written under the lease only; each writing raises `version`."""
+
+    claim: str
+    classes: Mapping[str, int]
+    version: int
+    lease_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """The name of an offering that was short, as the ledger keeps it.
+
+    >>> Offering("spot", "m5.large", "us-east-1a").id
+    'spot#m5.large#us-east-1a'
+    """
+
+    capacity_type: str
+    instance_type: str
+    zone: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.capacity_type}#{self.instance_type}#{self.zone}"
+
+    @classmethod
+    def of(cls, text_id: str) -> "Offering":
+        capacity_type, instance_type, zone = text_id.split("#")
+        return cls(capacity_type, instance_type, zone)
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """An offering that is not asked for again before `until`. Written by launch_instances, record_launches and handle_interruption."""
+
+    offering: Offering
+    until: int
+    reason: str
+
+    @classmethod
+    def of(cls, item: Item) -> "Unavailable":
+        return cls(Offering.of(text(item, "id")), number(item, "until"), text(item, "reason"))
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """The claims that one execution awaits. Written by record_launches, its token by the state machine, its rings by the doorbell."""
+
+    name: str
+    execution: str
+    claims: tuple[str, ...]
+    rings: int
+    seen_at: int
+
+    @classmethod
+    def of(cls, item: Item) -> "Wave":
+        return cls(
+            name=text(item, "id"),
+            execution=text(item, "execution"),
+            claims=texts(item, "claims"),
+            rings=number(item, "rings"),
+            seen_at=number(item, "seenAt"),
+        )
+
+
+def text(item: Item, name: str) -> str:
+    """A string attribute, empty if absent."""
+    return str(item.get(name, {}).get("S", ""))
+
+
+def number(item: Item, name: str) -> int:
+    """A whole number, 0 if absent."""
+    return int(float(item.get(name, {}).get("N", 0)))
+
+
+def texts(item: Item, name: str) -> tuple[str, ...]:
+    """A list of strings, empty if absent."""
+    return tuple(str(each["S"]) for each in item.get(name, {}).get("L", ()))
+
+
+def written(value: str | int | bool | tuple[str, ...]) -> dict[str, Any]:
+    """A value as DynamoDB writes it.
+
+    >>> written(3), written(True), written(("a",))
+    ({'N': '3'}, {'BOOL': True}, {'L': [{'S': 'a'}]})
+    """
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    if isinstance(value, int):
+        return {"N": str(value)}
+    if isinstance(value, str):
+        return {"S": value}
+    return {"L": [{"S": each} for each in value]}

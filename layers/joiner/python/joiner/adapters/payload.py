@@ -1,0 +1,78 @@
+"""What every Task of the state machines hands to its function: which execution, which cluster, under which lease, in which round.
+
+The keys are those of `infra/`'s state machines. A payload of another schema number is refused: an execution that started before an upgrade
+ends with a reason instead of guessing.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+SCHEMA: Final = 1
+
+
+class BadPayload(Exception):
+    """The state machine sent what this version of the function does not understand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The execution that asks: its name, its ARN, and when it started (RFC 3339)."""
+
+    name: str
+    arn: str
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What `eks:DescribeCluster` said: `certificate_authority` is base64 as EKS gives it, `version` like ``1.36``."""
+
+    name: str
+    endpoint: str
+    certificate_authority: str
+    version: str
+    service_cidr: str
+
+    @property
+    def ca(self) -> str:
+        """The CA as PEM text."""
+        return base64.b64decode(self.certificate_authority).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The part of a payload that all functions share. `lease_number` is 0 outside the lease."""
+
+    execution: Execution
+    cluster: ClusterFacts
+    lease_number: int
+    round: int
+
+    @classmethod
+    def parse(cls, payload: Mapping[str, Any]) -> "Task":
+        """The shared part of `payload`; `BadPayload` names what is missing."""
+        try:
+            schema = int(payload["schema"])
+            if schema != SCHEMA:
+                raise BadPayload(f"payload of schema {schema}; this function understands {SCHEMA}: start a new execution")
+            execution, cluster = payload["execution"], payload["cluster"]
+            return cls(
+                execution=Execution(str(execution["name"]), str(execution["id"]), str(execution.get("startTime", ""))),
+                cluster=ClusterFacts(
+                    name=str(cluster["name"]),
+                    endpoint=str(cluster["endpoint"]),
+                    certificate_authority=str(cluster["certificateAuthority"]),
+                    version=str(cluster.get("version", "")),
+                    service_cidr=str(cluster.get("serviceCidr") or ""),
+                ),
+                lease_number=int((payload.get("lease") or {}).get("number", 0)),
+                round=int(payload.get("round", 0)),
+            )
+        except (KeyError, TypeError, ValueError) as reason:
+            raise BadPayload(f"payload without a usable {reason}") from reason
+
+    def key(self, kind: str) -> str:
+        """Where this round keeps one kind of decision in the bucket."""
+        return f"{kind}/{self.execution.name}/{self.round}.json.gz"

@@ -1,0 +1,165 @@
+"""What a pod asks of the nodes it may run on and of the pods beside it, as kube-scheduler reads it.
+
+Sources: Kubernetes, "Assigning Pods to Nodes", "Pod Topology Spread Constraints", and the API reference of both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from joiner.cluster.invalid import InvalidField
+from joiner.cluster.requirements import Requirement, Requirements
+from joiner.cluster.selectors import LabelSelector
+from joiner.cluster.values import ValueSet
+
+NAME_FIELD = "metadata.name"
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound here: it is how a manifest says that a port is taken on all addresses
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One term of a node selector: labels and name must both suit. A term that says nothing suits no node.
+
+    >>> NodeTerm.from_kube({"matchExpressions": [{"key": "disk", "operator": "Exists"}]}).suits({"disk": "ssd"}, "node-1")
+    True
+    >>> NodeTerm.from_kube({}).suits({}, "node-1")
+    False
+    """
+
+    labels: Requirements = field(default_factory=Requirements)
+    names: ValueSet | None = None
+    """What ``matchFields`` says of the node's name; None if nothing."""
+
+    @classmethod
+    def from_kube(cls, said: Mapping[str, Any]) -> "NodeTerm":
+        names: ValueSet | None = None
+        for position, expression in enumerate(said.get("matchFields") or []):
+            if expression.get("key") != NAME_FIELD or expression.get("operator") not in ("In", "NotIn"):
+                raise InvalidField(f"matchFields[{position}]", expression, f"only {NAME_FIELD} In or NotIn is supported")
+            values = Requirement.from_kube(expression).values
+            names = values if names is None else names & values
+        try:
+            return cls(Requirements.from_kube(said.get("matchExpressions")), names)
+        except InvalidField as invalid:
+            raise invalid.within("matchExpressions") from invalid
+
+    @property
+    def empty(self) -> bool:
+        return not self.labels and self.names is None
+
+    def suits(self, labels: Mapping[str, str], name: str) -> bool:
+        return not self.empty and self.labels.allow(labels) and (self.names is None or name in self.names)
+
+    @property
+    def suits_new_nodes(self) -> bool:
+        """Whether a node that does not exist yet can suit: its name, not chosen yet, can only be excluded, never be asked for."""
+        return not self.empty and (self.names is None or not self.names.finite)
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """A wish for nodes, weight 1 to 100."""
+
+    weight: int
+    term: NodeTerm
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Pods beside which (affinity) or away from which (anti-affinity) a pod wants to be, within one topology domain.
+
+    ``namespaces`` holds the names said, or the pod's own if nothing is said; ``namespace_selector`` adds those it selects.
+    """
+
+    topology_key: str
+    selector: LabelSelector
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector = field(default_factory=LabelSelector)
+
+    @classmethod
+    def from_kube(cls, said: Mapping[str, Any], *, namespace: str, labels: Mapping[str, str]) -> "PodTerm":
+        """``namespace`` and ``labels`` are those of the pod that says it: matchLabelKeys refer to them."""
+        key = said.get("topologyKey")
+        if not isinstance(key, str) or not key:
+            raise InvalidField("topologyKey", key, "name the label that makes the domains")
+        named = frozenset(said.get("namespaces") or ())
+        own = frozenset({namespace}) if not named and said.get("namespaceSelector") is None else named
+        alike = {name: ValueSet.of(labels[name]) for name in said.get("matchLabelKeys") or () if name in labels}
+        unlike = {name: ~ValueSet.of(labels[name]) for name in said.get("mismatchLabelKeys") or () if name in labels}
+        return cls(
+            topology_key=key,
+            selector=_selector(said).with_values(alike).with_values(unlike),
+            namespaces=own,
+            namespace_selector=LabelSelector.from_kube(said.get("namespaceSelector")),
+        )
+
+    def selects(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, Mapping[str, str]]) -> bool:
+        """Whether it means a pod with these labels there; ``namespace_labels`` gives each namespace's labels."""
+        there = namespace in self.namespaces or self.namespace_selector.selects(
+            {"kubernetes.io/metadata.name": namespace, **namespace_labels.get(namespace, {})}
+        )
+        return there and self.selector.selects(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class PodPreference:
+    """A wish about neighbours, weight 1 to 100, ``away`` for anti-affinity."""
+
+    weight: int
+    term: PodTerm
+    away: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One topology spread constraint; ``hard`` for DoNotSchedule. The selector already holds matchLabelKeys."""
+
+    topology_key: str
+    max_skew: int
+    selector: LabelSelector
+    hard: bool = True
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
+
+    @classmethod
+    def from_kube(cls, said: Mapping[str, Any], *, labels: Mapping[str, str]) -> "Spread":
+        key, skew = said.get("topologyKey"), said.get("maxSkew")
+        if not isinstance(key, str) or not key:
+            raise InvalidField("topologyKey", key, "name the label that makes the domains")
+        if not isinstance(skew, int) or skew < 1:
+            raise InvalidField("maxSkew", skew, "write an integer of 1 or more")
+        alike = {name: ValueSet.of(labels[name]) for name in said.get("matchLabelKeys") or () if name in labels}
+        return cls(
+            topology_key=key,
+            max_skew=skew,
+            selector=_selector(said).with_values(alike),
+            hard=said.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
+            min_domains=int(said.get("minDomains") or 1),
+            honors_affinity=said.get("nodeAffinityPolicy", "Honor") == "Honor",
+            honors_taints=said.get("nodeTaintsPolicy", "Ignore") == "Honor",
+        )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HostPort:
+    """A port that a pod takes on the node itself."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = EVERY_ADDRESS
+
+    def conflicts(self, other: "HostPort") -> bool:
+        """
+        >>> HostPort(80).conflicts(HostPort(80, ip="10.0.0.1")), HostPort(80).conflicts(HostPort(80, "UDP"))
+        (True, False)
+        """
+        same = (self.port, self.protocol) == (other.port, other.protocol)
+        return same and (self.ip == other.ip or bool({self.ip, other.ip} & {EVERY_ADDRESS, "::", ""}))
+
+
+def _selector(said: Mapping[str, Any]) -> LabelSelector:
+    try:
+        return LabelSelector.from_kube(said.get("labelSelector"))
+    except InvalidField as invalid:
+        raise invalid.within("labelSelector") from invalid

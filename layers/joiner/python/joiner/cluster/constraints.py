@@ -1,0 +1,229 @@
+"""Everything of a pod that decides where it may run, read once for all pods that say the same.
+
+Replicas say the same: a thousand pods of twenty deployments have twenty constraints. ``essence`` takes a manifest down to the
+bytes that matter, ``Constraints.read`` parses those bytes (once: it remembers), and their digest is the pod's **class**.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from joiner.cluster.affinity import EVERY_ADDRESS, HostPort, NodeTerm, PodPreference, PodTerm, Preference, Spread
+from joiner.cluster.invalid import InvalidField
+from joiner.cluster.requests import pod_requests
+from joiner.cluster.requirements import Requirements
+from joiner.cluster.resources import Resources
+from joiner.cluster.taints import Taint, Toleration, untolerated
+
+Manifest = Mapping[str, Any]
+
+CONTAINER_FIELDS: Final = ("name", "resources", "restartPolicy")
+SPEC_FIELDS: Final = (
+    "affinity",
+    "hostNetwork",
+    "nodeSelector",
+    "overhead",
+    "priority",
+    "priorityClassName",
+    "resources",
+    "schedulerName",
+    "tolerations",
+    "topologySpreadConstraints",
+)
+IDENTITY_LABELS: Final = frozenset(
+    {
+        "pod-template-hash",
+        "controller-revision-hash",
+        "statefulset.kubernetes.io/pod-name",
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "batch.kubernetes.io/controller-uid",
+        "controller-uid",
+    }
+)
+"""Labels that tell replicas and revisions apart. They do not make a class, unless the pod's own rules name them."""
+
+
+def essence(manifest: Manifest) -> bytes:
+    """The part of a pod manifest that decides where it may run, as bytes: equal for pods of one class."""
+    spec: Manifest = manifest.get("spec") or {}
+    kept = {name: spec[name] for name in SPEC_FIELDS if spec.get(name)}
+    for kind in ("containers", "initContainers"):
+        if spec.get(kind):
+            kept[kind] = [_container(container) for container in spec[kind]]
+    if claims := volume_claims(manifest):
+        kept["claims"] = claims
+    if spec.get("resourceClaims"):
+        kept["resourceClaims"] = len(spec["resourceClaims"])
+    if resizing := _resizing(manifest.get("status") or {}):
+        kept["status"] = resizing
+    if _constrained(spec):
+        metadata: Manifest = manifest.get("metadata") or {}
+        kept["namespace"] = metadata.get("namespace") or "default"
+        named = _label_keys(spec)
+        labels = metadata.get("labels") or {}
+        kept["labels"] = {key: value for key, value in labels.items() if key not in IDENTITY_LABELS or key in named}
+    return msgspec.json.encode(kept, order="deterministic")
+
+
+def _container(container: Manifest) -> dict[str, Any]:
+    kept = {name: container[name] for name in CONTAINER_FIELDS if container.get(name)}
+    ports = [
+        {name: port[name] for name in ("hostPort", "containerPort", "protocol", "hostIP") if name in port}
+        for port in container.get("ports") or ()
+    ]
+    return {**kept, "ports": ports} if ports else kept
+
+
+def _resizing(status: Manifest) -> dict[str, Any]:
+    names = ("containerStatuses", "initContainerStatuses")
+    kept: dict[str, Any] = {
+        kind: [
+            {name: one[name] for name in ("name", "resources", "allocatedResources") if one.get(name)}
+            for one in status[kind]
+            if one.get("resources") or one.get("allocatedResources")
+        ]
+        for kind in names
+        if status.get(kind)
+    }
+    pending = [one for one in status.get("conditions") or () if one.get("type") == "PodResizePending"]
+    if pending:
+        kept["conditions"] = [{"type": one.get("type"), "reason": one.get("reason")} for one in pending]
+    return {kind: items for kind, items in kept.items() if items}
+
+
+def _constrained(spec: Manifest) -> bool:
+    affinity = spec.get("affinity") or {}
+    return bool(spec.get("topologySpreadConstraints") or affinity.get("podAffinity") or affinity.get("podAntiAffinity"))
+
+
+def _label_keys(spec: Manifest) -> set[str]:
+    """Every label key that the pod's own rules about pods name, wherever it stands in them."""
+    found: set[str] = set()
+    pending: list[Any] = [spec.get("topologySpreadConstraints"), spec.get("affinity")]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            found |= set(part.get("matchLabels") or ()) | set(part.get("matchLabelKeys") or ()) | set(part.get("mismatchLabelKeys") or ())
+            found |= {one["key"] for one in part.get("matchExpressions") or () if isinstance(one, Mapping) and "key" in one}
+            pending.extend(part.values())
+        elif isinstance(part, list | tuple):
+            pending.extend(part)
+    return found
+
+
+def volume_claims(manifest: Manifest) -> list[str]:
+    """Names of the PersistentVolumeClaims that the pod mounts, those of its ephemeral volumes included."""
+    name = (manifest.get("metadata") or {}).get("name") or ""
+    found = []
+    for volume in (manifest.get("spec") or {}).get("volumes") or ():
+        if volume.get("persistentVolumeClaim"):
+            found.append(volume["persistentVolumeClaim"].get("claimName") or "")
+        elif volume.get("ephemeral"):
+            found.append(f"{name}-{volume.get('name')}")
+    return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Where a pod may run. ``terms`` are the alternatives of required node affinity: one of them must suit; None if nothing is required."""
+
+    class_key: str = ""
+    requests: Resources = field(default_factory=Resources)
+    selector: Requirements = field(default_factory=Requirements)
+    terms: tuple[NodeTerm, ...] | None = None
+    preferences: tuple[Preference, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    pod_preferences: tuple[PodPreference, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    claims: tuple[str, ...] = ()
+    resource_claims: int = 0
+    priority: int = 0
+    priority_class: str = ""
+    scheduler: str = "default-scheduler"
+
+    @classmethod
+    def from_kube(cls, manifest: Manifest) -> "Constraints":
+        """InvalidField for what cannot be read; the field's path begins at ``spec``."""
+        try:
+            return read(essence(manifest))
+        except InvalidField as invalid:
+            raise invalid.within("spec") from invalid
+
+    def tolerates(self, taint: Taint) -> bool:
+        return any(toleration.tolerates(taint) for toleration in self.tolerations)
+
+    def untolerated(self, taints: tuple[Taint, ...]) -> Taint | None:
+        """The first taint that keeps it away (PreferNoSchedule never does)."""
+        return untolerated(self.tolerations, taints)
+
+    def suits(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether nodeSelector and required node affinity accept a node with these labels and this name."""
+        return self.selector.allow(labels) and (self.terms is None or any(term.suits(labels, name) for term in self.terms))
+
+    def on_new_nodes(self) -> tuple[Requirements, ...]:
+        """What it requires of a node yet to be made: alternatives, each the selector with one term; none if it asks for a name."""
+        if self.terms is None:
+            return (self.selector,)
+        return tuple(self.selector & term.labels for term in self.terms if term.suits_new_nodes)
+
+
+@lru_cache(maxsize=8192)  # pure: the same bytes always mean the same
+def read(kept: bytes) -> Constraints:
+    """The meaning of an ``essence``."""
+    spec = msgspec.json.decode(kept)
+    namespace, labels = spec.get("namespace", "default"), spec.get("labels", {})
+    affinity = spec.get("affinity") or {}
+    node, beside, away = (affinity.get(kind) or {} for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity"))
+    required = (node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
+    return Constraints(
+        class_key=hashlib.blake2b(kept, digest_size=10).hexdigest(),
+        requests=pod_requests(spec, spec.get("status")),
+        selector=Requirements.from_labels(spec.get("nodeSelector")),
+        terms=None if required is None else tuple(NodeTerm.from_kube(term) for term in required),
+        preferences=tuple(
+            Preference(int(one.get("weight") or 1), NodeTerm.from_kube(one.get("preference") or {})) for one in _preferred(node)
+        ),
+        tolerations=tuple(sorted({Toleration.from_kube(one) for one in spec.get("tolerations") or ()}, key=repr)),
+        affinity=tuple(PodTerm.from_kube(one, namespace=namespace, labels=labels) for one in _required(beside)),
+        anti_affinity=tuple(PodTerm.from_kube(one, namespace=namespace, labels=labels) for one in _required(away)),
+        pod_preferences=tuple(
+            PodPreference(int(one.get("weight") or 1), PodTerm.from_kube(one["podAffinityTerm"], namespace=namespace, labels=labels), apart)
+            for side, apart in ((beside, False), (away, True))
+            for one in _preferred(side)
+        ),
+        spreads=tuple(Spread.from_kube(one, labels=labels) for one in spec.get("topologySpreadConstraints") or ()),
+        host_ports=_host_ports(spec),
+        claims=tuple(spec.get("claims") or ()),
+        resource_claims=spec.get("resourceClaims") or 0,
+        priority=int(spec.get("priority") or 0),
+        priority_class=spec.get("priorityClassName") or "",
+        scheduler=spec.get("schedulerName") or "default-scheduler",
+    )
+
+
+def _required(side: Manifest) -> list[Manifest]:
+    return list(side.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+
+
+def _preferred(side: Manifest) -> list[Manifest]:
+    return list(side.get("preferredDuringSchedulingIgnoredDuringExecution") or ())
+
+
+def _host_ports(spec: Manifest) -> tuple[HostPort, ...]:
+    """A pod on the host's network takes every port that its containers name."""
+    found = set()
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    for container in (*(spec.get("containers") or ()), *sidecars):
+        for port in container.get("ports") or ():
+            number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") else None)
+            if number:
+                found.add(HostPort(int(number), port.get("protocol") or "TCP", port.get("hostIP") or EVERY_ADDRESS))
+    return tuple(sorted(found))

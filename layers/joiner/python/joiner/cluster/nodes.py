@@ -1,0 +1,139 @@
+"""Nodes and daemon sets: where pods may run, and what runs on every node before them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from joiner import names
+from joiner.cluster.constraints import Constraints
+from joiner.cluster.invalid import InvalidField
+from joiner.cluster.resources import Resources
+from joiner.cluster.taints import Taint, Toleration
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node that has joined. ``ready`` is its Ready condition; ``provider_id`` tells its instance."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    capacity: Resources = field(default_factory=Resources)
+    allocatable: Resources = field(default_factory=Resources)
+    provider_id: str = ""
+    ready: bool = False
+    unschedulable: bool = False
+    deletion: str = ""
+    created: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    finalizers: tuple[str, ...] = ()
+
+    @classmethod
+    def from_kube(cls, manifest: Manifest) -> "Node":
+        """InvalidField if a quantity or a taint cannot be read."""
+        metadata: Manifest = manifest.get("metadata") or {}
+        spec: Manifest = manifest.get("spec") or {}
+        status: Manifest = manifest.get("status") or {}
+        capacity = _resources(status, "capacity")
+        return cls(
+            name=metadata.get("name") or "",
+            labels=metadata.get("labels") or {},
+            annotations=metadata.get("annotations") or {},
+            taints=tuple(_taint(taint, position) for position, taint in enumerate(spec.get("taints") or ())),
+            capacity=capacity,
+            allocatable=_resources(status, "allocatable") or capacity,  # as the kubelet's default has it
+            provider_id=spec.get("providerID") or "",
+            ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ()),
+            unschedulable=bool(spec.get("unschedulable")),
+            deletion=metadata.get("deletionTimestamp") or "",
+            created=metadata.get("creationTimestamp") or "",
+            uid=metadata.get("uid") or "",
+            resource_version=metadata.get("resourceVersion") or "",
+            finalizers=tuple(metadata.get("finalizers") or ()),
+        )
+
+    @property
+    def instance_id(self) -> str:
+        """The last part of ``aws:///<zone>/<instance id>``."""
+        return self.provider_id.rpartition("/")[2]
+
+    @property
+    def zone(self) -> str:
+        return self.labels.get(names.ZONE, "")
+
+    @property
+    def retiring(self) -> bool:
+        """Whether it is on its way out: deleted, or chosen for disruption."""
+        return bool(self.deletion) or self.has_taint(names.DISRUPTED)
+
+    def has_taint(self, key: str) -> bool:
+        return any(taint.key == key for taint in self.taints)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """A pod a node. ``constraints`` are its template's, with the tolerations that the daemon set controller adds."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    constraints: Constraints = field(default_factory=Constraints)
+
+    @classmethod
+    def from_kube(cls, manifest: Manifest) -> "DaemonSet":
+        metadata: Manifest = manifest.get("metadata") or {}
+        template: Manifest = (manifest.get("spec") or {}).get("template") or {}
+        namespace = metadata.get("namespace") or "default"
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        pod = {"metadata": {"name": "", "namespace": namespace, "labels": labels}, "spec": template.get("spec") or {}}
+        try:
+            said = Constraints.from_kube(pod)
+        except InvalidField as invalid:
+            raise invalid.within("spec.template") from invalid
+        host_network = bool((template.get("spec") or {}).get("hostNetwork"))
+        tolerations = (*said.tolerations, *ADDED, *(NETWORK if host_network else ()))
+        return cls(namespace, metadata.get("name") or "", metadata.get("uid") or "", labels, replace(said, tolerations=tolerations))
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def requests(self) -> Resources:
+        return self.constraints.requests
+
+    def runs_on(self, labels: Mapping[str, str], taints: tuple[Taint, ...], name: str = "") -> bool:
+        """Whether the controller puts one of its pods on a node with these labels and taints."""
+        return self.constraints.untolerated(taints) is None and self.constraints.suits(labels, name)
+
+
+ADDED = (
+    Toleration("node.kubernetes.io/not-ready", "Exists", effect="NoExecute"),
+    Toleration("node.kubernetes.io/unreachable", "Exists", effect="NoExecute"),
+    Toleration("node.kubernetes.io/disk-pressure", "Exists", effect="NoSchedule"),
+    Toleration("node.kubernetes.io/memory-pressure", "Exists", effect="NoSchedule"),
+    Toleration("node.kubernetes.io/pid-pressure", "Exists", effect="NoSchedule"),
+    Toleration("node.kubernetes.io/unschedulable", "Exists", effect="NoSchedule"),
+)
+"""What the daemon set controller adds to every pod (Kubernetes, "DaemonSet", taints and tolerations)."""
+
+NETWORK = (Toleration("node.kubernetes.io/network-unavailable", "Exists", effect="NoSchedule"),)
+
+
+def _resources(status: Manifest, name: str) -> Resources:
+    try:
+        return Resources.from_kube(status.get(name))
+    except InvalidField as invalid:
+        raise invalid.within(f"status.{name}") from invalid
+
+
+def _taint(said: Manifest, position: int) -> Taint:
+    try:
+        return Taint.from_kube(said)
+    except InvalidField as invalid:
+        raise invalid.within(f"spec.taints[{position}]") from invalid

@@ -1,0 +1,105 @@
+"""Pods: as the API server lists them, with what the planner reads of them.
+
+Source of what is *provisionable*: Karpenter, "Scheduling"; Kubernetes, "Pod Lifecycle".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from joiner.cluster.constraints import Constraints
+from joiner.cluster.resources import Resources
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod. ``owner_kind`` is its controller's kind; ``unschedulable`` the message of the scheduler that found no node, or None."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    constraints: Constraints = field(default_factory=Constraints)
+    node_name: str = ""
+    nominated_node: str = ""
+    phase: str = "Pending"
+    deletion: str = ""
+    created: str = ""
+    owner_kind: str = ""
+    owner_uid: str = ""
+    gates: tuple[str, ...] = ()
+    unschedulable: str | None = None
+
+    @classmethod
+    def from_kube(cls, manifest: Manifest) -> "Pod":
+        """InvalidField if a part that decides where it may run cannot be read."""
+        metadata: Manifest = manifest.get("metadata") or {}
+        spec: Manifest = manifest.get("spec") or {}
+        status: Manifest = manifest.get("status") or {}
+        owner: Manifest = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
+        scheduled: Manifest = next((one for one in status.get("conditions") or () if one.get("type") == "PodScheduled"), {})
+        waiting = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+        return cls(
+            namespace=metadata.get("namespace") or "default",
+            name=metadata.get("name") or "",
+            uid=metadata.get("uid") or "",
+            resource_version=metadata.get("resourceVersion") or "",
+            labels=metadata.get("labels") or {},
+            constraints=Constraints.from_kube(manifest),
+            node_name=spec.get("nodeName") or "",
+            nominated_node=status.get("nominatedNodeName") or "",
+            phase=status.get("phase") or "Pending",
+            deletion=metadata.get("deletionTimestamp") or "",
+            created=metadata.get("creationTimestamp") or "",
+            owner_kind=owner.get("kind") or "",
+            owner_uid=owner.get("uid") or "",
+            gates=tuple(one.get("name") or "" for one in spec.get("schedulingGates") or ()),
+            unschedulable=(scheduled.get("message") or "") if waiting else None,
+        )
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def class_key(self) -> str:
+        """The same for all pods that may run in the same places: a slot is for any pod of a class."""
+        return self.constraints.class_key
+
+    @property
+    def requests(self) -> Resources:
+        return self.constraints.requests
+
+    @property
+    def priority(self) -> int:
+        return self.constraints.priority
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has ended and holds nothing any more."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def stays_with_node(self) -> bool:
+        """Whether it belongs to its node (a daemon's, a static one) and follows no other pod elsewhere."""
+        return self.owner_kind in ("DaemonSet", "Node")
+
+    @property
+    def provisionable(self) -> bool:
+        """Whether a new node could help it: its scheduler found none, nothing will be preempted for it, and it is not a daemon's.
+
+        A gated pod is not: its scheduler has not tried it, and its condition says SchedulingGated.
+        """
+        return (
+            self.unschedulable is not None
+            and not self.node_name
+            and not self.nominated_node
+            and not self.gates
+            and not self.deletion
+            and not self.terminal
+            and not self.stays_with_node
+        )

@@ -1,0 +1,71 @@
+"""Kubernetes quantities: ``100m``, ``1.5Gi``, ``2e3``, read exactly and written back in the form that people use.
+
+Source: Kubernetes API reference, "Quantity". Rounding is Kubernetes' own: away from zero, to a whole unit.
+
+>>> parse("1500m"), parse("1.5Gi"), parse("2e3"), parse("1k")
+(2, 1610612736, 2000, 1000)
+>>> parse("1500m", scale=1000), parse("100u", scale=1000)
+(1500, 1)
+"""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from joiner.cluster.invalid import InvalidField
+
+PATTERN: Final = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?")
+SUFFIXES: Final[Mapping[str, Fraction]] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "Pi": Fraction(2**50),
+    "Ei": Fraction(2**60),
+}
+LARGEST: Final = 2**63 - 1  # what Kubernetes caps an amount at
+
+
+def parse(said: str | int | float, *, scale: int = 1) -> int:
+    """The amount in units of ``1 / scale``, rounded away from zero; InvalidField if it is no quantity.
+
+    YAML lets people write bare numbers (``cpu: 2``), so numbers are read too.
+    """
+    text = said if isinstance(said, str) else repr(said)
+    found = None if isinstance(said, bool) else PATTERN.fullmatch(text)
+    if found is None:
+        raise InvalidField("", said, "write a Kubernetes quantity such as 500m, 2 or 4Gi")
+    factor = Fraction(10) ** int(found["exponent"]) if found["exponent"] else SUFFIXES.get(found["suffix"] or "", Fraction(1))
+    exact = Fraction(found["number"]) * factor * scale
+    whole = -(-abs(exact).numerator // exact.denominator)
+    return min(whole, LARGEST) if exact >= 0 else -min(whole, LARGEST)
+
+
+def bytes_text(amount: int) -> str:
+    """Bytes with the largest binary suffix that loses nothing.
+
+    >>> bytes_text(3 * 2**30), bytes_text(1536 * 2**20), bytes_text(1000)
+    ('3Gi', '1536Mi', '1000')
+    """
+    for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
+        if amount and amount % SUFFIXES[suffix].numerator == 0:
+            return f"{amount // SUFFIXES[suffix].numerator}{suffix}"
+    return str(amount)
+
+
+def cpu_text(millicores: int) -> str:
+    """
+    >>> cpu_text(2000), cpu_text(1930)
+    ('2', '1930m')
+    """
+    return str(millicores // 1000) if millicores % 1000 == 0 else f"{millicores}m"

@@ -1,0 +1,77 @@
+"""What a pod requests, counted as kube-scheduler counts it.
+
+Source: Kubernetes, "Sidecar Containers" (resource sharing within containers), "Pod Overhead", "Pod-level resources", KEP-1287
+(in-place resize). Init containers run one after the other, so the largest counts; those that restart stay, so they add up with
+everything that comes after them.
+
+>>> pod_requests({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "initContainers": [
+...     {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}, {"resources": {"requests": {"cpu": "2"}}}]}).to_kube()
+{'cpu': '2500m', 'pods': '1'}
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from joiner.cluster.invalid import InvalidField
+from joiner.cluster.resources import CPU, MEMORY, PODS, Resources
+
+Manifest = Mapping[str, Any]
+
+
+def pod_requests(spec: Manifest, status: Manifest | None = None) -> Resources:
+    """Requests of the whole pod, ``pods: 1`` included; ``status`` matters while a pod is resized in place."""
+    resized = _resized(status or {})
+    infeasible = any(
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in (status or {}).get("conditions") or ()
+    )
+    running, starting, sidecars = Resources(), Resources(), Resources()
+    for container in spec.get("initContainers") or ():
+        asked = _container(container, resized, infeasible=infeasible)
+        if container.get("restartPolicy") == "Always":
+            sidecars += asked
+            starting |= sidecars
+        else:
+            starting |= asked + sidecars
+    for container in spec.get("containers") or ():
+        running += _container(container, resized, infeasible=infeasible)
+    counted = dict((running + sidecars) | starting)
+    counted.update(_pod_level(spec, counted))
+    return (Resources(counted) + _read(spec.get("overhead"), "overhead") + Resources({PODS: 1})).without_zeros()
+
+
+def _container(container: Manifest, resized: Mapping[str, Resources], *, infeasible: bool) -> Resources:
+    said = container.get("resources") or {}
+    asked = Resources({**_read(said.get("limits"), "resources.limits"), **_read(said.get("requests"), "resources.requests")})
+    actual = resized.get(container.get("name") or "")
+    if actual is None:
+        return asked
+    return actual if infeasible else asked | actual
+
+
+def _resized(status: Manifest) -> dict[str, Resources]:
+    """By container: what the kubelet has given it, which may differ from the spec while it is resized."""
+    found = {}
+    for container in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        given = (container.get("resources") or {}).get("requests")
+        if given is not None or container.get("allocatedResources") is not None:
+            found[container.get("name") or ""] = Resources.from_kube(given) | Resources.from_kube(container.get("allocatedResources"))
+    return found
+
+
+def _pod_level(spec: Manifest, counted: Mapping[str, int]) -> dict[str, int]:
+    """What ``spec.resources`` says in place of the containers' sum: requests, and limits where nobody requests."""
+    said = spec.get("resources") or {}
+    limits = {name: amount for name, amount in _read(said.get("limits"), "resources.limits").items() if not counted.get(name)}
+    return {
+        name: amount
+        for name, amount in {**limits, **_read(said.get("requests"), "resources.requests")}.items()
+        if name in (CPU, MEMORY) or name.startswith("hugepages-")
+    }
+
+
+def _read(said: Manifest | None, path: str) -> Resources:
+    try:
+        return Resources.from_kube(said)
+    except InvalidField as invalid:
+        raise invalid.within(path) from invalid

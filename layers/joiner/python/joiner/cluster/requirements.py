@@ -1,0 +1,198 @@
+"""Requirements: which value each label of a node may have. A pool's, a type's, a pod's; together they are one conjunction.
+
+>>> pool = Requirements.from_kube([{"key": "size", "operator": "Gt", "values": ["2"]}])
+>>> pod = Requirements.from_kube([{"key": "size", "operator": "NotIn", "values": ["4"]}])
+>>> both = pool & pod
+>>> [both.allow({"size": size}) for size in ("2", "3", "4")]
+[False, True, False]
+>>> both.to_kube()
+[{'key': 'size', 'operator': 'Gt', 'values': ['2']}, {'key': 'size', 'operator': 'NotIn', 'values': ['4']}]
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from joiner.cluster.invalid import InvalidField
+from joiner.cluster.values import ABSENT, ANYTHING, MISSING, PRESENT, ValueSet, integer
+
+RENAMED: Final[Mapping[str, str]] = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+}
+"""Labels that Kubernetes renamed. A node carries both, so a selector on the old one is read as one on the new."""
+
+OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression: a label's key and the values that it may have.
+
+    >>> Requirement.from_kube({"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm64"]})
+    Requirement(key='kubernetes.io/arch', values=In [arm64])
+    """
+
+    key: str
+    values: ValueSet
+
+    @classmethod
+    def from_kube(cls, said: Mapping[str, Any]) -> "Requirement":
+        """InvalidField for an unknown operator, or values that do not go with it."""
+        key = said.get("key")
+        if not isinstance(key, str) or not key:
+            raise InvalidField("key", key, "name a label")
+        operator, values = said.get("operator"), said.get("values") or []
+        if operator not in OPERATORS:
+            raise InvalidField("operator", operator, f"use one of {', '.join(OPERATORS)}")
+        if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+            raise InvalidField("values", values, "write a list of strings")
+        return cls(RENAMED.get(key, key), values_of(str(operator), values))
+
+
+def values_of(operator: str, values: Iterable[str]) -> ValueSet:
+    """The set that an operator and its values mean."""
+    said = list(values)
+    if operator in SETS:
+        return SETS[operator](said)
+    bound = integer(said[0]) if len(said) == 1 else None
+    if bound is None:
+        raise InvalidField("values", said, f"{operator} takes exactly one integer")
+    return BOUNDS[operator](bound)
+
+
+SETS: Final[Mapping[str, Callable[[list[str]], ValueSet]]] = {
+    "In": lambda values: ValueSet.of(*values),
+    "NotIn": lambda values: ~ValueSet.of(*values),
+    "Exists": lambda _: PRESENT,
+    "DoesNotExist": lambda _: MISSING,
+}
+BOUNDS: Final[Mapping[str, Callable[[int], ValueSet]]] = {
+    "Gt": ValueSet.above,
+    "Lt": ValueSet.below,
+    "Gte": lambda bound: ValueSet.above(bound - 1),
+    "Lte": lambda bound: ValueSet.below(bound + 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements(Mapping[str, ValueSet]):
+    """An immutable conjunction: label key -> values it may have; a key that is not named may have any or be missing."""
+
+    by_key: Mapping[str, ValueSet] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, requirements: Iterable[Requirement]) -> "Requirements":
+        found: dict[str, ValueSet] = {}
+        for requirement in requirements:
+            found[requirement.key] = found.get(requirement.key, ANYTHING) & requirement.values
+        return cls(found)
+
+    @classmethod
+    def from_kube(cls, said: Iterable[Mapping[str, Any]] | None) -> "Requirements":
+        """From a list of ``{key, operator, values}``; InvalidField names the position."""
+        found = []
+        for position, expression in enumerate(said or ()):
+            try:
+                found.append(Requirement.from_kube(expression))
+            except InvalidField as invalid:
+                raise invalid.within(f"[{position}]") from invalid
+        return cls.of(found)
+
+    @classmethod
+    def from_labels(cls, labels: Mapping[str, str] | None) -> "Requirements":
+        """Each label exactly so, as a ``nodeSelector`` or ``matchLabels`` has it."""
+        return cls.of(Requirement(RENAMED.get(key, key), ValueSet.of(value)) for key, value in (labels or {}).items())
+
+    def to_kube(self) -> list[dict[str, Any]]:
+        """Expressions that mean the same, keys ascending."""
+        return [expression for key in sorted(self.by_key) for expression in expressions(key, self.by_key[key])]
+
+    def __getitem__(self, key: str) -> ValueSet:
+        return self.by_key[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_key)
+
+    def __len__(self) -> int:
+        return len(self.by_key)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.by_key.items()))
+
+    def on(self, key: str) -> ValueSet:
+        """What this key may be: anything if nothing is said."""
+        return self.by_key.get(key, ANYTHING)
+
+    def __and__(self, other: "Requirements") -> "Requirements":
+        if not other.by_key:
+            return self
+        both = dict(self.by_key)
+        for key, values in other.by_key.items():
+            both[key] = both[key] & values if key in both else values
+        return Requirements(both)
+
+    def allow(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with exactly these labels meets all of them.
+
+        >>> Requirements.from_labels({"disk": "ssd"}).allow({})
+        False
+        """
+        return all(labels.get(key, ABSENT) in values for key, values in self.by_key.items())
+
+    def unmet(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """The keys on which these labels fail, ascending."""
+        return tuple(sorted(key for key, values in self.by_key.items() if labels.get(key, ABSENT) not in values))
+
+    def contradictions(self) -> tuple[str, ...]:
+        """The keys for which no value is left, ascending; a node can meet requirements only if there is none."""
+        return tuple(sorted(key for key, values in self.by_key.items() if not values))
+
+    def fixed(self) -> dict[str, str]:
+        """The labels that can have one value only."""
+        return {
+            key: next(iter(values))
+            for key, values in self.by_key.items()
+            if values.finite and not values.absent and len(values.exceptions) == 1
+        }
+
+    def __str__(self) -> str:
+        return ", ".join(f"{key} {values}" for key, values in sorted(self.by_key.items())) or "any node"
+
+
+def expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
+    """One set as Kubernetes expressions; ValueError for a set that no conjunction of them means (a union, such as "5 or missing").
+
+    >>> expressions("size", ~ValueSet.of("a") & ValueSet.above(4))
+    [{'key': 'size', 'operator': 'Gt', 'values': ['4']}]
+    """
+    if not values:
+        return [{"key": key, "operator": "In", "values": []}]
+    if values == MISSING:
+        return [{"key": key, "operator": "DoesNotExist"}]
+    said: list[dict[str, Any]] = []
+    if values.finite:
+        said.append({"key": key, "operator": "In", "values": list(values)})
+    elif values.words:
+        if not values.absent:
+            said.append({"key": key, "operator": "Exists"})
+        if values.exceptions:
+            said.append({"key": key, "operator": "NotIn", "values": sorted(values.exceptions)})
+    else:
+        low, high = values.intervals[0]
+        if low is not None:  # Karpenter refuses negative bounds, and legacy kinds know no Gte
+            operator, bound = ("Gte", 0) if low == 0 else ("Gt", low - 1)
+            said.append({"key": key, "operator": operator, "values": [str(bound)]})
+        if high is not None:
+            said.append({"key": key, "operator": "Lt", "values": [str(high + 1)]})
+        if values.exceptions:
+            said.append({"key": key, "operator": "NotIn", "values": sorted(values.exceptions)})
+    meant = ANYTHING
+    for expression in said:
+        meant &= values_of(expression["operator"], expression.get("values", []))
+    if meant != values:
+        raise ValueError(f"{key}: {values} is no conjunction of Kubernetes operators")
+    return said

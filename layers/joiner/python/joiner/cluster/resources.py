@@ -1,0 +1,141 @@
+"""Amounts of resources: what pods request, nodes can allocate, pools may use.
+
+cpu is counted in millicores and everything else in its base unit (bytes, devices, pods), as whole numbers, so that sums are exact.
+
+>>> node = Resources.from_kube({"cpu": "2", "memory": "4Gi", "pods": "29"})
+>>> pod = Resources.of(cpu="1500m", memory="1Gi", pods=1)
+>>> pod.fits(node), (pod + pod).fits(node)
+(True, False)
+>>> (node - pod).to_kube()
+{'cpu': '500m', 'memory': '3Gi', 'pods': '28'}
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from joiner.cluster import quantities
+from joiner.cluster.invalid import InvalidField
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+MILLICORES = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Resources(Mapping[str, int]):
+    """An immutable mapping from resource name to amount; a name that is missing counts as zero.
+
+    Zeros are kept as they were said: a limit of zero is a limit, while no limit is none.
+    """
+
+    amounts: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, **amounts: str | int) -> "Resources":
+        """From keywords, with underscores for dashes (``ephemeral_storage="1Gi"``)."""
+        return cls.from_kube({name.replace("_", "-"): amount for name, amount in amounts.items()})
+
+    @classmethod
+    def from_kube(cls, said: Mapping[str, Any] | None) -> "Resources":
+        """From a ResourceList; InvalidField names the resource whose quantity cannot be read."""
+        if said is not None and not isinstance(said, Mapping):
+            raise InvalidField("", said, "write a mapping from resource to quantity")
+        amounts = {}
+        for name, quantity in (said or {}).items():
+            try:
+                amounts[str(name)] = quantities.parse(quantity, scale=MILLICORES if name == CPU else 1)
+            except InvalidField as invalid:
+                raise invalid.within(str(name)) from invalid
+        return cls(amounts)
+
+    def to_kube(self) -> dict[str, str]:
+        return {name: self._text(name, amount) for name, amount in self.amounts.items()}
+
+    @staticmethod
+    def _text(name: str, amount: int) -> str:
+        if name == CPU:
+            return quantities.cpu_text(amount)
+        in_bytes = name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith("hugepages-")
+        return quantities.bytes_text(amount) if in_bytes else str(amount)
+
+    def __getitem__(self, name: str) -> int:
+        return self.amounts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.amounts)
+
+    def __len__(self) -> int:
+        return len(self.amounts)
+
+    def __repr__(self) -> str:
+        return f"Resources({self.to_kube()})"
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.amounts.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resources) and dict(self.amounts) == dict(other.amounts)
+
+    def __add__(self, other: "Resources") -> "Resources":
+        total = dict(self.amounts)
+        for name, amount in other.amounts.items():
+            total[name] = total.get(name, 0) + amount
+        return Resources(total)
+
+    def __sub__(self, other: "Resources") -> "Resources":
+        """What is left; below zero where more was taken than there was."""
+        left = dict(self.amounts)
+        for name, amount in other.amounts.items():
+            left[name] = left.get(name, 0) - amount
+        return Resources(left)
+
+    def __mul__(self, times: int) -> "Resources":
+        return Resources({name: amount * times for name, amount in self.amounts.items()})
+
+    def __or__(self, other: "Resources") -> "Resources":
+        """The larger of both, resource by resource.
+
+        >>> (Resources.of(cpu=1, memory=5) | Resources.of(cpu=2)).to_kube()
+        {'cpu': '2', 'memory': '5'}
+        """
+        most = dict(self.amounts)
+        for name, amount in other.amounts.items():
+            most[name] = max(most[name], amount) if name in most else amount
+        return Resources(most)
+
+    def fits(self, room: "Resources") -> bool:
+        """Whether this much can be taken from ``room``; zero fits even where the resource is unknown."""
+        return all(amount <= room.amounts.get(name, 0) for name, amount in self.amounts.items() if amount > 0)
+
+    def lacking(self, room: "Resources") -> "Resources":
+        """What of this ``room`` does not have: empty if it fits.
+
+        >>> Resources.of(cpu=3, pods=1).lacking(Resources.of(cpu=2, pods=5)).to_kube()
+        {'cpu': '1'}
+        """
+        return Resources(
+            {
+                name: amount - max(room.amounts.get(name, 0), 0)
+                for name, amount in self.amounts.items()
+                if amount > 0 and amount > room.amounts.get(name, 0)
+            }
+        )
+
+    def without_zeros(self) -> "Resources":
+        return Resources({name: amount for name, amount in self.amounts.items() if amount})
+
+
+def total(parts: Iterable[Resources]) -> Resources:
+    """The sum; empty of nothing.
+
+    >>> total([Resources.of(cpu=1), Resources.of(cpu="500m", pods=1)]).to_kube()
+    {'cpu': '1500m', 'pods': '1'}
+    """
+    amounts: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.amounts.items():
+            amounts[name] = amounts.get(name, 0) + amount
+    return Resources(amounts)

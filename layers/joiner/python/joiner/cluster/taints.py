@@ -1,0 +1,97 @@
+"""Taints keep pods away from nodes; tolerations let them come nevertheless.
+
+Source: Kubernetes, "Taints and Tolerations" (with its numeric operators, v1.35).
+
+>>> gpu = Taint("nvidia.com/gpu", "NoSchedule", "true")
+>>> Toleration("nvidia.com/gpu", "Exists").tolerates(gpu), Toleration("nvidia.com/gpu", "Equal", "no").tolerates(gpu)
+(True, False)
+>>> Toleration("failure-probability", "Lt", "5").tolerates(Taint("failure-probability", "NoExecute", "2"))
+True
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joiner.cluster.invalid import InvalidField
+from joiner.cluster.values import integer
+
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
+OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Taint:
+    """What a node repels pods with. PreferNoSchedule is only a wish."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+    @classmethod
+    def from_kube(cls, said: Mapping[str, Any]) -> "Taint":
+        key, effect = said.get("key"), said.get("effect")
+        if not isinstance(key, str) or not key:
+            raise InvalidField("key", key, "name the taint")
+        if effect not in EFFECTS:
+            raise InvalidField("effect", effect, f"use one of {', '.join(EFFECTS)}")
+        return cls(key, str(effect), str(said.get("value") or ""))
+
+    def to_kube(self) -> dict[str, str]:
+        return {"key": self.key, "effect": self.effect} | ({"value": self.value} if self.value else {})
+
+    @property
+    def hard(self) -> bool:
+        """Whether the scheduler keeps pods away rather than preferring to."""
+        return self.effect in HARD_EFFECTS
+
+    def matches(self, other: "Taint") -> bool:
+        """The same taint as far as Kubernetes tells them apart: by key and effect."""
+        return (self.key, self.effect) == (other.key, other.effect)
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Toleration:
+    """What a pod puts up with. An empty key (with Exists) means every taint, an empty effect every effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    seconds: int | None = None
+
+    @classmethod
+    def from_kube(cls, said: Mapping[str, Any]) -> "Toleration":
+        operator = said.get("operator") or "Equal"
+        if operator not in OPERATORS:
+            raise InvalidField("operator", operator, f"use one of {', '.join(OPERATORS)}")
+        seconds = said.get("tolerationSeconds")
+        return cls(
+            key=said.get("key") or "",
+            operator=operator,
+            value=str(said.get("value") or ""),
+            effect=said.get("effect") or "",
+            seconds=int(seconds) if seconds is not None else None,
+        )
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
+            return False
+        match self.operator:
+            case "Exists":
+                return True
+            case "Equal":
+                return self.key != "" and self.value == taint.value
+            case _:
+                bound, level = integer(self.value), integer(taint.value)
+                return bound is not None and level is not None and (level > bound if self.operator == "Gt" else level < bound)
+
+
+def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False) -> Taint | None:
+    """The first taint that keeps a pod with these tolerations away, or None; with ``wishes`` PreferNoSchedule counts, too."""
+    known = tuple(tolerations)
+    return next((taint for taint in taints if (taint.hard or wishes) and not any(one.tolerates(taint) for one in known)), None)

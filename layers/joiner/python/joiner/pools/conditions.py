@@ -1,0 +1,117 @@
+"""Status conditions as Kubernetes keeps them: one a type, its transition time moved only when its status changes.
+
+Source: Kubernetes API conventions, "Typical status properties".
+
+>>> from datetime import datetime, timezone
+>>> noon, one = (datetime(2026, 11, 21, hour, tzinfo=timezone.utc) for hour in (12, 13))
+>>> launched = Conditions().set("Launched", "True", "Launched", "", at=noon)
+>>> launched.set("Launched", "True", "Launched", "i-1", at=one)["Launched"].since == noon
+True
+>>> launched.set("Launched", "False", "Lost", "", at=one)["Launched"].since == one
+True
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+Status = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; ``since`` is the last time its status changed."""
+
+    type: str
+    status: Status
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+    observed_generation: int | None = None
+
+    @property
+    def true(self) -> bool:
+        return self.status == "True"
+
+    @classmethod
+    def from_kube(cls, manifest: Mapping[str, Any]) -> "Condition":
+        status = manifest.get("status")
+        return cls(
+            type=str(manifest.get("type", "")),
+            status="True" if status == "True" else "False" if status == "False" else "Unknown",
+            reason=manifest.get("reason") or "",
+            message=manifest.get("message") or "",
+            since=read_time(manifest.get("lastTransitionTime")),
+            observed_generation=manifest.get("observedGeneration"),
+        )
+
+    def to_kube(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"type": self.type, "status": self.status, "reason": self.reason or self.type, "message": self.message}
+        if self.since is not None:
+            shown["lastTransitionTime"] = write_time(self.since)
+        if self.observed_generation is not None:
+            shown["observedGeneration"] = self.observed_generation
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The conditions of one object, in the order in which they were first set."""
+
+    items: tuple[Condition, ...] = ()
+
+    @classmethod
+    def from_kube(cls, manifests: Sequence[Mapping[str, Any]] | None) -> "Conditions":
+        return cls(tuple(Condition.from_kube(manifest) for manifest in manifests or ()))
+
+    def to_kube(self) -> list[dict[str, Any]]:
+        return [condition.to_kube() for condition in self.items]
+
+    def __iter__(self) -> Iterator[Condition]:
+        return iter(self.items)
+
+    def __getitem__(self, name: str) -> Condition:
+        """The condition of this type; an Unknown one if it was never set."""
+        return next((condition for condition in self.items if condition.type == name), Condition(name, "Unknown"))
+
+    def true(self, name: str) -> bool:
+        return self[name].true
+
+    def set(
+        self, name: str, status: Status, reason: str = "", message: str = "", *, at: datetime, generation: int | None = None
+    ) -> "Conditions":
+        before = self[name]
+        since = before.since if before.status == status and before.since else at
+        after = replace(before, status=status, reason=reason or name, message=message, since=since, observed_generation=generation)
+        if any(condition.type == name for condition in self.items):
+            return Conditions(tuple(after if condition.type == name else condition for condition in self.items))
+        return Conditions((*self.items, after))
+
+    def with_ready(self, *dependents: str, at: datetime, generation: int | None = None) -> "Conditions":
+        """``Ready`` rolled up: True if all dependents are, False if one is, and then with its reason; else Unknown."""
+        for status in ("False", "Unknown"):
+            for name in dependents:
+                if self[name].status == status:
+                    message = f"{name}: {self[name].message}" if self[name].message else f"{name} is {status}"
+                    known: Status = "False" if status == "False" else "Unknown"
+                    return self.set("Ready", known, self[name].reason or name, message, at=at, generation=generation)
+        return self.set("Ready", "True", "Ready", at=at, generation=generation)
+
+
+def read_time(text: str | None) -> datetime | None:
+    """RFC 3339 as the API server writes it.
+
+    >>> read_time("2026-11-21T05:17:28Z")
+    datetime.datetime(2026, 11, 21, 5, 17, 28, tzinfo=datetime.timezone.utc)
+    """
+    return datetime.fromisoformat(text) if text else None
+
+
+def write_time(moment: datetime) -> str:
+    """RFC 3339 in whole seconds, as ``metav1.Time`` wants it.
+
+    >>> write_time(datetime(2026, 11, 21, 5, 17, 28, 9, tzinfo=UTC))
+    '2026-11-21T05:17:28Z'
+    """
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

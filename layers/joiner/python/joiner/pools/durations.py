@@ -1,0 +1,34 @@
+"""Durations as Karpenter's manifests write them: ``30s``, ``1h30m``, ``Never``; seconds here, and None for Never.
+
+>>> read_duration("1h30m"), read_duration("720h"), read_duration("Never")
+(5400, 2592000, None)
+>>> write_duration(5400), write_duration(30), write_duration(None)
+('1h30m', '30s', 'Never')
+"""
+
+import re
+
+PATTERN = re.compile(r"([0-9]+(s|m|h))+")
+SECONDS = {"h": 3600, "m": 60, "s": 1}
+
+
+def read_duration(text: str) -> int | None:
+    """Seconds, or None for ``Never``; ValueError for anything else."""
+    if text == "Never":
+        return None
+    if not PATTERN.fullmatch(text):
+        raise ValueError(f"{text!r} is no duration")
+    return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"([0-9]+)(s|m|h)", text))
+
+
+def write_duration(seconds: int | None) -> str:
+    """What ``read_duration`` reads back."""
+    if seconds is None:
+        return "Never"
+    parts: list[str] = []
+    left = seconds
+    for unit, size in SECONDS.items():
+        number, left = divmod(left, size)
+        if number:
+            parts.append(f"{number}{unit}")
+    return "".join(parts) or "0s"

@@ -1,0 +1,194 @@
+"""The life of an instance as EC2 tells it: pending, running, shutting-down, terminated (or stopping, stopped), with an event for each step.
+
+moto jumps from one end to the other and tells nobody. Here each step takes its time (knob `instances`), and each is announced on
+EventBridge as "EC2 Instance State-change Notification" (EC2 user guide, "State change events for your instances").
+
+The knob: `POST /_local/instances {"pendingSeconds": 1, "stoppingSeconds": 1}`.
+"""
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
+from moto.ec2.exceptions import EC2ClientError, OperationNotPermitted4
+from moto.ec2.models.instances import InstanceBackend, InstanceState, StateReason
+from moto.ec2.responses import EC2Response
+from moto.events.models import events_backends
+
+from joiner_local.aws.agenda import Agenda
+from joiner_local.aws.seams import LocalAws
+
+log = logging.getLogger(__name__)
+
+CODES: Final = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
+AGENDA: Final = Agenda("ec2")
+
+
+@dataclass(slots=True)
+class Pace:
+    """Seconds from pending to running, and from shutting down (stopping) to terminated (stopped). EC2 takes some 5 to 60."""
+
+    pending: float = 0.3
+    stopping: float = 0.3
+
+
+PACE: Final = Pace()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    code: str
+    message: str
+
+
+USER: Final = Reason("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown")
+
+
+def emit(instance: Any, detail_type: str, detail: dict[str, Any]) -> None:
+    """An event of aws.ec2 about this instance, in its account and region."""
+    backend = instance.ec2_backend
+    arn = f"arn:{backend.partition}:ec2:{backend.region_name}:{backend.account_id}:instance/{instance.id}"
+    told = json.dumps({"instance-id": instance.id, **detail})
+    event = {"Source": "aws.ec2", "DetailType": detail_type, "Detail": told, "Resources": [arn]}
+    events_backends[backend.account_id][backend.region_name].put_events([event])
+
+
+def _announce(instance: Any, state: str) -> None:
+    """Soon, on the agenda's thread: whoever called EC2 does not wait for targets of rules."""
+    AGENDA.after(0, lambda: emit(instance, "EC2 Instance State-change Notification", {"state": state}))
+
+
+def _enter(instance: Any, state: str) -> None:
+    instance._state = InstanceState(state, CODES[state])
+    _announce(instance, state)
+
+
+def booted(instances: Iterable[Any]) -> None:
+    """New instances: pending now, running after a while, unless they ended before."""
+
+    def run(instance: Any) -> None:
+        if instance.state == "pending":
+            _enter(instance, "running")
+
+    for instance in instances:
+        _enter(instance, "pending")
+        AGENDA.after(PACE.pending, partial(run, instance))
+
+
+def terminate(instance: Any, reason: Reason) -> None:
+    if instance.state in ("shutting-down", "terminated"):
+        return
+    _enter(instance, "shutting-down")
+    AGENDA.after(PACE.stopping, lambda: _terminated(instance, reason))
+
+
+def _terminated(instance: Any, reason: Reason) -> None:
+    instance.terminate()  # moto's: interfaces and volumes go
+    instance.state_reason = StateReason(reason.message, reason.code)
+    if reason is not USER:
+        instance._reason = f"{reason.code.partition('.')[2]} ({utcnow():%Y-%m-%d %H:%M:%S} GMT)"
+    _enter(instance, "terminated")
+
+
+def _stop(instance: Any) -> None:
+    def stopped() -> None:
+        if instance.state == "stopping":
+            instance.stop()
+            _enter(instance, "stopped")
+
+    _enter(instance, "stopping")
+    AGENDA.after(PACE.stopping, stopped)
+
+
+def _start(instance: Any) -> None:
+    instance.start()
+    booted([instance])
+
+
+def _changes(changed: list[tuple[Any, InstanceState]]) -> list[dict[str, Any]]:
+    return [
+        {"InstanceId": instance.id, "CurrentState": instance.instance_state, "PreviousState": {"Code": before.code, "Name": before.name}}
+        for instance, before in changed
+    ]
+
+
+def terminate_instances(response: Any) -> ActionResult:
+    """One unknown id refuses all; an instance that is ending already is no error."""
+    ids = response._get_param("InstanceIds", [])
+    if len(ids) > 1000:
+        raise EC2ClientError("InvalidParameterValue", "At most 1000 instances can be terminated by one request.")
+    response.error_on_dryrun()
+    return ActionResult({"TerminatingInstances": _changes(response.ec2_backend.terminate_instances(ids))})
+
+
+def _backend_terminate(backend: Any, ids: list[str]) -> list[tuple[Any, InstanceState]]:
+    if not ids:
+        raise EC2ClientError("InvalidParameterCombination", "No instances specified")
+    asked = backend.get_multi_instances_by_id(ids)
+    for instance in asked:
+        if instance.disable_api_termination is True:
+            raise OperationNotPermitted4(instance.id)
+    before = [(instance, instance.instance_state) for instance in asked]
+    for instance in asked:
+        terminate(instance, USER)
+    return before
+
+
+def stop_instances(response: Any) -> ActionResult:
+    ids = response._get_param("InstanceIds", [])
+    response.error_on_dryrun()
+    asked = response.ec2_backend.get_multi_instances_by_id(ids)
+    _check_states(asked, {"running", "pending", "stopping", "stopped"}, "stopped")
+    before = [(instance, instance.instance_state) for instance in asked]
+    for instance in asked:
+        if instance.state not in ("stopping", "stopped"):
+            _stop(instance)
+    return ActionResult({"StoppingInstances": _changes(before)})
+
+
+def start_instances(response: Any) -> ActionResult:
+    ids = response._get_param("InstanceIds", [])
+    response.error_on_dryrun()
+    asked = response.ec2_backend.get_multi_instances_by_id(ids)
+    _check_states(asked, {"running", "pending", "stopped"}, "started")
+    before = [(instance, instance.instance_state) for instance in asked]
+    for instance in asked:
+        if instance.state == "stopped":
+            _start(instance)
+    return ActionResult({"StartingInstances": _changes(before)})
+
+
+def _check_states(instances: Iterable[Any], allowed: set[str], verb: str) -> None:
+    for instance in instances:
+        if instance.state not in allowed:
+            message = f"The instance '{instance.id}' is not in a state from which it can be {verb}."
+            raise EC2ClientError("IncorrectInstanceState", message)
+
+
+def set_pace(asked: dict[str, Any]) -> dict[str, Any]:
+    if unknown := asked.keys() - {"pendingSeconds", "stoppingSeconds"}:
+        raise ValueError(f"instances: {sorted(unknown)} is not known")
+    PACE.pending = float(asked.get("pendingSeconds", PACE.pending))
+    PACE.stopping = float(asked.get("stoppingSeconds", PACE.stopping))
+    return {"pendingSeconds": PACE.pending, "stoppingSeconds": PACE.stopping}
+
+
+def install(aws: LocalAws) -> None:
+    run = EC2Response.run_instances
+
+    def run_instances(response: Any) -> ActionResult:
+        answer: ActionResult = run(response)
+        booted(answer.result.instances)
+        return answer
+
+    EC2Response.run_instances = run_instances
+    EC2Response.terminate_instances = terminate_instances
+    EC2Response.stop_instances = stop_instances
+    EC2Response.start_instances = start_instances
+    InstanceBackend.terminate_instances = _backend_terminate
+    aws.knobs["instances"] = set_pace

@@ -1,0 +1,42 @@
+"""Launch templates: where moto is more patient than EC2.
+
+EC2 refuses user data that is not base64 in CreateLaunchTemplate already, and a template's tags (`TagSpecifications` of the request, type
+launch-template) are not tags of what it launches; moto writes them into the template's data.
+"""
+
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.responses import EC2Response
+from moto.ec2.utils import parse_user_data
+
+from joiner_local.aws.fleet_requests import user_data_problem
+
+
+def install() -> None:
+    create, create_version = EC2Response.create_launch_template, EC2Response.create_launch_template_version
+
+    def create_launch_template(response: Any) -> ActionResult:
+        _check(response)
+        answer: ActionResult = create(response)
+        name = response._get_param("LaunchTemplateName")
+        data = response.ec2_backend.get_launch_template_by_name(name).default_version().data
+        data["TagSpecifications"] = [s for s in data.get("TagSpecifications", []) if s.get("ResourceType") != "launch-template"]
+        return answer
+
+    def create_launch_template_version(response: Any) -> ActionResult:
+        _check(response)
+        data = response._get_param("LaunchTemplateData", {})
+        data["UserData"] = parse_user_data(data.get("UserData"))
+        answer: ActionResult = create_version(response)
+        return answer
+
+    EC2Response.create_launch_template = create_launch_template
+    EC2Response.create_launch_template_version = create_launch_template_version
+
+
+def _check(response: Any) -> None:
+    user_data = response._get_param("LaunchTemplateData.UserData")
+    if user_data and (problem := user_data_problem(str(user_data))):
+        raise EC2ClientError(*problem)

@@ -1,0 +1,99 @@
+"""AWS Price List, GetProducts for Amazon EC2: a service that moto has not, so this is a small web application of its own.
+
+Source: Price List API reference; the products' attributes and terms have the form that the real ones have, as far as price readers look:
+`terms.OnDemand.*.priceDimensions.*.pricePerUnit.USD`. Only shared-tenancy Linux without software is sold here.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+from joiner_local.aws.prices import Prices
+from joiner_local.aws.seams import REGION, LocalAws
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+PAGE: Final = 100
+OFFER_TERM: Final = "JRTCKXETXF"  # the code by which Amazon's own list says "on demand"
+RATE: Final = "6YS6EN2CT7"  # ... and "an hour"
+OPERATION: Final = "AWSPriceListService.GetProducts"
+
+
+class Refused(Exception):
+    """An error that the API answers."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def get_products(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The API's answer to its request, both as JSON values."""
+    if asked.get("ServiceCode") != "AmazonEC2":
+        raise Refused("NotFoundException", f"the local price list has AmazonEC2 only, not {asked.get('ServiceCode')}")
+    filters = {each["Field"]: each["Value"] for each in asked.get("Filters", [])}
+    matching = [product for product in map(product_of, sorted(INSTANCE_TYPES)) if _matches(product, filters)]
+    start = int(asked.get("NextToken") or 0)
+    end = start + int(asked.get("MaxResults") or PAGE)
+    answer = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(product) for product in matching[start:end]]}
+    return answer | ({"NextToken": str(end)} if end < len(matching) else {})
+
+
+def _matches(product: Mapping[str, Any], filters: Mapping[str, str]) -> bool:
+    facts = {**product["product"]["attributes"], "productFamily": product["product"]["productFamily"], "ServiceCode": "AmazonEC2"}
+    return all(facts.get(field, "").lower() == value.lower() for field, value in filters.items())
+
+
+def product_of(instance_type: str) -> dict[str, Any]:
+    info = INSTANCE_TYPES[instance_type]
+    sku = hashlib.sha256(instance_type.encode()).hexdigest()[:16].upper()
+    term = f"{sku}.{OFFER_TERM}"
+    price = f"{Prices.packaged().on_demand(instance_type):.10f}"
+    dimension = {"unit": "Hrs", "rateCode": f"{term}.{RATE}", "beginRange": "0", "endRange": "Inf", "pricePerUnit": {"USD": price}}
+    bare_metal = bool(info.get("BareMetal"))
+    return {
+        "product": {
+            "productFamily": "Compute Instance (bare metal)" if bare_metal else "Compute Instance",
+            "sku": sku,
+            "attributes": {
+                "servicecode": "AmazonEC2",
+                "servicename": "Amazon Elastic Compute Cloud",
+                "instanceType": instance_type,
+                "regionCode": REGION,
+                "locationType": "AWS Region",
+                "operatingSystem": "Linux",
+                "tenancy": "Shared",
+                "preInstalledSw": "NA",
+                "licenseModel": "No License required",
+                "capacitystatus": "Used",
+                "marketoption": "OnDemand",
+                "vcpu": str(info["VCpuInfo"]["DefaultVCpus"]),
+                "memory": f"{info['MemoryInfo']['SizeInMiB'] / 1024:g} GiB",
+            },
+        },
+        "serviceCode": "AmazonEC2",
+        "terms": {"OnDemand": {term: {"sku": sku, "offerTermCode": OFFER_TERM, "priceDimensions": {f"{term}.{RATE}": dimension}}}},
+    }
+
+
+def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    """The web application that answers requests signed for `pricing`."""
+    asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
+    status, answer = "200 OK", {}
+    try:
+        if environ.get("HTTP_X_AMZ_TARGET") != OPERATION:
+            raise Refused("InvalidParameterException", f"the local price list has GetProducts only, not {environ.get('HTTP_X_AMZ_TARGET')}")
+        answer = get_products(asked)
+    except Refused as error:
+        status, answer = "400 Bad Request", {"__type": error.code, "message": str(error)}
+    body = json.dumps(answer).encode()
+    start_response(status, [("Content-Type", "application/x-amz-json-1.1"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def install(aws: LocalAws) -> None:
+    aws.services["pricing"] = application

@@ -1,0 +1,191 @@
+"""`python -m joiner_local.aws.server --port 0 --data DIR`: the local AWS, one process on one port of 127.0.0.1.
+
+It prints exactly one line on stdout, `ready http://127.0.0.1:PORT`, when everything is installed and it answers; whatever else it has to
+say goes to stderr. SIGTERM ends it and the Lambda sandboxes with it. State is in memory: a restart means to deploy again.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from joiner_local.aws.seams import REGION, LocalAws
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+log = logging.getLogger("joiner_local.aws")
+
+OWN_PATHS = "/_local/"
+
+# Later ones may build on earlier ones; a module appears once, in this order.
+MODULES = (
+    "tables",
+    "queues",
+    "lambdas",
+    "step_functions",
+    "event_rules",
+    "fleets",
+    "eks",
+    "parameters",
+    "price_list",
+    "cloudformation",
+    "http_apis",
+    "schedules",
+    "trails",
+)
+
+# moto imports a service and builds its application at the first request for it: half a second for EC2, in the middle of somebody's deploy.
+EAGER = ("cloudformation", "s3", "sts", "ssm", "iam", "ec2", "lambda", "dynamodb", "sqs", "stepfunctions", "events", "logs", "cloudwatch")
+
+
+@dataclass(slots=True)
+class Entrance:
+    """The one WSGI application: our own paths, services of our own, then moto. It exists before moto does, to have a port."""
+
+    aws: LocalAws | None = None
+    moto: "WSGIApplication | None" = None
+    opened: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        self.opened.wait()
+        assert self.aws is not None
+        assert self.moto is not None
+        path: str = environ.get("PATH_INFO", "")
+        if path.startswith(OWN_PATHS):
+            return self._own(self.aws, path.removeprefix(OWN_PATHS), environ, start_response)
+        service = self.aws.services.get(_signed_for(environ))
+        return (service or self.moto)(environ, start_response)
+
+    def _own(self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        for prefix, app in aws.paths.items():
+            if name.startswith(prefix):
+                return app(environ, start_response)
+        knob = aws.knobs.get(name)
+        if knob is None:
+            return _json(start_response, "404 Not Found", {"error": f"no knob {name}; there are {', '.join(sorted(aws.knobs))}"})
+        try:
+            asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
+            return _json(start_response, "200 OK", knob(asked))
+        except (KeyError, ValueError) as error:
+            return _json(start_response, "400 Bad Request", {"error": f"{type(error).__name__}: {error}"})
+        except Exception as error:
+            log.exception("knob %s", name)
+            return _json(start_response, "500 Internal Server Error", {"error": f"{type(error).__name__}: {error}"})
+
+
+def _json(start_response: "StartResponse", status: str, answer: Mapping[str, Any]) -> Iterable[bytes]:
+    body = json.dumps(answer, default=str).encode()
+    start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def _signed_for(environ: "WSGIEnvironment") -> str:
+    """The service in the credential scope of the `Authorization` header, or nothing."""
+    scope = environ.get("HTTP_AUTHORIZATION", "").split(",")[0].split("/")
+    return scope[3] if len(scope) == 5 else ""
+
+
+def known_keys(text: str) -> dict[str, str]:
+    """Access keys and secrets from outside.
+
+    >>> known_keys("test:test,local:local")
+    {'test': 'test', 'local': 'local'}
+    """
+    return {key: secret for key, _, secret in (pair.partition(":") for pair in text.split(",") if pair)}
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m joiner_local.aws.server", description="a local AWS on 127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0: the system chooses one")
+    parser.add_argument("--data", type=Path, required=True, help="folder for unpacked functions, certificates")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter with awslambdaric and boto3, for the functions")
+    parser.add_argument("--known", type=known_keys, default="test:test,local:local", help="ACCESS_KEY:SECRET,... that STS accepts beside its own")
+    parser.add_argument("--verbose", action="store_true", help="log every request")
+    return parser.parse_args(argv)
+
+
+def prepare_environment(port: int) -> None:
+    """No credentials and endpoints of the person who starts us: our own boto3 clients must never leave this machine."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(
+        AWS_DEFAULT_REGION=REGION,
+        AWS_ACCESS_KEY_ID="local",
+        AWS_SECRET_ACCESS_KEY="local",  # noqa: S106 - the local AWS's own key opens nothing
+        AWS_EC2_METADATA_DISABLED="true",
+        AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
+        MOTO_PORT=str(port),  # Step Functions tasks of moto call back on it
+    )
+
+
+def install_services(aws: LocalAws) -> None:
+    for name in MODULES:
+        module = f"joiner_local.aws.{name}"
+        if importlib.util.find_spec(module) is None:
+            log.warning("%s is not there yet", module)
+            continue
+        importlib.import_module(module).install(aws)
+
+
+def moto_application() -> "WSGIApplication":
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+    dispatcher = DomainDispatcherApplication(create_backend_app)
+    for service in EAGER:
+        dispatcher.app_instances[service] = create_backend_app(service)
+    app: WSGIApplication = dispatcher
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    known = known_keys(options.known) if isinstance(options.known, str) else options.known
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    if not options.verbose:
+        logging.getLogger("werkzeug").setLevel(logging.WARNING)
+
+    from moto.moto_server.werkzeug_app import MotoRequestHandler
+    from werkzeug.serving import make_server
+
+    from joiner_local.aws.signatures import SignatureCheck
+
+    class Handler(MotoRequestHandler):  # type: ignore[misc] # moto has no types
+        # Head and body are two writes: without this each answer waits 40 ms for a delayed acknowledgement. (One buffered write would
+        # be nicer, but then `Expect: 100-continue`, which the CDK CLI's uploads send, is answered too late.)
+        disable_nagle_algorithm = True
+
+    entrance = Entrance()
+    server = make_server("127.0.0.1", options.port, entrance, threaded=True, request_handler=Handler)
+    server.daemon_threads = True  # type: ignore[attr-defined] # of the threading mix-in
+    prepare_environment(server.port)
+    options.data.mkdir(parents=True, exist_ok=True)
+    aws = LocalAws(endpoint=f"http://127.0.0.1:{server.port}", data=options.data.resolve(), python=options.python.absolute())
+
+    def stop(*_: object) -> None:
+        for close in reversed(aws.closing):
+            close()
+        os._exit(0)  # daemon threads of moto and of executions may sleep for long
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    # moto and its friends print; stdout belongs to the ready line
+    stdout, sys.stdout = sys.stdout, sys.stderr
+    install_services(aws)
+    entrance.aws, entrance.moto = aws, SignatureCheck(moto_application(), known)
+    entrance.opened.set()
+    print(f"ready {aws.endpoint}", file=stdout, flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

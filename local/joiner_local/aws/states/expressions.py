@@ -1,0 +1,145 @@
+"""JSONata in state machines: ``"{% $states.input.pods + 1 %}"`` anywhere in a field is replaced by what it gives.
+
+The whole string is the expression, or it is no expression at all. An expression that gives nothing (undefined) is an error, as on AWS
+("Transforming data with JSONata in Step Functions").
+
+>>> evaluate({"next": "{% $round + 1 %}", "text": "as is"}, {"round": 1}, "Arguments")
+{'next': 2, 'text': 'as is'}
+"""
+
+import hashlib
+import json
+import random
+import threading
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import jsonata
+from jsonata.jexception import JException
+from jsonata.utils import Utils
+
+Json = Any  # what json.loads gives
+
+
+class QueryEvaluationError(Exception):
+    """States.QueryEvaluationError; `location` is the field, as the history shows it (``Arguments/Payload``)."""
+
+    def __init__(self, cause: str, location: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.location = location
+
+
+def is_expression(value: Json) -> bool:
+    return isinstance(value, str) and value.startswith("{%") and value.endswith("%}") and len(value) >= 4
+
+
+def syntax_error(expression: str) -> str | None:
+    """What is wrong with an expression, or nothing."""
+    try:
+        _ENGINES.give_back(expression, _ENGINES.take(expression))
+    except JException as error:
+        return str(error)
+    return None
+
+
+def evaluate(template: Json, variables: Mapping[str, Json], location: str) -> Json:
+    """The template with every expression in it replaced. The result shares nothing with the variables."""
+    if isinstance(template, str):
+        return _evaluate_expression(template, variables, location) if is_expression(template) else template
+    if isinstance(template, Mapping):
+        return {key: evaluate(value, variables, f"{location}/{key}") for key, value in template.items()}
+    if isinstance(template, list):
+        return [evaluate(value, variables, f"{location}[{index}]") for index, value in enumerate(template)]
+    return template
+
+
+def _evaluate_expression(text: str, variables: Mapping[str, Json], location: str) -> Json:
+    expression = text[2:-2].strip()
+    try:
+        engine = _ENGINES.take(expression)
+        # Some functions of the engine ($now, $eval, those that call back) look for "the" expression of their thread.
+        jsonata.Jsonata.CURRENT.jsonata = engine
+        result = engine.evaluate(None, variables)
+        _ENGINES.give_back(expression, engine)
+    except Exception as error:
+        # The engine lets Python's own errors through (ZeroDivisionError, TypeError); to a machine they are all failed queries.
+        raise _failed(expression, location, f"threw an error: {error}") from error
+    if result is None:
+        raise _failed(expression, location, "returned nothing (undefined).")
+    return _plain(result, expression, location)
+
+
+def _failed(expression: str, location: str, how: str) -> QueryEvaluationError:
+    return QueryEvaluationError(f"The JSONata expression '{expression}' specified for the field '{location}' {how}", location)
+
+
+def _plain(value: Any, expression: str, location: str) -> Json:
+    """JSON of our own: the engine answers with its own lists and null, and with parts of the variables themselves."""
+    if value is None or value is Utils.NULL_VALUE:
+        return None
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _plain(item, expression, location) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(value[index], expression, location) for index in range(len(value))]
+    raise _failed(expression, location, "returned an unsupported result type.")
+
+
+# What Step Functions adds to JSONata. $eval it takes away.
+
+
+def _partition(values: list[Json], size: int, *_: Any) -> list[list[Json]]:
+    return [list(values[start : start + int(size)]) for start in range(0, len(values), int(size))]
+
+
+def _range(first: float, last: float, step: float, *_: Any) -> list[int]:
+    return list(range(int(first), int(last) + (1 if step > 0 else -1), int(step)))
+
+
+def _hash(text: str, algorithm: str, *_: Any) -> str:
+    return hashlib.new(algorithm.replace("-", "").lower(), text.encode()).hexdigest()
+
+
+def _random(*seed: Any) -> float:
+    return (random.Random(seed[0]) if seed and seed[0] is not None else random).random()  # noqa: S311 - a random number for a user's machine, no secret
+
+
+def _uuid(*_: Any) -> str:
+    return str(uuid.uuid4())
+
+
+def _parse(text: str, *_: Any) -> Json:
+    return json.loads(text)
+
+
+FUNCTIONS = {"partition": _partition, "range": _range, "hash": _hash, "random": _random, "uuid": _uuid, "parse": _parse}
+
+
+class _Engines:
+    """Parsed expressions, kept by their text. Evaluation writes into a parsed expression, so each is lent to one thread at a time."""
+
+    def __init__(self) -> None:
+        self._idle: dict[str, list[jsonata.Jsonata]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, expression: str) -> jsonata.Jsonata:
+        with self._lock:
+            idle = self._idle.setdefault(expression, [])
+            if idle:
+                return idle.pop()
+        engine = jsonata.Jsonata(expression)
+        engine.set_output_convert_nulls(False)  # keeps null apart from undefined
+        engine.set_validate_input(False)  # the input is JSON already
+        for name, function in FUNCTIONS.items():
+            engine.register_lambda(name, function)
+        return engine
+
+    def give_back(self, expression: str, engine: jsonata.Jsonata) -> None:
+        with self._lock:
+            self._idle[expression].append(engine)
+
+
+_ENGINES = _Engines()

@@ -1,0 +1,51 @@
+"""Where the local stack keeps what is costly to make and the same for every clone: the user's cache.
+
+`made_once` builds into a folder that appears only when it is whole; a second builder, of this clone or another, waits for the first.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+Say = Callable[[str], None]
+
+
+def user_cache() -> Path:
+    """`$XDG_CACHE_HOME/joiner`, by default `~/.cache/joiner`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "joiner"
+
+
+def made_once(folder: Path, make: Callable[[Path], None], *, what: str, say: Say) -> Path:
+    """`folder`, made by `make(empty folder)` unless it is there already."""
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        _lock(lock.fileno(), what=what, say=say)
+        if folder.is_dir():  # the other one made it while we waited
+            return folder
+        fresh = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+        try:
+            make(fresh)
+            fresh.chmod(0o755)
+            fresh.rename(folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    return folder
+
+
+def _lock(descriptor: int, *, what: str, say: Say) -> None:
+    """An flock ends with its process, so a builder that was killed blocks nobody."""
+    began, told = time.monotonic(), 0.0
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() - told > 15:
+                told = time.monotonic()
+                say(f"{what}: another process makes it, waiting ({told - began:.0f} s)")
+            time.sleep(0.2)

@@ -1,0 +1,125 @@
+"""The API server by its REST paths: what the stack and its tests need to look from outside, with any identity.
+
+>>> str(ApiError(404, {"reason": "NotFound", "message": 'pods "a" not found'}))
+'404 NotFound: pods "a" not found'
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from joiner_local.kubeconfig import Endpoint
+from joiner_local.pki import Pair
+
+Object = dict[str, Any]
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"  # JSON is YAML
+
+
+class ApiError(Exception):
+    """The API server's Status, when it is not success."""
+
+    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
+        super().__init__(f"{status} {body.get('reason', '')}: {body.get('message', body)}")
+        self.status = status
+        self.reason = str(body.get("reason", ""))
+        self.body = body
+
+
+class KubeApi:
+    """One identity at one API server: a client certificate, a bearer token, or nobody. Threads may share it."""
+
+    def __init__(self, endpoint: Endpoint, *, pair: Pair | None = None, token: str | None = None, connections: int = 16) -> None:
+        identity = {"cert_file": str(pair.certificate), "key_file": str(pair.key)} if pair else {}
+        self._http = urllib3.PoolManager(ca_certs=str(endpoint.authority), maxsize=connections, retries=False, block=True, **identity)
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self.url = endpoint.url
+
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, content_type: str = JSON, timeout: float = 30.0
+    ) -> Object:
+        """One request; the answer's object, or ApiError."""
+        headers = {**self._headers, "accept": JSON} | ({"content-type": content_type} if body is not None else {})
+        sent = None if body is None else json.dumps(body)
+        answer = self._http.request(method, self.url + path, body=sent, headers=headers, timeout=timeout)
+        is_json = answer.headers.get("content-type", "").startswith(JSON)
+        content: Object = json.loads(answer.data) if is_json else {"text": answer.data.decode(errors="replace")}
+        if answer.status >= 400:
+            raise ApiError(answer.status, content)
+        return content
+
+    def get(self, path: str, *, timeout: float = 30.0) -> Object:
+        return self.call("GET", path, timeout=timeout)
+
+    def find(self, path: str) -> Object | None:
+        """The object, or None where there is none."""
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def items(self, path: str) -> list[Object]:
+        """The objects of a list."""
+        found: list[Object] = self.get(path)["items"]
+        return found
+
+    def create(self, path: str, body: Mapping[str, Any]) -> Object:
+        return self.call("POST", path, body)
+
+    def merge(self, path: str, body: Mapping[str, Any]) -> Object:
+        return self.call("PATCH", path, body, content_type=MERGE_PATCH)
+
+    def apply(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
+        """Server-side apply at the object's own path."""
+        return self.call("PATCH", f"{path}?fieldManager={manager}&force=true", body, content_type=APPLY)
+
+    def delete(self, path: str, *, missing_ok: bool = False) -> None:
+        try:
+            self.call("DELETE", path)
+        except ApiError as error:
+            if error.status != 404 or not missing_ok:
+                raise
+
+    def apply_manifests(self, manifests: Iterable[Mapping[str, Any]], *, manager: str = "kubectl") -> list[str]:
+        """Server-side apply of manifests of any kind, namespaced ones into `default` unless they say; the paths they went to."""
+        plurals: dict[str, dict[str, tuple[str, bool]]] = {}
+        paths = []
+        for manifest in manifests:
+            version, kind = manifest["apiVersion"], manifest["kind"]
+            prefix = f"/apis/{version}" if "/" in version else f"/api/{version}"
+            if prefix not in plurals:
+                resources = self.get(prefix)["resources"]
+                plurals[prefix] = {r["kind"]: (r["name"], r["namespaced"]) for r in resources if "/" not in r["name"]}
+            plural, namespaced = plurals[prefix][kind]
+            metadata = manifest["metadata"]
+            where = f"/namespaces/{metadata.get('namespace', 'default')}" if namespaced else ""
+            path = f"{prefix}{where}/{plural}/{metadata['name']}"
+            self.apply(path, manifest, manager=manager)
+            paths.append(path)
+        return paths
+
+    def watch(self, path: str, *, seconds: int = 300) -> Iterator[tuple[str, Object]]:
+        """What happens to the objects of a list from now on: (ADDED, MODIFIED or DELETED; the object)."""
+        version = self.get(path)["metadata"]["resourceVersion"]
+        url = f"{self.url}{path}{'&' if '?' in path else '?'}watch=1&resourceVersion={version}&timeoutSeconds={seconds}"
+        timeout = urllib3.Timeout(connect=5, read=seconds + 5)
+        answer = self._http.request("GET", url, headers=self._headers, preload_content=False, timeout=timeout)
+        try:
+            for line in answer:
+                if line.strip():
+                    event = json.loads(line)
+                    yield event["type"], event["object"]
+        finally:
+            answer.close()
+
+
+def admin(endpoint: Endpoint, pki: Path) -> KubeApi:
+    """Whoever may read the stack's folder is its administrator."""
+    return KubeApi(endpoint, pair=Pair(pki / "admin.crt", pki / "admin.key"))

@@ -1,0 +1,238 @@
+"""The local stack as one thing: started, used, ended.
+
+    with Stack(Path(".local"), say=print) as stack:
+        stack.deploy()
+        stack.kube().get("/api/v1/nodes")
+
+A stack is a supervisor process (`supervisor`) and what that starts. It lives in one folder, its root: two roots are two stacks, side by
+side. `Stack(root)` finds one that runs there already; `start` holds the new one on a leash, so that it ends with this process however this
+process ends, until `detach`.
+"""
+
+import json
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from joiner_local import binaries, kube_api, runtime_python
+from joiner_local.aws.seams import REGION
+from joiner_local.aws_knobs import turn_knob
+from joiner_local.deployment import Deployment
+from joiner_local.kube_api import KubeApi
+from joiner_local.kubeconfig import Endpoint
+from joiner_local.processes import Identity, end, session_members, tail
+from joiner_local.stack_record import NAME, StackRecord
+
+if TYPE_CHECKING:
+    import boto3
+
+REPOSITORY: Final = Path(__file__).parent.parent.parent
+CLUSTER: Final = "joiner-demo"
+KEY: Final = "test"  # access key and secret that the local AWS knows; they open nothing else
+START_LIMIT: Final = 120.0
+
+Say = Callable[[str], None]
+
+
+class StackFailed(RuntimeError):
+    """The stack could not be started or used; the message says what to do or ends with the log that tells why."""
+
+
+def _silent(line: str) -> None: ...
+
+
+def _nothing() -> None: ...
+
+
+@dataclass(slots=True)
+class Stack:
+    """`boot_seconds` is how long an instance takes from launch to its node's first sign; None leaves it to the node agent."""
+
+    root: Path
+    cluster: str = CLUSTER
+    boot_seconds: float | None = None
+    say: Say = _silent
+    _leash: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.root = self.root.resolve()
+
+    # --- its life ---
+
+    def record(self) -> StackRecord | None:
+        """What the stack says of itself, whether it still runs or not."""
+        return StackRecord.read(self.root)
+
+    @property
+    def is_running(self) -> bool:
+        record = self.record()
+        return record is not None and record.state == "ready" and record.supervisor.lives()
+
+    def start(self, *, meanwhile: Callable[[], None] = _nothing) -> Self:
+        """Until everything is ready; what an earlier stack left in the root goes first. `meanwhile` is done while programs start."""
+        record = self.record()
+        if record is not None and record.supervisor.lives():
+            raise StackFailed(f"a stack runs in {self.root} already (process {record.supervisor.pid}): `joiner local down` ends it")
+        venv = Path(sys.prefix)
+        programs = binaries.find_or_build(venv, self.say)
+        runtime = runtime_python.find_or_make(self.say)
+        self.stop()
+        self._sweep()
+        command: list[str | Path] = [sys.executable, "-m", "joiner_local.supervisor", "--root", self.root, "--cluster", self.cluster]
+        command += ["--binaries", programs.folder, "--runtime-python", runtime]
+        if self.boot_seconds is not None:
+            command += [f"--agent={word}" for word in ("--boot-seconds", str(self.boot_seconds))]
+        with self._supervisor_log.open("wb") as log:
+            # A session of its own: Ctrl-C in the terminal reaches us, who then end it in order, and `stop` finds all of it.
+            self._leash = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=REPOSITORY
+            )
+        try:
+            meanwhile()
+            self._wait_ready(self._leash)
+        except BaseException:
+            self.stop()
+            raise
+        self._write_environment(programs)
+        return self
+
+    def detach(self) -> None:
+        """Let the stack outlive this process."""
+        if self._leash is not None and self._leash.stdin is not None:
+            self._leash.stdin.write(b"d")
+            self._leash.stdin.close()
+
+    def stop(self) -> bool:
+        """End every process of the stack, also one whose supervisor was killed. False if there was nothing to end."""
+        record = self.record()
+        leader = record.supervisor if record else Identity.of(self._leash.pid) if self._leash else None
+        members = session_members(leader) if leader else []
+        if leader and members:
+            leader.signal(signal.SIGTERM)  # in its own order first, and whatever is left after it
+            self._reap(4.0)
+            end(lambda: session_members(leader), patience=4.0)
+        self._reap(1.0)
+        (self.root / NAME).unlink(missing_ok=True)
+        (self.root / "env").unlink(missing_ok=True)
+        return bool(members)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def _supervisor_log(self) -> Path:
+        return self.root / "log" / "supervisor.log"
+
+    def _sweep(self) -> None:
+        """What an earlier stack left. Not the synthesis: one may run already, for this start."""
+        for name in ("etcd", "aws", "pki"):
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        (self.root / "log").mkdir(parents=True, exist_ok=True)
+        for log in (self.root / "log").iterdir():
+            if log.name != "synth.log":
+                log.unlink()
+
+    def _wait_ready(self, supervisor: "subprocess.Popen[bytes]") -> None:
+        told, deadline = 0, time.monotonic() + START_LIMIT
+        while time.monotonic() < deadline:
+            ended = supervisor.poll() is not None
+            record = self.record()
+            if record is not None:
+                for step in record.steps[told:]:
+                    self.say(f"{step.seconds:5.1f} s  {step.what}")
+                told = len(record.steps)
+                if record.state == "ready":
+                    return
+                if record.state == "failed":
+                    raise StackFailed(f"the stack did not start: {record.error}")
+            if ended:
+                raise StackFailed(f"the stack did not start; the end of {self._supervisor_log}:\n{tail(self._supervisor_log)}")
+            time.sleep(0.03)
+        raise StackFailed(f"the stack was not ready after {START_LIMIT:.0f} s; see {self.root / 'log'}")
+
+    def _reap(self, seconds: float) -> None:
+        if self._leash is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._leash.wait(seconds)
+
+    # --- its use ---
+
+    @property
+    def known(self) -> StackRecord:
+        """What the running stack says of itself; StackFailed if it does not run."""
+        record = self.record()
+        if record is None or record.state != "ready" or not record.supervisor.lives():
+            reason = record.error if record and record.error else "nothing runs"
+            raise StackFailed(f"no stack is ready in {self.root} ({reason}): `joiner local up` starts one")
+        return record
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def outputs_file(self) -> Path:
+        return self.root / "outputs.json"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.known.api_server, self.root / "pki" / "ca.crt")
+
+    def kube(self) -> KubeApi:
+        """The API server as its administrator."""
+        return kube_api.admin(self.endpoint, self.root / "pki")
+
+    def session(self, key: str = KEY, secret: str = KEY, token: str | None = None) -> "boto3.Session":
+        """boto3 in the stack's region, by default as its root user. For clients that find the local AWS by themselves, see `client`."""
+        import boto3
+
+        return boto3.Session(key, secret, token, region_name=REGION)
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of the local AWS."""
+        return self.session().client(service, endpoint_url=self.known.aws)  # type: ignore[call-overload] # any service, by its name
+
+    def knob(self, name: str, request: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """Tell the local AWS what no AWS API can tell it (`POST /_local/NAME`)."""
+        return turn_knob(self.known.aws, name, request or {})
+
+    def deploy(self, deployment: Deployment | None = None) -> dict[str, str]:
+        """`cdk deploy` of this app; its outputs by name. One whose synthesis runs already may be given."""
+        deployment = deployment or Deployment(REPOSITORY, self.root, say=self.say)
+        return deployment.deploy(self.environment())
+
+    def outputs(self) -> dict[str, str]:
+        """Of the last deployment."""
+        stacks: dict[str, dict[str, str]] = json.loads(self.outputs_file.read_text())
+        return {name: value for outputs in stacks.values() for name, value in outputs.items()}
+
+    def environment(self) -> dict[str, str]:
+        """What any AWS tool or kubectl needs to use this stack."""
+        return {
+            "KUBECONFIG": str(self.kubeconfig),
+            "AWS_ENDPOINT_URL": self.known.aws,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": KEY,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "JOINER_CLUSTER": self.cluster,
+        }
+
+    def _write_environment(self, programs: binaries.Binaries) -> None:
+        lines = [f"{name}={shlex.quote(value)}" for name, value in self.environment().items()]
+        if shutil.which("kubectl") is None:
+            lines.append(f"PATH={shlex.quote(str(programs.folder))}:$PATH")
+        (self.root / "env").write_text("\n".join(lines) + "\n")

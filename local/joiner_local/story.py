@@ -1,0 +1,188 @@
+"""A scale-up as a user would watch it: pods, executions, instances and nodes, each seen from outside, told in the order it happened.
+
+`Watch` polls the API server, Step Functions and EC2 until a deployment runs as asked, and yields a `Moment` for each thing that
+changed. Nothing here knows how Joiner works; it could watch any autoscaler that drives a state machine.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from joiner_local.kube_api import KubeApi
+
+T = TypeVar("T")
+
+ROUND_SECONDS = 0.1
+
+
+class StoryStalled(RuntimeError):
+    """What was waited for did not happen in time; the message says how far it came."""
+
+
+class World(Protocol):
+    """What there is to look at: a running, deployed stack."""
+
+    @property
+    def kube(self) -> KubeApi: ...
+    @property
+    def scale_up_arn(self) -> str: ...
+    def client(self, service: str) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that happened: `seconds` since the watch began, on one of the stages pod, execution, instance, node."""
+
+    seconds: float
+    stage: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateTime:
+    """One state of an execution: when it was entered, in seconds after the execution's start, and how long it took."""
+
+    name: str
+    entered: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class Watch:
+    """One app, watched from now on: what was there before is not told, and each thing after that once."""
+
+    world: World
+    app: str
+    namespace: str = "default"
+    started: float = field(default_factory=time.monotonic)
+    told: set[str] = field(default_factory=set)
+    executions: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for _ in self.moments():
+            pass
+        self.executions.clear()
+
+    def until_running(self, replicas: int, *, limit: float = 180.0) -> Iterator[Moment]:
+        """Moments until `replicas` pods run and every execution begun since has ended; StoryStalled after `limit` seconds."""
+        while True:
+            yield from self.moments()
+            if self.running() == replicas == len(self.pods()) and all(_ended(self.world, arn) for arn in self.executions):
+                yield from self.moments()
+                return
+            if time.monotonic() - self.started > limit:
+                begun = len(self.executions)
+                raise StoryStalled(f"after {limit:.0f} s {self.running()} of {replicas} pods of {self.app} run; executions begun: {begun}")
+            time.sleep(ROUND_SECONDS)
+
+    def moments(self) -> Iterator[Moment]:
+        """What is new since the last call."""
+        for stage, key, text in (*self._pods(), *self._executions(), *self._instances(), *self._nodes()):
+            if key not in self.told:
+                self.told.add(key)
+                yield Moment(time.monotonic() - self.started, stage, text)
+
+    def pods(self) -> list[dict[str, Any]]:
+        """The app's pods that are not on their way out."""
+        items = self.world.kube.items(f"/api/v1/namespaces/{self.namespace}/pods?labelSelector=app%3D{self.app}")
+        return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+
+    def running(self) -> int:
+        return sum(pod["status"].get("phase") == "Running" for pod in self.pods())
+
+    def _pods(self) -> Iterator[tuple[str, str, str]]:
+        pods = self.pods()
+        pending = sum(_unschedulable(pod) for pod in pods)
+        running = sum(pod["status"].get("phase") == "Running" for pod in pods)
+        if pending:
+            yield "pod", f"pending {pending}", f"{pending} pending, the scheduler finds no node"
+        if running:
+            yield "pod", f"running {running} of {len(pods)}", f"{running} of {len(pods)} running"
+
+    def _executions(self) -> Iterator[tuple[str, str, str]]:
+        listed = self.world.client("stepfunctions").list_executions(stateMachineArn=self.world.scale_up_arn)["executions"]
+        for execution in reversed(listed):
+            arn, name, status = execution["executionArn"], execution["name"], execution["status"]
+            if f"{arn} started" not in self.told:
+                self.executions.append(arn)
+            yield "execution", f"{arn} started", f"{name} started"
+            if status != "RUNNING":
+                yield "execution", f"{arn} {status}", f"{name} {status.lower()}"
+
+    def _instances(self) -> Iterator[tuple[str, str, str]]:
+        for instance in instances(self.world.client("ec2")):
+            identity, state = instance["InstanceId"], instance["State"]["Name"]
+            where = instance["Placement"]["AvailabilityZone"]
+            yield "instance", f"{identity} {state}", f"{identity} {instance['InstanceType']} in {where} {state}"
+
+    def _nodes(self) -> Iterator[tuple[str, str, str]]:
+        for node in self.world.kube.items("/api/v1/nodes"):
+            name = node["metadata"]["name"]
+            taints = {taint["key"] for taint in node["spec"].get("taints", [])}
+            yield "node", f"{name} joined", f"{name} joined"
+            if condition(node, "Ready") == "True":
+                yield "node", f"{name} ready", f"{name} is Ready"
+                if "joiner.dev/filling" not in taints:
+                    yield "node", f"{name} open", f"{name} filled as planned and open to all"
+
+
+def until(question: Callable[[], T | None], *, what: str, limit: float = 60.0) -> T:
+    """The first answer that is not None or false; StoryStalled names `what` after `limit` seconds."""
+    end = time.monotonic() + limit
+    while True:
+        if answer := question():
+            return answer
+        if time.monotonic() > end:
+            raise StoryStalled(f"{what}: not within {limit:.0f} s")
+        time.sleep(ROUND_SECONDS)
+
+
+def states(client: Any, execution_arn: str) -> list[StateTime]:
+    """The states of an execution in the order they were entered."""
+    pages = client.get_paginator("get_execution_history").paginate(executionArn=execution_arn)
+    events = [event for page in pages for event in page["events"]]
+    begin = events[0]["timestamp"]
+    found: list[StateTime] = []
+    open_states: dict[str, datetime] = {}
+    for event in events:
+        if event["type"].endswith("StateEntered"):
+            open_states[event["stateEnteredEventDetails"]["name"]] = event["timestamp"]
+        elif event["type"].endswith("StateExited"):
+            name = event["stateExitedEventDetails"]["name"]
+            entered = open_states.pop(name, event["timestamp"])
+            found.append(StateTime(name, (entered - begin).total_seconds(), (event["timestamp"] - entered).total_seconds()))
+    return sorted(found, key=lambda state: state.entered)
+
+
+def summary(client: Any, execution_arn: str) -> dict[str, Any]:
+    """What the last state of an execution put out; empty if it put out nothing."""
+    output = client.describe_execution(executionArn=execution_arn).get("output")
+    return dict(json.loads(output)) if output else {}
+
+
+def instances(client: Any, *, alive: bool = False) -> list[dict[str, Any]]:
+    """All instances, or those that cost money."""
+    wanted = ["pending", "running"] if alive else ["pending", "running", "shutting-down", "terminated", "stopping", "stopped"]
+    pages = client.get_paginator("describe_instances").paginate(Filters=[{"Name": "instance-state-name", "Values": wanted}])
+    return [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+
+
+def condition(manifest: Mapping[str, Any], kind: str) -> str:
+    """The status of a condition of an object: True, False, Unknown, or empty where it has none.
+
+    >>> condition({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "Ready")
+    'True'
+    """
+    conditions = manifest.get("status", {}).get("conditions", [])
+    return next((str(found["status"]) for found in conditions if found["type"] == kind), "")
+
+
+def _unschedulable(pod: Mapping[str, Any]) -> bool:
+    return not pod["spec"].get("nodeName") and condition(pod, "PodScheduled") == "False"
+
+
+def _ended(world: World, arn: str) -> bool:
+    return bool(world.client("stepfunctions").describe_execution(executionArn=arn)["status"] != "RUNNING")

@@ -1,0 +1,192 @@
+"""The process that is a stack: `python -m joiner_local.supervisor --root .local --binaries DIR --runtime-python PYTHON`.
+
+It starts every program of the stack, all from its main thread (the kernel ends them with that thread), serves the authenticator from a
+thread of its own, and watches. One that ends takes the stack with it: half a cluster would only give riddles. SIGTERM ends it all; so
+does the end of stdin, unless a `d` (for detach) came first: that is the leash by which a stack follows whoever started it.
+
+What it does, it says in `ROOT/stack.json` (`stack_record`); programs log to `ROOT/log/`.
+"""
+
+import argparse
+import dataclasses
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+import boto3
+
+from joiner_local.authenticator import Authenticator
+from joiner_local.aws import bootstrap
+from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws_knobs import turn_knob
+from joiner_local.binaries import Binaries, kubernetes_version
+from joiner_local.control_plane import SERVICE_CIDR, ControlPlane
+from joiner_local.processes import Identity, Program, Programs
+from joiner_local.stack_record import StackRecord, State, Step
+
+DETACH = b"d"
+GENTLY = ("aws", "node-agent")  # they end what they started themselves; the others hold nothing worth keeping
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to start, with what."""
+
+    root: Path
+    cluster: str
+    binaries: Binaries
+    runtime_python: Path
+    agent_arguments: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Supervisor:
+    plan: Plan
+    programs: Programs
+    record: StackRecord
+    began: float = field(default_factory=time.monotonic)
+    listener: socket.socket = field(default_factory=Authenticator.listen)
+    authenticator: Authenticator | None = None
+    telling: threading.Lock = field(default_factory=threading.Lock)
+
+    def tell(self, what: str = "", *, state: State | None = None, **known: str) -> None:
+        """Note a step, a state, an address. Steps come from two threads."""
+        with self.telling:
+            step = (Step(what, round(time.monotonic() - self.began, 2)),) if what else ()
+            self.record = dataclasses.replace(self.record, steps=self.record.steps + step, state=state or self.record.state, **known)
+            self.record.write(self.plan.root)
+
+    def start(self) -> None:
+        """Everything, as much at once as depends on nothing else."""
+        root = self.plan.root
+        aws = self.programs.start(
+            "aws", [*_module("aws.server"), "--data", root / "aws", "--python", self.plan.runtime_python], env=_environment()
+        )
+        control_plane = ControlPlane(root, self.plan.cluster, self.plan.binaries, self.programs, self.tell)
+        control_plane.begin(authenticator=f"http://127.0.0.1:{self.listener.getsockname()[1]}/review")
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            endpoint = pool.submit(self._prepare_account, aws, control_plane)
+            control_plane.complete()
+            address = endpoint.result()
+        import importlib.util
+
+        if importlib.util.find_spec("joiner_local.node_agent") is None:  # TEMPORARY
+            self.tell(state="ready", api_server=control_plane.endpoint.url)
+            return
+        where = ["--aws", address, "--kubeconfig", control_plane.kubeconfig, "--cluster", self.plan.cluster]
+        agent = self.programs.start("node-agent", [*_module("node_agent"), *where, *self.plan.agent_arguments], env=_environment(address))
+        self.tell("node agent ready", node_agent=agent.wait_ready())
+        self.tell(state="ready", api_server=control_plane.endpoint.url)
+
+    def _prepare_account(self, aws: Program, control_plane: ControlPlane) -> str:
+        """What an account has before Joiner comes: a bootstrapped region, a network, an EKS cluster. Its endpoint."""
+        address = aws.wait_ready()
+        self.tell("local AWS ready", aws=address)
+        self.authenticator = Authenticator(self.listener, self.plan.cluster, address)
+        self.authenticator.serve()
+        bootstrap.prepare_account(address)
+        network = _seed(address, self.plan.cluster)
+        _create_cluster(address, self.plan.cluster, network, control_plane)
+        self.tell("account, network and EKS cluster ready")
+        return address
+
+    def watch(self) -> None:
+        """Until a program ends (raises) or a signal comes (raises)."""
+        while True:
+            self.programs.check()
+            time.sleep(0.3)
+
+    def end(self) -> None:
+        self.programs.end(gently=GENTLY)
+        if self.authenticator is not None:
+            self.authenticator.close()
+
+
+def _seed(address: str, cluster: str) -> list[str]:  # TEMPORARY until network.py is there
+    try:
+        from joiner_local.network import seed_network
+    except ImportError:
+        return []
+    return seed_network(address, cluster)
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-m", f"joiner_local.{name}"]
+
+
+def _environment(address: str = "") -> dict[str, str]:
+    """Nothing of the user's AWS settings gets in: these programs must never reach a real account."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return kept | ({"AWS_ENDPOINT_URL": address} if address else {})
+
+
+def _create_cluster(address: str, cluster: str, subnets: Sequence[str], control_plane: ControlPlane) -> None:
+    eks = boto3.Session("local", "local", region_name=REGION).client("eks", endpoint_url=address)
+    eks.create_cluster(
+        name=cluster,
+        version=kubernetes_version().rpartition(".")[0],
+        roleArn=f"arn:aws:iam::{ACCOUNT}:role/{cluster}-control-plane",
+        resourcesVpcConfig={"subnetIds": list(subnets)},
+        kubernetesNetworkConfig={"serviceIpv4Cidr": SERVICE_CIDR},
+    )
+    endpoint = control_plane.endpoint
+    from joiner_local.aws_knobs import KnobRefused
+
+    try:
+        turn_knob(address, "eks", {"name": cluster, "endpoint": endpoint.url, "ca": endpoint.authority_data()})
+    except KnobRefused as error:  # TEMPORARY until aws/eks.py is there
+        print(error, file=sys.stderr)
+
+
+def _hold_leash() -> None:
+    """End this process when stdin does, unless it was let go first."""
+    if os.read(sys.stdin.fileno(), 1) != DETACH:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what signal handlers are given
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(0)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m joiner_local.supervisor", description="one local stack, until SIGTERM")
+    parser.add_argument("--root", type=Path, required=True, help="the stack's folder, empty but for its own old files")
+    parser.add_argument("--cluster", required=True)
+    parser.add_argument("--binaries", type=Path, required=True, help="folder with the programs of the control plane")
+    parser.add_argument("--runtime-python", type=Path, required=True, help="interpreter that plays Lambda's managed runtime")
+    parser.add_argument("--agent", action="append", default=[], metavar="WORD", help="one more argument for the node agent; repeatable")
+    options = parser.parse_args(argv)
+    plan = Plan(options.root.resolve(), options.cluster, Binaries(options.binaries), options.runtime_python, tuple(options.agent))
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+    me = Identity.of(os.getpid())
+    assert me is not None, "this process does not live"
+    record = StackRecord(cluster=plan.cluster, supervisor=me, started=datetime.now(UTC).isoformat(timespec="seconds"))
+    supervisor = Supervisor(plan, Programs(plan.root / "log"), record)
+    supervisor.tell()
+    threading.Thread(target=_hold_leash, daemon=True).start()
+    try:
+        supervisor.start()
+        supervisor.watch()
+    except Exception as error:
+        traceback.print_exc()
+        supervisor.tell(state="failed", error=str(error))
+        sys.exit(1)
+    finally:
+        supervisor.end()
+
+
+if __name__ == "__main__":
+    main()
