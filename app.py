@@ -1,26 +1,36 @@
 """The CDK app: `npx cdk deploy -c cluster=NAME` deploys Joiner for the cluster of `clusters/NAME.yaml`."""
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 
 from infra.bundling import BundlingError
 from infra.cluster_stack import ClusterStack
-from infra.settings import SettingsError, load
+from infra.settings import load
+from infra.settings_file import SettingsError
 
-CLUSTERS = Path(__file__).parent / "clusters"
+ROOT = Path(__file__).parent
+CLUSTERS = ROOT / "clusters"
 
 
 def main() -> None:
     """One stack, for the cluster that the context names."""
-    app = cdk.App()
+    app = cdk.App(context=flags())
     cluster = app.node.try_get_context("cluster")
     if not cluster:
         known = ", ".join(sorted(path.stem for path in CLUSTERS.glob("*.yaml")))
         raise SettingsError(f"which cluster? Say -c cluster=NAME; there are: {known}")
     ClusterStack(app, load(CLUSTERS / f"{cluster}.yaml"))
     app.synth()
+
+
+def flags() -> dict[str, Any]:
+    """CDK's feature flags. The command line hands them on from cdk.json; whoever runs this file without it gets the same template."""
+    context: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return context
 
 
 if __name__ == "__main__":

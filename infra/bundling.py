@@ -165,20 +165,20 @@ def _kept(name: str, files: Mapping[str, Path]) -> Path:
         path.touch()
         return path
     _forget_the_unused()
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".packing-") as work:
+        packed = Path(work) / name
+        with zipfile.ZipFile(packed, "w") as archive:
             for inside, file in sorted(files.items()):
                 entry = zipfile.ZipInfo(inside, date_time=(1980, 1, 1, 0, 0, 0))  # the oldest that a zip can say
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o100644 << 16
                 archive.writestr(entry, file.read_bytes())
-    Path(part.name).replace(path)
-    path.chmod(0o644)
+        packed.replace(path)
     return path
 
 
 def _forget_the_unused() -> None:
     oldest = time.time() - UNUSED_DAYS * 86_400
-    for path in cache_folder().iterdir():
+    for path in cache_folder().glob("*.zip"):
         if path.stat().st_mtime < oldest:
             path.unlink(missing_ok=True)

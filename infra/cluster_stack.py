@@ -80,8 +80,8 @@ class ClusterStack(Stack):
         self.sweep.functions["survey_instances"].may(ec2_permissions.may_look(settings, "Instances"), self._describe_executions())
         start = iam.PolicyStatement(actions=["states:StartExecution"], resources=[self.scale_up.machine.arn])
         wake = iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=[self.scale_up.machine.arn])
-        self.doorbell.function.may(start, wake, self._describe_executions())
-        self.interruption.function.may(start, self._describe_executions())
+        self.doorbell.function.may(start, wake)
+        self.interruption.function.may(start, ec2_permissions.may_look(settings, "Instances"))
         self._grant_machine(self.scale_up.machine, list(functions.values()))
         self._grant_machine(self.sweep.machine, list(self.sweep.functions.values()))
         self.memory.admit_to_update(self.scale_up.machine.machine, "LEASE", "WAVE")
@@ -89,7 +89,7 @@ class ClusterStack(Stack):
     def _grant_machine(self, machine: Machine, functions: list[Function]) -> None:
         cluster = self.format_arn(service="eks", resource="cluster", resource_name=self.settings.cluster)
         # By name, not by reference: a machine that starts itself would depend on its own role's policy
-        scale_up = self.format_arn(service="states", resource="stateMachine", resource_name=self.scale_up.name, arn_format=ArnFormat.COLON_RESOURCE_NAME)
+        scale_up = self._states_arn("stateMachine", self.scale_up.name)
         machine.may(
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[arn for function in functions for arn in function.arns]),
             iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[cluster]),
@@ -97,8 +97,12 @@ class ClusterStack(Stack):
         )
 
     def _describe_executions(self) -> iam.PolicyStatement:
-        executions = self.format_arn(service="states", resource="execution", resource_name=f"{self.scale_up.name}:*", arn_format=ArnFormat.COLON_RESOURCE_NAME)
-        return iam.PolicyStatement(actions=["states:DescribeExecution"], resources=[executions])
+        return iam.PolicyStatement(
+            actions=["states:DescribeExecution"], resources=[self._states_arn("execution", f"{self.scale_up.name}:*")]
+        )
+
+    def _states_arn(self, resource: str, name: str) -> str:
+        return self.format_arn(service="states", resource=resource, resource_name=name, arn_format=ArnFormat.COLON_RESOURCE_NAME)
 
     def _order(self) -> None:
         """Nothing rings or sweeps before everything is there; at the end the clock stops and the webhook goes before anything else."""

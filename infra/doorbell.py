@@ -4,7 +4,7 @@ Pods and nodes have routes and throttles of their own: a flood of unschedulable 
 The path holds a token that the installation makes and keeps (EKS lets an API server send no other credential).
 """
 
-from typing import Final
+from typing import Final, cast
 
 from aws_cdk import aws_apigatewayv2 as http
 from aws_cdk import aws_apigatewayv2_integrations as integrations
@@ -38,8 +38,7 @@ class Doorbell(Construct):
             for route in self.api.add_routes(path=f"/ring/{{token}}/{kind}", methods=[http.HttpMethod.POST], integration=integration)
         ]
         stage = http.HttpStage(self, "Stage", http_api=self.api, stage_name="$default", auto_deploy=True)
-        resource = stage.node.default_child
-        assert isinstance(resource, http.CfnStage)
+        resource = cast(http.CfnStage, stage.node.default_child)  # the L2 knows one throttle for all routes
         throttles = {"pods": settings.pods, "nodes": settings.nodes, "pools": settings.pods}
         resource.route_settings = {f"POST /ring/{{token}}/{kind}": _rendered(throttle) for kind, throttle in throttles.items()}
         stage.node.add_dependency(*routes)  # settings of a route that is not there yet are refused

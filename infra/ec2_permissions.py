@@ -43,7 +43,9 @@ def may_launch(settings: Settings, place: Place, node_roles: Sequence[str]) -> l
     launching = ["ec2:CreateFleet", "ec2:RunInstances"]
     owners = [place.account if owner == "self" else owner for owner in settings.image_owners]
     return [
-        _allow(launching, [place.public_ec2("image")], {"StringEquals": {"ec2:Owner": owners}}),
+        # A fleet needs both permissions for everything, so one of them is enough to hold images to their owners
+        _allow(["ec2:RunInstances"], [place.public_ec2("image")], {"StringEquals": {"ec2:Owner": owners}}),
+        _allow(["ec2:CreateFleet"], [place.public_ec2("image")]),
         _allow(launching, [place.public_ec2("snapshot"), place.ec2("security-group"), place.ec2("subnet")]),
         _allow(launching, [place.ec2("launch-template")], owned),
         _allow([*launching, "ec2:CreateLaunchTemplate"], [place.ec2(kind) for kind in CREATED], asked),
@@ -52,10 +54,10 @@ def may_launch(settings: Settings, place: Place, node_roles: Sequence[str]) -> l
             [place.ec2(kind) for kind in CREATED],
             {**asked, "StringEquals": {**asked["StringEquals"], "ec2:CreateAction": list(CREATING)}},
         ),
-        # Afterwards an instance learns whose it is, and nothing else
+        # Afterwards an instance (and what hangs on it) learns whose it is, and nothing else
         _allow(
             ["ec2:CreateTags"],
-            [place.ec2("instance")],
+            [place.ec2("instance"), place.ec2("network-interface"), place.ec2("volume")],
             {**owned, "ForAllValues:StringEquals": {"aws:TagKeys": [NAME_TAG, NODECLAIM]}},
         ),
         _allow(["ec2:DeleteLaunchTemplate"], [place.ec2("launch-template")], owned),
@@ -72,7 +74,7 @@ def may_resolve_node_classes(settings: Settings, place: Place) -> list[iam.Polic
     """Look up what a node class names."""
     return [
         may_look(settings, "Images", "SecurityGroups", "Subnets"),
-        _allow(["ssm:GetParameter"], [f"arn:{place.partition}:ssm:{place.region}::parameter/aws/service/*"]),
+        _allow(["ssm:GetParameter", "ssm:GetParameters"], [f"arn:{place.partition}:ssm:{place.region}::parameter/aws/service/*"]),
         _allow(["iam:GetInstanceProfile"], [f"arn:{place.partition}:iam::{place.account}:instance-profile/*"]),
     ]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
@@ -14,7 +14,7 @@ from constructs import Construct
 from infra.bundling import Target, bundle_requirements, bundle_sources
 from infra.duties import DUTIES, Duty, Side
 from infra.memory import Memory
-from infra.settings import Settings
+from infra.settings import RETENTION_DAYS, Settings
 
 ROOT: Final = Path(__file__).parent.parent
 
@@ -143,8 +143,7 @@ class Function(Construct):
 
     def _sit_in(self, subnets: tuple[str, ...], security_group: str) -> None:
         # By ids through the L1: the L2 wants a VPC with all its subnets' zones, which only a look-up in the account could tell
-        resource = self.function.node.default_child
-        assert isinstance(resource, lambda_.CfnFunction)
+        resource = cast(lambda_.CfnFunction, self.function.node.default_child)
         resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(subnet_ids=list(subnets), security_group_ids=[security_group])
         self.role.add_to_policy(iam.PolicyStatement(actions=list(IN_A_VPC), resources=["*"]))
 
@@ -163,7 +162,5 @@ def architecture_of(target: Target) -> lambda_.Architecture:
 
 
 def retention_of(days: int) -> logs.RetentionDays:
-    """CDK names CloudWatch's periods in words; their values are not to be had from Python, their order is."""
-    from infra.settings import RETENTION_DAYS
-
-    return list(logs.RetentionDays)[RETENTION_DAYS.index(days)]
+    """CDK's word for a period: it lists them in order, but gives their days to nobody in Python."""
+    return dict(zip(RETENTION_DAYS, logs.RetentionDays, strict=False))[days]

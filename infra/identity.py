@@ -24,9 +24,9 @@ class NodeIdentity(Construct):
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
         super().__init__(scope, id)
         stack = Stack.of(self)
-        roles = [
-            iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)
-        ] or [self._make_role(settings)]
+        roles = [iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)] or [
+            self._make_role(settings)
+        ]
         self.names = settings.node_roles.names or (node_role_name(settings),)
         self.arns = [stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names]
         self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[roles[0].role_name])

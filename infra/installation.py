@@ -55,11 +55,8 @@ class Installation(Construct):
         self._let_describe(settings.cluster, parameter)
 
     def _let_describe(self, cluster: str, parameter: str | None) -> None:
-        self.describer.may(
-            iam.PolicyStatement(
-                actions=["eks:DescribeCluster"], resources=[Stack.of(self).format_arn(service="eks", resource="cluster", resource_name=cluster)]
-            )
-        )
+        arn = Stack.of(self).format_arn(service="eks", resource="cluster", resource_name=cluster)
+        self.describer.may(iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[arn]))
         if parameter:
             arn = Stack.of(self).format_arn(service="ssm", resource="parameter", resource_name=parameter.lstrip("/"))
             self.describer.may(iam.PolicyStatement(actions=["ssm:GetParameter"], resources=[arn]))

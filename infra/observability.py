@@ -22,9 +22,7 @@ from infra.states import State
 class Machine(Construct):
     """A state machine from its states, with its log group and a name that people find in the console."""
 
-    def __init__(
-        self, scope: Construct, id: str, *, name: str, definition: State, kind: sfn.StateMachineType, settings: Settings
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, name: str, definition: State, kind: sfn.StateMachineType, settings: Settings) -> None:
         super().__init__(scope, id)
         # Groups of this prefix need no line of their own in CloudWatch Logs' resource policy, which has room for few
         log_group = logs.LogGroup(
@@ -71,7 +69,7 @@ class Alarms(Construct):
         minutes = Duration.minutes(5)
         self._topic = sns.Topic.from_topic_arn(self, "Topic", settings.alarm_topic) if settings.alarm_topic else None
         self._alarm("ScaleUpFailed", scale_up.metric_failed(period=minutes), 1, 1, "A scale-up failed: read its execution's last state.")
-        self._alarm("SweepFails", sweep.metric_failed(period=minutes), 1, 3, "Sweeps have failed for 15 minutes: lost rings are not mended.")
+        self._alarm("SweepFails", sweep.metric_failed(period=minutes), 1, 3, "Sweeps fail for 15 minutes: lost rings are not mended.")
         self._alarm(
             "InterruptionUnhandled",
             dead_letters.metric_approximate_number_of_messages_visible(period=minutes),

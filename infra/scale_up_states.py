@@ -4,7 +4,7 @@ Under the lease: look, plan, record, launch. The lease is given back before any 
 otherwise the same execution looks again. Then the execution waits for its nodes, woken by them or by the clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -222,7 +222,13 @@ def _after_a_failure(parts: ScaleUpParts) -> Mapping[str, State]:
 
 
 def _leased(
-    parts: ScaleUpParts, name: str, payload: Mapping[str, Any], *, next: str, assign: Mapping[str, Any], retry: tuple[Retry, ...] | list[Retry] = ()
+    parts: ScaleUpParts,
+    name: str,
+    payload: Mapping[str, Any],
+    *,
+    next: str,
+    assign: Mapping[str, Any],
+    retry: Sequence[Retry] = (),
 ) -> State:
     """A function under the lease: it renews the lease first, and everything that goes wrong gives the lease back."""
     return parts.integrations.invoke(
@@ -273,7 +279,8 @@ def _take_the_lease(parts: ScaleUpParts) -> State:
         resource=parts.integrations.service("dynamodb:updateItem"),
         arguments=_lease_update(
             parts,
-            "SET holder = :me, leaseUntil = :until, leaseNumber = if_not_exists(leaseNumber, :zero) + :one, rings = if_not_exists(rings, :zero)",
+            "SET holder = :me, leaseUntil = :until, rings = if_not_exists(rings, :zero), "
+            "leaseNumber = if_not_exists(leaseNumber, :zero) + :one",
             "attribute_not_exists(holder) OR leaseUntil < :now OR holder = :me",  # the last: this very request, sent again
             {
                 ":now": {"N": jsonata(f"$string({NOW})")},

@@ -117,7 +117,7 @@ class Settings:
     cluster: Annotated[str, Grammar(r"[0-9A-Za-z][\w-]{0,63}", "the EKS cluster's name (up to 64 letters, digits, - and _)")]
     """Known at synthesis, because keys of IAM conditions hold it. 64, because a state machine's name has 80 characters."""
     region: Annotated[str, Grammar(r"[a-z]{2,4}(-[a-z]+)+-\d", "a region's name, such as eu-west-1")]
-    account: Annotated[str | None, Grammar(r"\d{12}", "twelve digits, in quotes")] = None
+    account: Annotated[str | None, Grammar(r"\d{12}", "twelve digits")] = None
     """None: the account of whoever deploys."""
     runtime: Runtime = Runtime()
     node_roles: NodeRoles = NodeRoles()

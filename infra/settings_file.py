@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -75,7 +75,7 @@ class _Reader:
         if not isinstance(content, Mapping):
             raise self.refuse(where, content, "keys and values, one a line")
         hints = get_type_hints(schema, include_extras=True)
-        fields = {camel(f.name): f for f in dataclasses.fields(schema)}  # type: ignore[arg-type]  # every schema is a dataclass
+        fields = {camel(each.name): each for each in dataclasses.fields(cast(Any, schema))}
         for key in content:
             if key not in fields:
                 raise self._unknown(str(key), list(fields), where)
@@ -105,7 +105,7 @@ class _Reader:
             options = [option for option in get_args(kind) if option is not type(None)]
             return None if value is None else self.value(value, Annotated[(options[0], *rules)] if rules else options[0], where)
         if dataclasses.is_dataclass(kind):
-            return self.dataclass(value if value is not None else {}, kind, where)
+            return self.dataclass(value if value is not None else {}, cast(type, kind), where)
         if origin is tuple:
             return self._texts(value, rules, where)
         if origin is Mapping or origin is MappingProxyType:
@@ -129,13 +129,15 @@ class _Reader:
 
     def _choice(self, value: object, choices: tuple[object, ...], where: str) -> object:
         if value not in choices:
+            if str(value) in choices:
+                raise self.refuse(where, value, f'"{value}", in quotes')  # YAML reads 3.14 as a number
             close = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1, cutoff=0.5)
             meant = f" (did you mean {close[0]}?)" if close else ""
             raise self.refuse(where, value, f"one of {', '.join(map(str, choices))}{meant}")
         return value
 
     def _scalar(self, value: object, kind: Any, rules: tuple[object, ...], where: str) -> Any:
-        # YAML reads 3.14 as a number and yes as a truth; a bool is an int to Python
+        # A bool is an int to Python, and a whole number is a number to people
         fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
         if not fits or (isinstance(value, bool) and kind is not bool):
             quotes = f', in quotes: "{value}"' if kind is str and isinstance(value, int | float) else ""

@@ -210,7 +210,7 @@ def note(*, assign: Mapping[str, Any] | None = None, output: Any = None, next: s
 
 
 def for_each(
-    items: str, *, selector: Mapping[str, Any], at_once: int, states: Mapping[str, State], next: str, assign: Mapping[str, Any], catch: Sequence[Catch]
+    items: str, *, selector: Mapping[str, Any], at_once: int, states: Mapping[str, State], next: str, catch: Sequence[Catch]
 ) -> State:
     """The same states for each item, some at once."""
     return {
@@ -218,8 +218,7 @@ def for_each(
         "Items": jsonata(items),
         "ItemSelector": selector,
         "MaxConcurrency": at_once,
-        "ItemProcessor": {"ProcessorConfig": {"Mode": "INLINE"}, "StartAt": next_of(states), "States": states},
-        "Assign": assign,
+        "ItemProcessor": {"ProcessorConfig": {"Mode": "INLINE"}, "StartAt": first_of(states), "States": states},
         "Catch": [each.render() for each in catch],
         "Next": next,
     }
@@ -235,14 +234,14 @@ def fail() -> State:
     return {"Type": "Fail", "Error": jsonata("$failure.Error"), "Cause": jsonata("$failure.Cause")}
 
 
-def next_of(states: Mapping[str, State]) -> str:
+def first_of(states: Mapping[str, State]) -> str:
     """The first state: machines are written in the order in which they are read."""
     return next(iter(states))
 
 
 def machine(states: Mapping[str, State], *, comment: str, timeout: int) -> State:
     """A whole state machine."""
-    return {"Comment": comment, "QueryLanguage": "JSONata", "StartAt": next_of(states), "TimeoutSeconds": timeout, "States": states}
+    return {"Comment": comment, "QueryLanguage": "JSONata", "StartAt": first_of(states), "TimeoutSeconds": timeout, "States": states}
 
 
 def _onward(next: str | None) -> State:

@@ -17,7 +17,9 @@ VENV = REPOSITORY / ".venv"
 PYTHON = VENV / "bin" / "python"
 
 if sys.version_info < LEAST:
-    sys.exit(f"Python {'.'.join(map(str, LEAST))} or newer is needed; this is {sys.version.split()[0]}. Try: make PYTHON=/path/to/python3 setup")
+    sys.exit(
+        f"Python {'.'.join(map(str, LEAST))} or newer is needed; this is {sys.version.split()[0]}. Try: make PYTHON=/path/to/python3 setup"
+    )
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from joiner_local import progress, toolchains  # noqa: E402 - found by the line above, after the check of the version
@@ -63,7 +65,10 @@ def install_cdk() -> None:
 
 
 def main() -> None:
-    files = [REPOSITORY / name for name in ("requirements.txt", "requirements-dev.txt", "requirements-install.txt", "constraints.txt", "pyproject.toml")]
+    files = [
+        REPOSITORY / name
+        for name in ("requirements.txt", "requirements-dev.txt", "requirements-install.txt", "constraints.txt", "pyproject.toml")
+    ]
     # A checkout that was moved or copied has a .venv that points elsewhere: its path is part of what it was made from.
     once(VENV / ".setup", files, f"{REPOSITORY} {sys.version_info[:2]}", "Python packages into .venv/", install_packages)
     lock = [REPOSITORY / "package.json", REPOSITORY / "package-lock.json"]

@@ -42,7 +42,9 @@ def _failures_told() -> Iterator[None]:
 def up(
     root: Root = DEFAULT_ROOT,
     deploy: Annotated[bool, typer.Option(help="Deploy this checkout's app into it.")] = True,
-    boot_seconds: Annotated[float | None, typer.Option(help="From an instance's launch to its node's first sign.", show_default="5")] = None,
+    boot_seconds: Annotated[
+        float | None, typer.Option(help="From an instance's launch to its node's first sign.", show_default="5")
+    ] = None,
 ) -> None:
     """Start the stack and deploy into it; it stays up. If it is up already, only deploy."""
     stack = Stack(root, boot_seconds=boot_seconds, say=commentary.print)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
+
 from joiner.adapters import environment
 from joiner.adapters.executions import Executions, ring_scale_up, ring_waves
 from joiner.adapters.ledger import Ledger

@@ -35,7 +35,8 @@ PARAMETERS: Final = frozenset(
     ("action", "version", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-security-token", "x-amz-signature",
      "x-amz-signedheaders", "x-amz-user-agent")
 )  # fmt: skip
-NODE_GROUPS: Final = ("system:bootstrappers", "system:nodes")
+NODE_TYPES: Final = ("EC2_LINUX", "EC2_WINDOWS")
+BOOTSTRAPPERS: Final = "system:bootstrappers"  # nodes are in it, too, beside the groups that their entry shows
 
 
 class Refused(Exception):
@@ -176,10 +177,7 @@ class Authenticator:
     def _user(self, caller: Caller) -> dict[str, Any]:
         entry = self._entry(caller)
         name, groups = str(entry.get("username", "")), list(entry.get("kubernetesGroups", []))
-        if entry.get("type") in ("EC2_LINUX", "EC2_WINDOWS"):
-            name, groups = "system:node:{{EC2PrivateDNSName}}", list(NODE_GROUPS)
-        else:
-            groups += self._policy_groups(entry["principalArn"])
+        groups += [BOOTSTRAPPERS] if entry.get("type") in NODE_TYPES else self._policy_groups(entry["principalArn"])
         if name in ("", entry["principalArn"]):
             name = caller.arn
         if "{{EC2PrivateDNSName}}" in name:
@@ -224,7 +222,7 @@ def _handler(authenticator: Authenticator) -> type[BaseHTTPRequestHandler]:
         wbufsize = -1  # head and body in one write: no wait for a delayed acknowledgement
         disable_nagle_algorithm = True
 
-        def do_POST(self) -> None:  # noqa: N802 - http.server's name
+        def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["content-length"])))
             status = authenticator.review(review["spec"]["token"])
             body = json.dumps({"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status}).encode()

@@ -1,10 +1,10 @@
 """The knobs of the local AWS, from outside: what no AWS API can be told."""
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from typing import Any
+
+import urllib3
 
 
 class KnobRefused(RuntimeError):
@@ -13,10 +13,8 @@ class KnobRefused(RuntimeError):
 
 def turn_knob(address: str, name: str, request: Mapping[str, object]) -> dict[str, Any]:
     """`POST /_local/NAME` with a JSON object; the answer's object."""
-    call = urllib.request.Request(f"{address}/_local/{name}", data=json.dumps(request).encode(), method="POST")
-    try:
-        with urllib.request.urlopen(call, timeout=10) as answer:
-            content: dict[str, Any] = json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise KnobRefused(f"{name} {dict(request)}: {error.code} {error.read().decode(errors='replace')}") from error
+    answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=10, retries=False)
+    if answer.status != 200:
+        raise KnobRefused(f"{name} {dict(request)}: {answer.status} {answer.data.decode(errors='replace')}")
+    content: dict[str, Any] = json.loads(answer.data)
     return content

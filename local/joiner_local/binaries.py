@@ -96,9 +96,8 @@ def _key(go: Path) -> str:
 
 def _build(go: Path, folder: Path, say: Say) -> None:
     version = kubernetes_version()
-    say(
-        f"building Kubernetes {version}, etcd {_locked('etcd', ETCD_PACKAGE)} and KWOK {_locked('kubernetes', 'sigs.k8s.io/kwok')}, once; some minutes"
-    )
+    releases = f"Kubernetes {version}, etcd {_locked('etcd', ETCD_PACKAGE)}, KWOK {_locked('kubernetes', 'sigs.k8s.io/kwok')}"
+    say(f"building {releases}: some minutes, once on this machine")
     began = time.monotonic()
     # `go install` would name it after the last part of its path: server.
     etcd = [go, "build", "-v", "-trimpath", "-ldflags=-s -w", "-o", folder / "etcd", ETCD_PACKAGE]

@@ -35,8 +35,14 @@ class KubeApi:
     """One identity at one API server: a client certificate, a bearer token, or nobody. Threads may share it."""
 
     def __init__(self, endpoint: Endpoint, *, pair: Pair | None = None, token: str | None = None, connections: int = 16) -> None:
-        identity = {"cert_file": str(pair.certificate), "key_file": str(pair.key)} if pair else {}
-        self._http = urllib3.PoolManager(ca_certs=str(endpoint.authority), maxsize=connections, retries=False, block=True, **identity)
+        self._http = urllib3.PoolManager(
+            ca_certs=str(endpoint.authority),
+            cert_file=str(pair.certificate) if pair else None,
+            key_file=str(pair.key) if pair else None,
+            maxsize=connections,
+            block=True,
+            retries=False,
+        )
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self.url = endpoint.url
 

@@ -136,13 +136,14 @@ class Program:
 
     @classmethod
     def start(
-        cls, name: str, command: Sequence[str | Path], *, log: Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+        cls, name: str, command: Sequence[object], *, log: Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> "Program":
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as sink:
             process = subprocess.Popen(
                 [str(word) for word in command],
-                stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, cwd=cwd, env=env, preexec_fn=dies_with_parent(),
+                stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, cwd=cwd, env=env,
+                preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock and no allocation between fork and exec
             )  # fmt: skip
         return cls(name, process, log)
 
@@ -180,7 +181,7 @@ class Programs:
     logs: Path
     running: list[Program] = field(default_factory=list)
 
-    def start(self, name: str, command: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Program:
+    def start(self, name: str, command: Sequence[object], *, env: Mapping[str, str] | None = None) -> Program:
         program = Program.start(name, command, log=self.logs / f"{name}.log", env=env)
         self.running.append(program)
         return program

@@ -30,7 +30,7 @@ def last_line(said: Sequence[str]) -> str:
 
 def run(
     what: str,
-    command: Sequence[str | Path],
+    command: Sequence[object],
     say: Say,
     *,
     cwd: Path | None = None,

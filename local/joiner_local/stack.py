@@ -87,14 +87,19 @@ class Stack:
         runtime = runtime_python.find_or_make(self.say)
         self.stop()
         self._sweep()
-        command: list[str | Path] = [sys.executable, "-m", "joiner_local.supervisor", "--root", self.root, "--cluster", self.cluster]
+        command: list[object] = [sys.executable, "-m", "joiner_local.supervisor", "--root", self.root, "--cluster", self.cluster]
         command += ["--binaries", programs.folder, "--runtime-python", runtime]
         if self.boot_seconds is not None:
             command += [f"--agent={word}" for word in ("--boot-seconds", str(self.boot_seconds))]
         with self._supervisor_log.open("wb") as log:
             # A session of its own: Ctrl-C in the terminal reaches us, who then end it in order, and `stop` finds all of it.
             self._leash = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=REPOSITORY
+                [str(word) for word in command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=REPOSITORY,
             )
         try:
             meanwhile()
@@ -107,9 +112,9 @@ class Stack:
 
     def detach(self) -> None:
         """Let the stack outlive this process."""
-        if self._leash is not None and self._leash.stdin is not None:
-            self._leash.stdin.write(b"d")
-            self._leash.stdin.close()
+        if self._leash is not None and self._leash.stdin is not None and not self._leash.stdin.closed:
+            self._leash.stdin.write(supervisor.DETACH)
+            self._let_go()
 
     def stop(self) -> bool:
         """End every process of the stack, also one whose supervisor was killed. False if there was nothing to end."""
@@ -163,9 +168,17 @@ class Stack:
         raise StackFailed(f"the stack was not ready after {START_LIMIT:.0f} s; see {self.root / 'log'}")
 
     def _reap(self, seconds: float) -> None:
+        """Take note of our own supervisor's end, if it is ours and ends."""
         if self._leash is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._leash.wait(seconds)
+                self._let_go()
+                self._leash = None
+
+    def _let_go(self) -> None:
+        if self._leash is not None and self._leash.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._leash.stdin.close()
 
     # --- its use ---
 
@@ -207,6 +220,10 @@ class Stack:
     def knob(self, name: str, request: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Tell the local AWS what no AWS API can tell it (`POST /_local/NAME`)."""
         return turn_knob(self.known.aws, name, request or {})
+
+    def fire_sweep(self) -> dict[str, Any]:
+        """Run the sweep's schedule now."""
+        return self.knob("schedules/fire", {"name": f"joiner-sweep-{self.cluster}"})
 
     def deploy(self, deployment: Deployment | None = None) -> dict[str, str]:
         """`cdk deploy` of this app; its outputs by name. One whose synthesis runs already may be given."""

@@ -22,17 +22,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-
-import boto3
+from typing import Any
 
 from joiner_local.authenticator import Authenticator
 from joiner_local.aws import bootstrap
-from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws.network import seed_network
 from joiner_local.aws_knobs import turn_knob
 from joiner_local.binaries import Binaries, kubernetes_version
 from joiner_local.control_plane import SERVICE_CIDR, ControlPlane
 from joiner_local.processes import Identity, Program, Programs
-from joiner_local.stack_record import StackRecord, State, Step
+from joiner_local.stack_record import StackRecord, Step
 
 DETACH = b"d"
 GENTLY = ("aws", "node-agent")  # they end what they started themselves; the others hold nothing worth keeping
@@ -57,13 +56,17 @@ class Supervisor:
     began: float = field(default_factory=time.monotonic)
     listener: socket.socket = field(default_factory=Authenticator.listen)
     authenticator: Authenticator | None = None
-    telling: threading.Lock = field(default_factory=threading.Lock)
+    telling: threading.RLock = field(default_factory=threading.RLock)
 
-    def tell(self, what: str = "", *, state: State | None = None, **known: str) -> None:
-        """Note a step, a state, an address. Steps come from two threads."""
+    def tell(self, what: str) -> None:
+        """Note a step. They come from two threads."""
         with self.telling:
-            step = (Step(what, round(time.monotonic() - self.began, 2)),) if what else ()
-            self.record = dataclasses.replace(self.record, steps=self.record.steps + step, state=state or self.record.state, **known)
+            self.note(steps=(*self.record.steps, Step(what, round(time.monotonic() - self.began, 2))))
+
+    def note(self, **changed: Any) -> None:
+        """Change fields of the record."""
+        with self.telling:
+            self.record = dataclasses.replace(self.record, **changed)
             self.record.write(self.plan.root)
 
     def start(self) -> None:
@@ -74,29 +77,36 @@ class Supervisor:
         )
         control_plane = ControlPlane(root, self.plan.cluster, self.plan.binaries, self.programs, self.tell)
         control_plane.begin(authenticator=f"http://127.0.0.1:{self.listener.getsockname()[1]}/review")
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            endpoint = pool.submit(self._prepare_account, aws, control_plane)
-            control_plane.complete()
-            address = endpoint.result()
+        self.note(api_server=control_plane.endpoint.url)
+        pool = ThreadPoolExecutor(max_workers=1)
+        endpoint = pool.submit(self._prepare_account, aws, control_plane)
+        pool.shutdown(wait=False)
+        control_plane.complete()
+        self.note(aws=(aws_address := endpoint.result()))
         import importlib.util
 
         if importlib.util.find_spec("joiner_local.node_agent") is None:  # TEMPORARY
-            self.tell(state="ready", api_server=control_plane.endpoint.url)
+            self.note(state="ready", api_server=control_plane.endpoint.url)
             return
-        where = ["--aws", address, "--kubeconfig", control_plane.kubeconfig, "--cluster", self.plan.cluster]
-        agent = self.programs.start("node-agent", [*_module("node_agent"), *where, *self.plan.agent_arguments], env=_environment(address))
-        self.tell("node agent ready", node_agent=agent.wait_ready())
-        self.tell(state="ready", api_server=control_plane.endpoint.url)
+        where = ["--aws", aws_address, "--kubeconfig", control_plane.kubeconfig, "--cluster", self.plan.cluster]
+        agent = self.programs.start(
+            "node-agent", [*_module("node_agent"), *where, *self.plan.agent_arguments], env=_environment(aws_address)
+        )
+        address = agent.wait_ready()
+        self.tell("node agent ready")
+        self.note(state="ready", node_agent=address)
 
     def _prepare_account(self, aws: Program, control_plane: ControlPlane) -> str:
         """What an account has before Joiner comes: a bootstrapped region, a network, an EKS cluster. Its endpoint."""
         address = aws.wait_ready()
-        self.tell("local AWS ready", aws=address)
+        self.tell("local AWS ready")
         self.authenticator = Authenticator(self.listener, self.plan.cluster, address)
         self.authenticator.serve()
         bootstrap.prepare_account(address)
-        network = _seed(address, self.plan.cluster)
-        _create_cluster(address, self.plan.cluster, network, control_plane)
+        seed_network(address, self.plan.cluster, version=kubernetes_version().rpartition(".")[0])
+        endpoint = control_plane.endpoint
+        where = {"endpoint": endpoint.url, "ca": endpoint.authority_data(), "serviceCidr": SERVICE_CIDR}
+        turn_knob(address, "eks", {"name": self.plan.cluster, **where})
         self.tell("account, network and EKS cluster ready")
         return address
 
@@ -112,14 +122,6 @@ class Supervisor:
             self.authenticator.close()
 
 
-def _seed(address: str, cluster: str) -> list[str]:  # TEMPORARY until network.py is there
-    try:
-        from joiner_local.network import seed_network
-    except ImportError:
-        return []
-    return seed_network(address, cluster)
-
-
 def _module(name: str) -> list[str]:
     return [sys.executable, "-m", f"joiner_local.{name}"]
 
@@ -128,24 +130,6 @@ def _environment(address: str = "") -> dict[str, str]:
     """Nothing of the user's AWS settings gets in: these programs must never reach a real account."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return kept | ({"AWS_ENDPOINT_URL": address} if address else {})
-
-
-def _create_cluster(address: str, cluster: str, subnets: Sequence[str], control_plane: ControlPlane) -> None:
-    eks = boto3.Session("local", "local", region_name=REGION).client("eks", endpoint_url=address)
-    eks.create_cluster(
-        name=cluster,
-        version=kubernetes_version().rpartition(".")[0],
-        roleArn=f"arn:aws:iam::{ACCOUNT}:role/{cluster}-control-plane",
-        resourcesVpcConfig={"subnetIds": list(subnets)},
-        kubernetesNetworkConfig={"serviceIpv4Cidr": SERVICE_CIDR},
-    )
-    endpoint = control_plane.endpoint
-    from joiner_local.aws_knobs import KnobRefused
-
-    try:
-        turn_knob(address, "eks", {"name": cluster, "endpoint": endpoint.url, "ca": endpoint.authority_data()})
-    except KnobRefused as error:  # TEMPORARY until aws/eks.py is there
-        print(error, file=sys.stderr)
 
 
 def _hold_leash() -> None:
@@ -175,14 +159,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     assert me is not None, "this process does not live"
     record = StackRecord(cluster=plan.cluster, supervisor=me, started=datetime.now(UTC).isoformat(timespec="seconds"))
     supervisor = Supervisor(plan, Programs(plan.root / "log"), record)
-    supervisor.tell()
+    supervisor.note()
     threading.Thread(target=_hold_leash, daemon=True).start()
     try:
         supervisor.start()
         supervisor.watch()
     except Exception as error:
         traceback.print_exc()
-        supervisor.tell(state="failed", error=str(error))
+        supervisor.note(state="failed", error=str(error))
         sys.exit(1)
     finally:
         supervisor.end()

@@ -142,7 +142,8 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
 
     def get_template(self) -> ActionResult:
         stack = self._stack()
-        return ActionResult({"TemplateBody": stack.wish.template.text if stack.wish else "{}", "StagesAvailable": ["Original", "Processed"]})
+        text = stack.wish.template.text if stack.wish is not None else "{}"
+        return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
 
     def get_template_summary(self) -> ActionResult:
         stack = self._stack() if self._get_param("StackName") else None
@@ -164,7 +165,8 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
             raise OperationRefused("the local AWS imports no resources")
         stack = self.engine.living(name) if kind == "CREATE" else self._stack()
         if kind == "CREATE" and stack is not None and stack.status != "REVIEW_IN_PROGRESS":
-            raise ServiceException("AlreadyExistsException", f"Stack [{name}] already exists and cannot be created again with the changeSet.")
+            why = f"Stack [{name}] already exists and cannot be created again with the changeSet."
+            raise ServiceException("AlreadyExistsException", why)
         wish = self._wish(stack)
         wish.template.check(self.engine.registry)
         if stack is None:

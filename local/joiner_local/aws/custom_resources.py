@@ -1,7 +1,8 @@
 """Custom resources: CloudFormation invokes a function of the template's and waits until it puts its answer to a URL.
 
-As AWS documents it ("Custom resource request objects", "response objects"): every scalar arrives as a string; the answer names the request;
-FAILED fails the stack with its reason; a changed physical id after Update means that the old one gets a Delete once the update has succeeded.
+As AWS documents it ("Custom resource request objects", "response objects"): every scalar arrives as a string; the answer names the
+request; FAILED fails the stack with its reason; a changed physical id after Update means that the old one gets a Delete once the update
+has succeeded.
 The answer's URL is plain http on this machine. Only Lambda service tokens.
 """
 
@@ -116,7 +117,7 @@ class CustomResources:
         if pending.body is None:
             raise CustomResourceFailed(
                 "CloudFormation did not receive a response from your Custom Resource. "
-                f"Please check your logs for requestId [{request_id}] ({ended}; function {token.split(':function:')[-1]})"
+                f"Please check your logs for requestId [{request_id}] ({ended}; function {token.rpartition(':function:')[2]})"
             )
         return read_answer(pending.body, request)
 

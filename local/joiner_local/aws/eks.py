@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moto.core.responses import ActionResult
 from moto.eks import urls
-from moto.eks.models import eks_backends
+from moto.eks.models import Cluster, eks_backends
 from moto.eks.responses import EKSResponse
 
 from joiner_local.aws import access_entries
@@ -69,6 +69,7 @@ def install(aws: LocalAws) -> None:
         "{0}/clusters/(?P<name>[^/]+)/pod-identity-associations$",
     ):
         urls.url_paths[path] = EKSResponse.dispatch
+    Cluster.access_config = {"authenticationMode": "API"}  # clusters that know access entries only
     EKSResponse.describe_cluster_versions = describe_cluster_versions
     EKSResponse.list_addons = list_addons
     EKSResponse.list_pod_identity_associations = list_pod_identity_associations

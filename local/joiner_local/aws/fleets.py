@@ -36,8 +36,8 @@ MESSAGES: Final = {
     "Unsupported": "The requested configuration is currently not supported. Please check the documentation for supported configurations.",
     "MaxFleetCountExceeded": "You've reached your quota for the maximum number of fleets.",
     "ReservationCapacityExceeded": "The requested reservation does not have sufficient compatible and available capacity.",
-    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": "The provided credentials do not have permission to create the service-linked role "
-    "for EC2 Spot Instances.",
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": "The provided credentials do not have permission to create the service-linked "
+    "role for EC2 Spot Instances.",
 }
 
 

@@ -44,7 +44,7 @@ class Scope:
             self._conditions[name] = self.truth(conditions[name])
         return self._conditions[name]
 
-    def truth(self, node: Any) -> bool:
+    def truth(self, node: Any) -> bool:  # noqa: PLR0911 - one answer a function
         """A condition, or an assertion of a rule."""
         match node:
             case bool():
@@ -56,9 +56,9 @@ class Scope:
             case {"Fn::Not": [other]}:
                 return not self.truth(other)
             case {"Fn::And": list(others)}:
-                return all([self.truth(other) for other in others])
+                return all(self.truth(other) for other in others)
             case {"Fn::Or": list(others)}:
-                return any([self.truth(other) for other in others])
+                return any(self.truth(other) for other in others)
             case {"Fn::Contains": [values, value]}:
                 return self.resolve(value) in self.resolve(values)
             case _:

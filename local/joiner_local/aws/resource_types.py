@@ -10,7 +10,6 @@ import string
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import boto3
@@ -19,7 +18,6 @@ from botocore.model import Shape
 
 from joiner_local.aws.seams import REGION
 
-NONE: Mapping[str, str] = MappingProxyType({})
 PropertyTree = dict[str, Any]
 
 
@@ -40,7 +38,7 @@ class Clients:
                     inject_host_prefix=False,
                     read_timeout=930,  # a function may run 15 minutes
                 )
-                session = boto3.Session("local", "local", region_name=REGION)
+                session: Any = boto3.Session("local", "local", region_name=REGION)  # clients by a name known only here
                 self._made[service] = session.client(service, endpoint_url=self.endpoint, config=config)
             return self._made[service]
 
@@ -54,7 +52,7 @@ class Clients:
         return answer
 
 
-def coerced(value: Any, shape: Shape) -> Any:
+def coerced(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 - one answer a shape
     """A template's value as the shape wants it: templates may write numbers and booleans as strings, and strings as numbers."""
     match shape.type_name, value:
         case "structure", dict():
@@ -87,7 +85,7 @@ class Declared:
     properties: Mapping[str, Any]
     stack_name: str
     stack_id: str
-    stack_tags: Mapping[str, str] = NONE
+    stack_tags: Mapping[str, str] = field(default_factory=lambda: NONE)
     dependencies: tuple[str, ...] = ()
     deletion_policy: str = "Delete"
     replace_policy: str = "Delete"
@@ -187,7 +185,7 @@ class ResourceType:
     update: Update | None = None
     immutable: str = ""
     attributes: str = ""
-    ignored: Mapping[str, str] = NONE
+    ignored: Mapping[str, str] = field(default_factory=dict)
     named_by: str = ""
     any_attribute: bool = False
 

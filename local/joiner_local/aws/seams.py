@@ -7,7 +7,7 @@ adds its CloudFormation types, and registers its knobs: `POST /_local/NAME` with
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 
+Part = TypeVar("Part")
 Knob = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -24,7 +25,8 @@ class LocalAws:
 
     `services` are whole APIs that moto has not, by the name requests are signed for (``pricing``); `paths` are URLs of our own, by their
     prefix below ``/_local/`` (``custom-resources/``); a knob that refuses raises `ValueError` or `KeyError`, and the caller reads why.
-    `rewrites` see every string that a template's functions give: an AWS address in it may be another one here.
+    `rewrites` see every string that a template's functions give: an AWS address in it may be another one here. `parts` are the services
+    themselves, by their class, for those that call each other in this process.
     """
 
     endpoint: str
@@ -34,4 +36,10 @@ class LocalAws:
     services: "dict[str, WSGIApplication]" = field(default_factory=dict)
     paths: "dict[str, WSGIApplication]" = field(default_factory=dict)
     rewrites: list[Callable[[str], str]] = field(default_factory=list)
+    parts: dict[type, Any] = field(default_factory=dict)
     closing: list[Callable[[], None]] = field(default_factory=list)
+
+    def part(self, kind: type[Part]) -> Part:
+        """The service of that class; a `KeyError` if it is not installed (yet)."""
+        found: Part = self.parts[kind]
+        return found

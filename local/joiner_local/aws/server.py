@@ -108,8 +108,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m joiner_local.aws.server", description="a local AWS on 127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: the system chooses one")
     parser.add_argument("--data", type=Path, required=True, help="folder for unpacked functions, certificates")
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter with awslambdaric and boto3, for the functions")
-    parser.add_argument("--known", type=known_keys, default="test:test,local:local", help="ACCESS_KEY:SECRET,... that STS accepts beside its own")
+    python = "interpreter with awslambdaric and boto3, for the functions"
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help=python)
+    known = "ACCESS_KEY:SECRET,... that STS accepts beside its own"
+    parser.add_argument("--known", type=known_keys, default=known_keys("test:test,local:local"), help=known)
     parser.add_argument("--verbose", action="store_true", help="log every request")
     return parser.parse_args(argv)
 
@@ -124,6 +126,7 @@ def prepare_environment(port: int) -> None:
         AWS_SECRET_ACCESS_KEY="local",  # noqa: S106 - the local AWS's own key opens nothing
         AWS_EC2_METADATA_DISABLED="true",
         AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
+        MOTO_IAM_LOAD_MANAGED_POLICIES="true",  # CDK attaches AWSLambdaBasicExecutionRole and its like
         MOTO_PORT=str(port),  # Step Functions tasks of moto call back on it
     )
 
@@ -149,7 +152,6 @@ def moto_application() -> "WSGIApplication":
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
-    known = known_keys(options.known) if isinstance(options.known, str) else options.known
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     if not options.verbose:
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
@@ -181,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # moto and its friends print; stdout belongs to the ready line
     stdout, sys.stdout = sys.stdout, sys.stderr
     install_services(aws)
-    entrance.aws, entrance.moto = aws, SignatureCheck(moto_application(), known)
+    entrance.aws, entrance.moto = aws, SignatureCheck(moto_application(), options.known)
     entrance.opened.set()
     print(f"ready {aws.endpoint}", file=stdout, flush=True)
     server.serve_forever()

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from botocore.exceptions import ClientError, ParamValidationError
 
@@ -85,7 +86,8 @@ class Operation:
         except Exception as error:
             reason = reason_of(error)
             log.warning("%s of %s (%s): %s", doing, name, resource["Type"], reason, exc_info=not isinstance(error, _EXPECTED))
-            self.stack.tell(self.stack.resources.get(name), logical_id=name, type_=resource["Type"], status=f"{doing}_FAILED", reason=reason)
+            now = self.stack.resources.get(name)
+            self.stack.tell(now, logical_id=name, type_=resource["Type"], status=f"{doing}_FAILED", reason=reason)
             raise ResourceFailed(name, reason) from error
 
     def _declared(self, name: str, wish: Wish, scope: Scope) -> Declared:
@@ -111,7 +113,8 @@ class Operation:
             self.stack.resources[declared.logical_id] = existing = Existing(made, declared)
             return existing
 
-        self._tell(declared, f"{doing}_IN_PROGRESS", before, "Requested update requires the creation of a new physical resource" if before else None)
+        why = "Requested update requires the creation of a new physical resource" if before is not None else None
+        self._tell(declared, f"{doing}_IN_PROGRESS", before, why)
         try:
             existing = adopt(type_.create(self.engine.clients, declared))
         except PartlyMade as partly:
@@ -291,7 +294,7 @@ class StackEngine:
                 stack.outputs, stack.parameters = outputs, parameters
                 return self._roll_back_update(operation, error)
             stack.wish = wish
-            self._clean_up(operation, "UPDATE_COMPLETE", None)
+            return self._clean_up(operation, "UPDATE_COMPLETE", None)
 
         stack.become("UPDATE_IN_PROGRESS", "User Initiated")
         self._run(stack, work)

@@ -14,12 +14,15 @@ import yaml
 
 from joiner_local.aws.resource_types import Registry, unknown_properties
 
+# no Transform: there are no macros here
 SECTIONS = frozenset(
-    "AWSTemplateFormatVersion Description Metadata Parameters Mappings Conditions Rules Resources Outputs".split()  # Transform: no macros here
+    {"AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Mappings", "Conditions", "Rules", "Resources", "Outputs"}
 )
-RESOURCE_KEYS = frozenset("Type Properties DependsOn Condition Metadata DeletionPolicy UpdateReplacePolicy".split())
+RESOURCE_KEYS = frozenset({"Type", "Properties", "DependsOn", "Condition", "Metadata", "DeletionPolicy", "UpdateReplacePolicy"})
 DELETION_POLICIES = frozenset({"Delete", "Retain", "RetainExceptOnCreate"})  # Snapshot: no service here makes any
-PSEUDO_PARAMETERS = frozenset(f"AWS::{name}" for name in "AccountId Region StackId StackName URLSuffix NoValue Partition NotificationARNs".split())
+PSEUDO_PARAMETERS = frozenset(
+    f"AWS::{name}" for name in ("AccountId", "Region", "StackId", "StackName", "URLSuffix", "NoValue", "Partition", "NotificationARNs")
+)
 SUBSTITUTION = re.compile(r"\$\{(!?)([^}]*)\}")
 
 
@@ -96,7 +99,9 @@ class Template:
         types = {resource.get("Type", "?") for resource in self.resources.values()}
         unknown = sorted(name for name in types if registry.of(name) is None)
         if unknown:
-            raise InvalidTemplate(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}] (the local AWS does not know them)")
+            raise InvalidTemplate(
+                f"Template format error: Unrecognized resource types: [{', '.join(unknown)}] (the local AWS does not know them)"
+            )
 
     def _check_resource(self, name: str, resource: Mapping[str, Any], registry: Registry) -> None:
         what = f"resource {name} ({resource['Type']})"
@@ -114,7 +119,7 @@ class Template:
         waits = resource.get("DependsOn") or []
         for other in [waits] if isinstance(waits, str) else waits:
             if other not in self.resources:
-                raise InvalidTemplate(f"Template format error: Unresolved resource dependencies [{other}] in the Resources block of the template")
+                raise _unresolved(other, "Resources")
         condition = resource.get("Condition")
         if condition is not None and condition not in self.section("Conditions"):
             raise InvalidTemplate(f"Template format error: {what}: unresolved condition dependency {condition}")
@@ -122,8 +127,8 @@ class Template:
     def _check_references(self, where: str, registry: Registry) -> None:
         for reference, attribute in references(self.body.get(where)):
             if attribute is None:
-                if reference not in self.resources and reference not in self.section("Parameters") and reference not in PSEUDO_PARAMETERS:
-                    raise InvalidTemplate(f"Template format error: Unresolved resource dependencies [{reference}] in the {where} block of the template")
+                if not any(reference in known for known in (self.resources, self.section("Parameters"), PSEUDO_PARAMETERS)):
+                    raise _unresolved(reference, where)
                 continue
             if reference not in self.resources:
                 raise InvalidTemplate(f"Template error: instance of Fn::GetAtt references undefined resource {reference}")
@@ -134,6 +139,10 @@ class Template:
                     f"Template error: resource {reference} ({self.resources[reference]['Type']}) "
                     f"does not support attribute type {attribute} in Fn::GetAtt"
                 )
+
+
+def _unresolved(name: str, where: str) -> InvalidTemplate:
+    return InvalidTemplate(f"Template format error: Unresolved resource dependencies [{name}] in the {where} block of the template")
 
 
 def references(node: Any) -> Iterator[tuple[str, str | None]]:

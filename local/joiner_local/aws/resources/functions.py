@@ -99,7 +99,7 @@ def _split(function: str) -> dict[str, str]:
     >>> _split("arn:aws:lambda:us-east-1:1:function:ring:live")
     {'FunctionName': 'ring', 'Qualifier': 'live'}
     """
-    name, _, qualifier = (function.split(":function:")[-1]).partition(":")
+    name, _, qualifier = function.rpartition(":function:")[2].partition(":")
     return {"FunctionName": name} | ({"Qualifier": qualifier} if qualifier else {})
 
 

@@ -53,7 +53,7 @@ def _our_errors() -> Iterator[None]:
         kind: type[Ec2Error] = Ec2Error
         if code in THROTTLES:
             kind = Throttled
-        elif code.endswith(".NotFound") or code.endswith(".NotFoundException") or code == "ParameterNotFound":
+        elif code.endswith((".NotFound", ".NotFoundException")) or code == "ParameterNotFound":
             kind = NotFound
         elif status >= 500:
             kind = NoAnswer
@@ -124,6 +124,10 @@ class Ec2:
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         """The living instances that Joiner launched for a cluster."""
         return self._instances([{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}])
+
+    def instances(self, ids: Iterable[str]) -> list[Instance]:
+        """Those of `ids` that live, by id."""
+        return self._instances([{"Name": "instance-id", "Values": sorted(set(ids))}])
 
     def _instances(self, filters: Sequence[Mapping[str, Any]]) -> list[Instance]:
         living = {"Name": "instance-state-name", "Values": list(ALIVE)}

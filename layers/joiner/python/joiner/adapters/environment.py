@@ -7,7 +7,7 @@ import functools
 import os
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 from botocore.config import Config
@@ -18,6 +18,8 @@ from joiner.adapters.store import Store
 if TYPE_CHECKING:
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
+
+LEASE_MARGIN: Final = 30  # seconds
 
 # Short timeouts: the state machine's Retry is the patient one, and no call may outlive the lease.
 _CALLS = Config(connect_timeout=2, read_timeout=10, retries={"mode": "standard", "max_attempts": 3}, tcp_keepalive=True)
@@ -41,6 +43,14 @@ def region() -> str:
 def now() -> datetime:
     """The time, for handlers to hand on: nothing further in asks a clock."""
     return datetime.now(UTC)
+
+
+def lease_end(context: Any, at: datetime) -> int:
+    """Until when a function under the lease holds it: as long as it may run itself, and half a minute.
+
+    A task that timed out does not stop its function: nobody else may hold the lease while it can still write.
+    """
+    return int(at.timestamp() + context.get_remaining_time_in_millis() / 1000) + LEASE_MARGIN
 
 
 @functools.cache

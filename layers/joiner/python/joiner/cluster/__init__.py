@@ -13,6 +13,7 @@ from joiner.cluster.resources import Resources, total
 from joiner.cluster.selectors import LabelSelector
 from joiner.cluster.taints import Taint, Toleration, untolerated
 from joiner.cluster.values import ABSENT, ANYTHING, MISSING, NOTHING, PRESENT, Value, ValueSet
+from joiner.cluster.volumes import Volumes, VolumeUnusable
 
 __all__ = [
     "ABSENT",
@@ -39,6 +40,8 @@ __all__ = [
     "Toleration",
     "Value",
     "ValueSet",
+    "VolumeUnusable",
+    "Volumes",
     "total",
     "untolerated",
 ]

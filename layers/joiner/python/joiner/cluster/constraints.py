@@ -51,19 +51,21 @@ IDENTITY_LABELS: Final = frozenset(
 def essence(manifest: Manifest) -> bytes:
     """The part of a pod manifest that decides where it may run, as bytes: equal for pods of one class."""
     spec: Manifest = manifest.get("spec") or {}
+    metadata: Manifest = manifest.get("metadata") or {}
+    namespace = metadata.get("namespace") or "default"
     kept = {name: spec[name] for name in SPEC_FIELDS if spec.get(name)}
     for kind in ("containers", "initContainers"):
         if spec.get(kind):
             kept[kind] = [_container(container) for container in spec[kind]]
     if claims := volume_claims(manifest):
         kept["claims"] = claims
+        kept["namespace"] = namespace
     if spec.get("resourceClaims"):
         kept["resourceClaims"] = len(spec["resourceClaims"])
     if resizing := _resizing(manifest.get("status") or {}):
         kept["status"] = resizing
     if _constrained(spec):
-        metadata: Manifest = manifest.get("metadata") or {}
-        kept["namespace"] = metadata.get("namespace") or "default"
+        kept["namespace"] = namespace
         named = _label_keys(spec)
         labels = metadata.get("labels") or {}
         kept["labels"] = {key: value for key, value in labels.items() if key not in IDENTITY_LABELS or key in named}

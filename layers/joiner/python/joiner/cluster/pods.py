@@ -29,6 +29,7 @@ class Pod:
     deletion: str = ""
     created: str = ""
     owner_kind: str = ""
+    owner_name: str = ""
     owner_uid: str = ""
     gates: tuple[str, ...] = ()
     unschedulable: str | None = None
@@ -55,6 +56,7 @@ class Pod:
             deletion=metadata.get("deletionTimestamp") or "",
             created=metadata.get("creationTimestamp") or "",
             owner_kind=owner.get("kind") or "",
+            owner_name=owner.get("name") or "",
             owner_uid=owner.get("uid") or "",
             gates=tuple(one.get("name") or "" for one in spec.get("schedulingGates") or ()),
             unschedulable=(scheduled.get("message") or "") if waiting else None,

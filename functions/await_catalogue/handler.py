@@ -1,0 +1,33 @@
+"""Custom resource: runs the first refresh of the catalogue and waits for it, so that the first scale-up has something to choose from."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
+
+PHYSICAL_ID: Final = "first-catalogue"
+LONGEST_SECONDS: Final = 310
+"""A little more than refresh_catalogue may take."""
+
+
+class RefreshFailed(Exception):
+    """There is no catalogue; the message is what refresh_catalogue said."""
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
+    """Answer CloudFormation."""
+    serve(event, context, refresh)
+
+
+def refresh(request: Request) -> Answer:
+    """Invoke the function that the request names and wait for its end."""
+    if request.kind != "Delete":
+        import boto3
+        from botocore.config import Config
+
+        # One attempt: a second refresh beside the first would only ask EC2 for the same again
+        patient = Config(read_timeout=LONGEST_SECONDS, connect_timeout=5, retries={"total_max_attempts": 1})
+        answer = boto3.client("lambda", config=patient).invoke(FunctionName=request.properties["Function"], Payload=b"{}")
+        if answer.get("FunctionError"):
+            raise RefreshFailed(answer["Payload"].read(1000).decode(errors="replace"))
+    return Answer(PHYSICAL_ID)

@@ -1,0 +1,31 @@
+"""Custom resource: empties the decision bucket when the stack goes, because CloudFormation deletes empty buckets only."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
+
+
+class NotEmptied(Exception):
+    """S3 kept objects; the message names the first."""
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
+    """Answer CloudFormation."""
+    serve(event, context, empty)
+
+
+def empty(request: Request) -> Answer:
+    """Delete every object of the bucket, on Delete only."""
+    bucket = request.properties["Bucket"]
+    if request.kind == "Delete":
+        from joiner.adapters.environment import client
+
+        s3 = client("s3")
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            keys = [{"Key": each["Key"]} for each in page.get("Contents", ())]
+            if keys:
+                kept = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True}).get("Errors", ())
+                if kept:
+                    raise NotEmptied(f"{len(kept)} objects of {bucket} stay, the first is {kept[0]['Key']}: {kept[0].get('Message')}")
+    return Answer(bucket)

@@ -1,0 +1,215 @@
+"""Custom resource: CRDs, RBAC and the doorbell's webhook, by server-side apply.
+
+It applies the manifests of its own package and nothing else, and only if their digest is the one that the template names. CRDs widen and
+are never deleted: with them would go every NodePool and every claim. At the end the webhook goes first, so that nobody rings in vain.
+"""
+
+import hashlib
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
+
+if TYPE_CHECKING:
+    from joiner.adapters.kube import Kube
+
+PHYSICAL_ID: Final = "joiner-manifests"
+PACKAGE: Final = Path(__file__).parent / "manifests"
+DOORBELL: Final = "DOORBELL/"
+"""What stands in the webhooks' URLs for the doorbell's own address and token."""
+
+ACCESS_SECONDS: Final = 120.0
+"""A new access entry takes effect within seconds, a refused token stays refused for two minutes: each attempt signs a new one."""
+ESTABLISHED_SECONDS: Final = 60.0
+PAUSE_SECONDS: Final = 2.0
+
+Manifest = dict[str, Any]
+
+
+class WrongPackage(Exception):
+    """The package is not the one that the template means."""
+
+
+class NotOurs(Exception):
+    """Somebody else manages these CRDs."""
+
+
+class NeverEstablished(Exception):
+    """The API server does not serve a CRD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time, as an argument."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
+    """Answer CloudFormation."""
+    serve(event, context, act)
+
+
+def act(request: Request) -> Answer:
+    """Install or remove, in the cluster that the request describes."""
+    from joiner.adapters import environment
+    from joiner.adapters.payload import ClusterFacts
+
+    wanted = request.properties
+    facts = ClusterFacts(wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr="")
+    if request.kind == "Delete":
+        if _is_gone(facts.endpoint):
+            return Answer(PHYSICAL_ID)
+        remove(environment.kube(facts), PACKAGE, Clock())
+        return Answer(PHYSICAL_ID)
+    if package_digest(PACKAGE) != wanted["Manifests"]:
+        raise WrongPackage("the manifests in this function's package are not those of the template: deploy again from one checkout")
+    kube, clock = environment.kube(facts), Clock()
+    await_access(kube, clock)
+    token = doorbell_token(environment.client("dynamodb"), environment.setting("JOINER_TABLE"))
+    install(kube, PACKAGE, Door(f"{wanted['DoorbellUrl']}/{token}/", wanted.get("DoorbellCa", "")), clock)
+    return Answer(PHYSICAL_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the API server rings: the address up to the kind of ring, and the CA of its certificate (PEM; empty: a public one)."""
+
+    url: str
+    ca: str = ""
+
+    def fitted(self, webhook: Manifest) -> Manifest:
+        """The webhook with its real address."""
+        import base64
+
+        config = webhook["clientConfig"]
+        client = {"url": self.url + config["url"].removeprefix(DOORBELL)}
+        return {**webhook, "clientConfig": client | ({"caBundle": base64.b64encode(self.ca.encode()).decode()} if self.ca else {})}
+
+
+def doorbell_token(dynamodb: Any, table: str) -> str:
+    """The secret in the doorbell's path: made once, kept in the table, never in a log or an output."""
+    answer = dynamodb.update_item(
+        TableName=table,
+        Key={"kind": {"S": "DOORBELL"}, "id": {"S": "token"}},
+        UpdateExpression="SET #value = if_not_exists(#value, :fresh)",
+        ExpressionAttributeNames={"#value": "value"},
+        ExpressionAttributeValues={":fresh": {"S": secrets.token_urlsafe(32)}},
+        ReturnValues="ALL_NEW",
+    )
+    return str(answer["Attributes"]["value"]["S"])
+
+
+def install(kube: "Kube", package: Path, door: Door, clock: Clock) -> None:
+    """CRDs first, and served; then who may do what; then the webhook, which starts to ring at once."""
+    definitions = _read(package / "crds")
+    _refuse_strangers(kube, definitions)
+    for definition in definitions:
+        kube.apply(definition)
+    for definition in definitions:
+        _await_established(kube, definition["metadata"]["name"], clock)
+    for manifest in _read(package / "rbac"):
+        kube.apply(manifest)
+    for manifest in _read(package / "webhooks"):
+        kube.apply({**manifest, "webhooks": [door.fitted(webhook) for webhook in manifest["webhooks"]]})
+
+
+def remove(kube: "Kube", package: Path, clock: Clock) -> None:
+    """The webhook first, then RBAC; CRDs stay, and with them what people wrote."""
+    from joiner.adapters.kube_errors import NotFound
+    from joiner.adapters.kube_kinds import KINDS
+
+    await_access(kube, clock)
+    for manifest in (*_read(package / "webhooks"), *reversed(_read(package / "rbac"))):
+        try:
+            kube.delete(KINDS[manifest["apiVersion"], manifest["kind"]], manifest["metadata"]["name"])
+        except NotFound:
+            continue
+
+
+def await_access(kube: "Kube", clock: Clock) -> None:
+    """Until the cluster knows this role as an administrator; the last refusal is the error."""
+    from joiner.adapters.kube_errors import Forbidden, Unauthorized, Unreachable
+    from joiner.adapters.kube_kinds import CLUSTER_ROLES
+
+    deadline = clock.now() + ACCESS_SECONDS
+    while True:
+        try:
+            kube.list(CLUSTER_ROLES, labels="app.kubernetes.io/managed-by=joiner")
+            return
+        except (Forbidden, Unauthorized, Unreachable):
+            if clock.now() > deadline:
+                raise
+            clock.sleep(PAUSE_SECONDS)
+
+
+def package_digest(package: Path) -> str:
+    """As `infra/installation.py` computes it: paths and bytes of all manifests, in order."""
+    digest = hashlib.sha256()
+    for path in _files(package):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _files(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.yaml"), key=lambda path: path.relative_to(package).as_posix())
+
+
+def _read(folder: Path) -> list[Manifest]:
+    import yaml
+
+    def documents() -> Iterator[Manifest]:
+        for path in _files(folder):
+            yield from (document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document)
+
+    return list(documents())
+
+
+def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
+    """CRDs of a running Karpenter are not taken over in passing: it would launch an instance for each claim that we write."""
+    from joiner.adapters.kube_kinds import CUSTOM_RESOURCE_DEFINITIONS
+    from joiner.names import MANAGED_BY
+
+    ours = {definition["metadata"]["name"] for definition in definitions}
+    strangers = sorted(
+        there["metadata"]["name"]
+        for there in kube.list(CUSTOM_RESOURCE_DEFINITIONS)
+        if there["metadata"]["name"] in ours and there["metadata"].get("labels", {}).get(MANAGED_BY) != "joiner"
+    )
+    if strangers:
+        raise NotOurs(
+            f"{', '.join(strangers)}: somebody else manages these CRDs, probably Karpenter. Uninstall it, keep its objects, and hand the "
+            f"CRDs over: kubectl label crd {' '.join(strangers)} {MANAGED_BY}=joiner --overwrite"
+        )
+
+
+def _await_established(kube: "Kube", name: str, clock: Clock) -> None:
+    from joiner.adapters.kube_kinds import CUSTOM_RESOURCE_DEFINITIONS
+
+    deadline = clock.now() + ESTABLISHED_SECONDS
+    while True:
+        conditions = kube.get(CUSTOM_RESOURCE_DEFINITIONS, name).get("status", {}).get("conditions", ())
+        if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+            return
+        if clock.now() > deadline:
+            said = "; ".join(f"{each['type']} {each['status']}: {each.get('message', '')}" for each in conditions)
+            raise NeverEstablished(f"{name} is not served after {ESTABLISHED_SECONDS:.0f} s ({said or 'no condition'})")
+        clock.sleep(PAUSE_SECONDS / 10)
+
+
+def _is_gone(endpoint: str) -> bool:
+    """Is the cluster deleted? Its endpoint's name is, then; a cluster that does not answer is another matter."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(endpoint)
+    try:
+        socket.getaddrinfo(parts.hostname, parts.port or 443)
+    except socket.gaierror as reason:
+        return reason.errno == socket.EAI_NONAME
+    return False

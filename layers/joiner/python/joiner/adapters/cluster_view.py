@@ -1,0 +1,70 @@
+"""The cluster as it is now, read in an order that makes a snapshot consistent.
+
+Claims and nodes come first and pods last: a pod that was bound meanwhile is then seen on its node or not at all, and never counts twice.
+Behind a protocol, because large clusters will be read from a mirror that resumed watches keep.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Kube, Manifests
+from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.parallel import each
+
+Lists = Mapping[str, Sequence[Mapping[str, Any]]]
+
+FIRST: Final = (kinds.NODECLAIMS, kinds.MACHINES, kinds.NODES)
+BETWEEN: Final = (
+    kinds.NODEPOOLS,
+    kinds.PROVISIONERS,
+    kinds.EC2NODECLASSES,
+    kinds.AWSNODETEMPLATES,
+    kinds.DAEMON_SETS,
+    kinds.NAMESPACES,
+    kinds.PERSISTENT_VOLUME_CLAIMS,
+    kinds.PERSISTENT_VOLUMES,
+    kinds.STORAGE_CLASSES,
+    kinds.PRIORITY_CLASSES,
+)
+
+
+class ClusterView(Protocol):
+    """Whoever can show the whole cluster."""
+
+    def lists(self, expected_claims: Collection[str] = ()) -> Lists:
+        """Every list that a plan is made from, by plural name."""
+
+
+class ListedCluster:
+    """The cluster by full, consistent lists."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    def lists(self, expected_claims: Collection[str] = ()) -> Lists:
+        """All lists. If a claim is missing that the ledger knows, they are thrown away and read once more.
+
+        What is still missing then was deleted: by a person, or by an execution that died before it could say so.
+        """
+        found = self._read(FIRST)
+        if not set(expected_claims) <= claim_names(found):
+            found = self._read(FIRST)
+        return found | self._read(BETWEEN) | self._read((kinds.PODS,))
+
+    def claims(self) -> Lists:
+        """Only the claims, of both kinds."""
+        return self._read((kinds.NODECLAIMS, kinds.MACHINES))
+
+    def _read(self, wanted: Sequence[kinds.Kind]) -> dict[str, Manifests]:
+        found: dict[str, Manifests] = {}
+        for kind, answer in each(wanted, self._kube.list, KubeError):
+            if isinstance(answer, KubeError):
+                raise answer  # no decision ever follows from a partial read
+            found[kind.plural] = answer
+        return found
+
+
+def claim_names(lists: Lists) -> set[str]:
+    """The names of all claims in these lists."""
+    return {str(claim["metadata"]["name"]) for plural in ("nodeclaims", "machines") for claim in lists.get(plural, ())}

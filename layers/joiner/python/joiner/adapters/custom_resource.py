@@ -1,0 +1,92 @@
+"""CloudFormation's custom resources: a request in, exactly one answer out, whatever happens.
+
+A custom resource that does not answer holds its stack for an hour, so an error answers FAILED with its reason, and so does the alarm that
+goes off shortly before the function's own time is up. Handlers import what they need only when they act: a broken import is then a FAILED
+with a reason, too.
+
+https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-requesttypes.html
+"""
+
+import json
+import signal
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType, MappingProxyType
+from typing import Any, Final, Literal, Protocol
+
+MARGIN_SECONDS: Final = 10.0
+"""Left for the answer when the function's time runs out."""
+
+REASON_LIMIT: Final = 1000
+"""An answer may hold 4,096 bytes in all."""
+
+Kind = Literal["Create", "Update", "Delete"]
+
+
+class LambdaContext(Protocol):
+    """What of Lambda's context is used here."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds until Lambda ends this invocation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What CloudFormation wants. Every scalar among the properties arrives as a string."""
+
+    kind: Kind
+    properties: Mapping[str, str]
+    physical_id: str | None = None
+    """None on Create."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The resource's identity, and the attributes that the template may ask for."""
+
+    physical_id: str
+    attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class TimeIsUp(Exception):
+    """The function's own timeout is near."""
+
+
+def serve(event: Mapping[str, Any], context: LambdaContext, act: Callable[[Request], Answer]) -> None:
+    """Act on one request and answer it."""
+    physical_id = event.get("PhysicalResourceId")
+    try:
+        with _alarm(context.get_remaining_time_in_millis() / 1000 - MARGIN_SECONDS):
+            answer = act(Request(event["RequestType"], event.get("ResourceProperties") or {}, physical_id))
+        _send(event, {"Status": "SUCCESS", "PhysicalResourceId": answer.physical_id, "Data": dict(answer.attributes)})
+    except Exception as reason:
+        # An Update that fails must not look like a replacement, nor a Create that fails like something to delete
+        said = f"{type(reason).__name__}: {reason}"[:REASON_LIMIT]
+        _send(event, {"Status": "FAILED", "PhysicalResourceId": physical_id or "never-made", "Reason": said})
+
+
+def _send(event: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+    echoed = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
+    # A presigned URL of S3 signs an empty content type; the local AWS listens on plain http
+    request = urllib.request.Request(  # noqa: S310 - the URL is CloudFormation's own
+        event["ResponseURL"], method="PUT", data=json.dumps({**echoed, **answer}).encode(), headers={"content-type": ""}
+    )
+    with urllib.request.urlopen(request, timeout=MARGIN_SECONDS / 2):  # noqa: S310
+        pass
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeIsUp(f"not done after {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.1))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

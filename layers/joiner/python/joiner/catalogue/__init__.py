@@ -1,0 +1,18 @@
+"""Catalogue: instance types, offerings and prices, and what a node of a type and class can allocate."""
+
+from joiner.catalogue.allocatable import allocatable, capacity
+from joiner.catalogue.ec2 import NetworkFacts, instance_type_from_ec2, network_facts, usable
+from joiner.catalogue.types import Catalogue, InstanceType, Interfaces, Offering
+
+__all__ = [
+    "Catalogue",
+    "InstanceType",
+    "Interfaces",
+    "NetworkFacts",
+    "Offering",
+    "allocatable",
+    "capacity",
+    "instance_type_from_ec2",
+    "network_facts",
+    "usable",
+]

@@ -1,0 +1,132 @@
+"""What a node of a type can allocate, given its class: capacity less what kubelet, system and eviction keep back.
+
+The formulas are Karpenter's (aws provider, ``pkg/providers/instancetype/types.go``), which are EKS' own for AL2023: what is kept
+for the kubelet grows with the pods that the network interfaces can serve, whatever maxPods says.
+
+>>> small = sized(vcpus=2, memory_mib=4096 - 64, interfaces=Interfaces(3, 10))
+>>> keep_back(small, Interfaces(3, 10), Kubelet()).to_kube()
+{'cpu': '1930m', 'memory': '3055Mi', 'pods': '29', 'ephemeral-storage': '17Gi'}
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from joiner.catalogue.types import InstanceType, Interfaces
+from joiner.cluster import InvalidField, Resources
+from joiner.cluster.quantities import parse
+from joiner.cluster.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from joiner.pools import Kubelet, NodeClass, NodePool
+
+MIB: Final = 2**20
+GIB: Final = 2**30
+GB: Final = 10**9
+VM_MEMORY_OVERHEAD: Final = 0.075  # what the hypervisor and firmware take of the advertised memory, at most
+ROOT_VOLUME_GIB: Final = 20
+LOCAL_NVME: Final = "karpenter.k8s.aws/instance-local-nvme"
+PODS_WITHOUT_INTERFACES: Final = 110  # the kubelet's own default
+
+ROOT_DEVICES: Final[Mapping[str, str]] = {"Bottlerocket": "/dev/xvdb", "Ubuntu": "/dev/sda1"}
+"""The volume that holds pods' files; /dev/xvda for every other family."""
+
+
+def allocatable(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
+    """What pods can use of a node of this type; a pool's own kubelet settings replace its class's."""
+    kubelet, default = _kubelet(node_class, pool), _says_nothing(node_class)
+    if not kubelet.config and default:
+        return instance_type.allocatable
+    return keep_back(capacity(instance_type, node_class, pool), instance_type.interfaces, kubelet, known=instance_type.allocatable)
+
+
+def capacity(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
+    """What a node of this type has, and what counts against its pool's limits."""
+    kubelet = _kubelet(node_class, pool)
+    own = dict(instance_type.capacity)
+    if kubelet.max_pods is not None:
+        own[PODS] = kubelet.max_pods
+    if kubelet.pods_per_core:
+        own[PODS] = min(own.get(PODS, PODS_WITHOUT_INTERFACES), kubelet.pods_per_core * instance_type.vcpus)
+    if not _says_nothing(node_class):
+        own[EPHEMERAL_STORAGE] = _storage(instance_type, node_class)
+    return Resources(own)
+
+
+def sized(*, vcpus: int, memory_mib: int, interfaces: Interfaces) -> Resources:
+    """The capacity of a node with AL2023's defaults; ``memory_mib`` is what the type advertises (less 64 on arm64)."""
+    return Resources(
+        {
+            CPU: vcpus * 1000,
+            MEMORY: (memory_mib - math.ceil(memory_mib * VM_MEMORY_OVERHEAD)) * MIB,
+            PODS: interfaces.pods(),
+            EPHEMERAL_STORAGE: ROOT_VOLUME_GIB * GIB,
+        }
+    )
+
+
+def keep_back(has: Resources, interfaces: Interfaces | None, kubelet: Kubelet, *, known: Resources | None = None) -> Resources:
+    """``has`` less the reserves. ``known`` is the answer for the defaults, for a type of which nothing else is known."""
+    reserved = _kube_reserved(has, interfaces) if interfaces or known is None else _as_before(has, known)
+    reserved.update(kubelet.kube_reserved or {})
+    for name, amount in (kubelet.system_reserved or {}).items():
+        reserved[name] = reserved.get(name, 0) + amount
+    reserved[MEMORY] = reserved.get(MEMORY, 0) + _eviction(kubelet, "memory.available", has.get(MEMORY, 0), 100 * MIB)
+    disk = has.get(EPHEMERAL_STORAGE, 0)
+    reserved[EPHEMERAL_STORAGE] = reserved.get(EPHEMERAL_STORAGE, 0) + _eviction(kubelet, "nodefs.available", disk, math.ceil(disk / 10))
+    return Resources({name: max(amount - reserved.get(name, 0), 0) for name, amount in has.items()})
+
+
+def _kube_reserved(has: Resources, interfaces: Interfaces | None) -> dict[str, int]:
+    pods = interfaces.pods() if interfaces else has.get(PODS, 0)
+    millicores, reserved = has.get(CPU, 0), 0
+    for width, share in ((1000, 0.06), (1000, 0.01), (2000, 0.005), (math.inf, 0.0025)):
+        band = min(millicores, width)
+        reserved += int(band * share)
+        millicores -= int(band)
+    return {CPU: reserved, MEMORY: (11 * pods + 255) * MIB, EPHEMERAL_STORAGE: GIB}
+
+
+def _as_before(has: Resources, known: Resources) -> dict[str, int]:
+    """The kubelet's reserve that the defaults must have had to come to ``known``."""
+    disk = known.get(EPHEMERAL_STORAGE, 0)
+    return {
+        CPU: has.get(CPU, 0) - known.get(CPU, 0),
+        MEMORY: has.get(MEMORY, 0) - known.get(MEMORY, 0) - 100 * MIB,
+        EPHEMERAL_STORAGE: GIB if disk else 0,
+    }
+
+
+def _eviction(kubelet: Kubelet, signal: str, whole: int, default: int) -> int:
+    said = kubelet.eviction_hard.get(signal)
+    if said is None:
+        return default
+    try:
+        if said.endswith("%"):
+            share = float(said[:-1]) / 100
+            return 0 if share >= 1 else math.ceil(whole * share)
+        return parse(said)
+    except (InvalidField, ValueError):
+        return default  # the class's own reader has said so
+
+
+def _storage(instance_type: InstanceType, node_class: NodeClass | None) -> int:
+    if node_class is None:
+        return instance_type.capacity.get(EPHEMERAL_STORAGE, 0)
+    local = instance_type.labels.get(LOCAL_NVME)
+    if node_class.instance_store_policy == "RAID0" and local:
+        return int(local) * GB
+    devices = node_class.block_devices
+    device = ROOT_DEVICES.get(node_class.ami_family or "", "/dev/xvda")
+    chosen = next((one for one in devices if one.root), None)
+    if chosen is None and node_class.ami_family == "Custom" and devices:
+        chosen = devices[-1]
+    if chosen is None:
+        chosen = next((one for one in devices if one.device_name == device), None)
+    return chosen.size_gib * GIB if chosen and chosen.size_gib else ROOT_VOLUME_GIB * GIB
+
+
+def _kubelet(node_class: NodeClass | None, pool: NodePool | None) -> Kubelet:
+    return (pool and pool.kubelet) or (node_class and node_class.kubelet) or Kubelet()
+
+
+def _says_nothing(node_class: NodeClass | None) -> bool:
+    return node_class is None or (not node_class.block_devices and node_class.instance_store_policy is None)

@@ -1,0 +1,34 @@
+"""How long each step of a node's birth may take."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from joiner.pools import NodeClaim
+from joiner.pools.conditions import read_time
+
+REGISTRATION: Final = timedelta(minutes=15)
+"""From launched to registered; as Karpenter's registrationTimeout."""
+
+FILLING_AFTER_READY: Final = timedelta(seconds=10)
+"""A node that may take pods stays closed for our own placing no longer than this."""
+
+FILLING_AFTER_CREATION: Final = timedelta(minutes=5)
+"""No node is closed for longer, whatever became of it."""
+
+
+def never_registered(claim: NodeClaim, now: datetime) -> bool:
+    """Has a launched claim waited too long for its node?"""
+    launched = claim.conditions["Launched"]
+    since = launched.since or claim.created
+    return launched.true and not claim.registered and since is not None and now - since > REGISTRATION
+
+
+def closed_too_long(node_created: str, now: datetime) -> bool:
+    """Must the filling taint go although the node never got as far as taking pods?"""
+    created = read_time(node_created)
+    return created is not None and now - created > FILLING_AFTER_CREATION
+
+
+def placing_is_over(initialized_since: datetime | None, now: datetime) -> bool:
+    """Has our own placing had its time, so that the node opens even with bindings that failed?"""
+    return initialized_since is not None and now - initialized_since > FILLING_AFTER_READY

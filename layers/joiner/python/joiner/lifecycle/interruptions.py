@@ -1,0 +1,81 @@
+"""What EventBridge tells of instances that are about to go, or went: one value for the five kinds of event.
+
+Events come at least once, late, or not at all; each only says *look*. Shapes: the EventBridge reference for EC2 and for AWS Health.
+
+>>> warning = {"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "detail": {"instance-id": "i-0a"}}
+>>> interruptions(warning)
+(Interruption(kind=<Kind.SPOT: 'spot interruption'>, instance='i-0a', state=''),)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+
+class Kind(Enum):
+    """Why an instance is in the news."""
+
+    SPOT = "spot interruption"
+    REBALANCE = "rebalance recommendation"
+    STATE = "state change"
+    HEALTH = "scheduled maintenance"
+    RESERVATION = "capacity reservation interruption"
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """One instance and what is said of it. `state` is the instance's new state where the event tells one."""
+
+    kind: Kind
+    instance: str
+    state: str = ""
+
+    @property
+    def is_loss(self) -> bool:
+        """Is its capacity gone or about to go, so that its pods need another place?"""
+        return self.kind in (Kind.SPOT, Kind.RESERVATION, Kind.STATE)
+
+
+_OF_EC2: Final = {
+    "EC2 Spot Instance Interruption Warning": Kind.SPOT,
+    "EC2 Instance Rebalance Recommendation": Kind.REBALANCE,
+    "EC2 Instance State-change Notification": Kind.STATE,
+    "EC2 Capacity Reservation Instance Interruption Warning": Kind.RESERVATION,
+}
+
+_LEAVING: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
+
+
+class UnknownEvent(ValueError):
+    """Not an event that the rules ask for; the message says what it was."""
+
+
+def interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
+    """The instances that an EventBridge event speaks of; none for an instance that merely starts.
+
+    UnknownEvent for anything else, so that a message that cannot be read is told and dropped instead of coming back for ever.
+    """
+    try:
+        source, kind, detail = str(event["source"]), str(event["detail-type"]), event["detail"]
+        if source == "aws.ec2" and kind in _OF_EC2:
+            return _of_ec2(_OF_EC2[kind], detail)
+        if source == "aws.health" and kind == "AWS Health Event":
+            return _of_health(detail)
+    except (KeyError, TypeError, AttributeError) as reason:
+        raise UnknownEvent(f"an event without a usable {reason}") from reason
+    raise UnknownEvent(f"{kind} from {source}")
+
+
+def _of_ec2(kind: Kind, detail: Mapping[str, Any]) -> tuple[Interruption, ...]:
+    state = str(detail.get("state", ""))
+    if kind is Kind.STATE and state not in _LEAVING:
+        return ()
+    return (Interruption(kind, str(detail["instance-id"]), state),)
+
+
+def _of_health(detail: Mapping[str, Any]) -> tuple[Interruption, ...]:
+    if detail["service"] != "EC2" or detail["eventTypeCategory"] != "scheduledChange" or detail.get("statusCode") == "closed":
+        return ()
+    entities = (str(entity["entityValue"]) for entity in detail.get("affectedEntities", ()))
+    return tuple(Interruption(Kind.HEALTH, entity) for entity in sorted(set(entities)) if entity.startswith("i-"))

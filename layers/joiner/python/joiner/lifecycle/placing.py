@@ -1,0 +1,218 @@
+"""Which pods to bind to a node while it is filling, so that the plan comes true.
+
+First the node's own daemon pods that the filling taint kept out, then pods of the classes that were assigned to its claim, the highest
+priority first. A slot is for a class, not for a pod: any pending pod of the class may take it. A binding checks nothing, so everything is
+checked here against the node as it is now.
+
+Bound are only pods whose rules are exact while the node is closed: resources, selectors, tolerations, host ports, rules about this very
+host, and zone spread if the live skew allows. Everything else is left to the scheduler, which finds the node open a moment later:
+(anti-)affinity wider than a host, volumes, resource claims, gates, other schedulers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from joiner import names
+from joiner.cluster import HostPort, Node, Pod, PodTerm, Resources, Spread, total
+
+SCHEDULER: Final = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One pod to bind to one node; `uid` and `resource_version` make sure that it is the pod that was looked at."""
+
+    namespace: str
+    pod: str
+    uid: str
+    resource_version: str
+    node: str
+    daemon: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What to bind to a node, and for how many slots no pod was bound: `left` says why, by class key."""
+
+    bindings: tuple[Binding, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The pods and nodes that rules about neighbours look at."""
+
+    nodes: Mapping[str, Node]
+    pods: Sequence[Pod]
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def on(self, node: str) -> list[Pod]:
+        """The pods that hold room on a node."""
+        return [pod for pod in self.pods if pod.node_name == node and not pod.terminal]
+
+    def with_bound(self, pod: Pod, node: str) -> "World":
+        """The world once `pod` is bound."""
+        bound = replace(pod, node_name=node)
+        return replace(self, pods=[bound if other.uid == pod.uid else other for other in self.pods])
+
+
+def place(node: Node, slots: Mapping[str, int], world: World) -> Placement:
+    """The bindings for one node whose claim has `slots` (class key to count), given everything that runs and waits."""
+    bindings: list[Binding] = []
+    left: dict[str, str] = {}
+    open_node = replace(node, taints=tuple(taint for taint in node.taints if taint.key != names.FILLING))
+    for pod in _waiting_daemons(open_node, world):
+        if not _refusal(pod, open_node, world):
+            bindings.append(_binding(pod, node, daemon=True))
+            world = world.with_bound(pod, node.name)
+    for class_key, count, waiting in _by_priority(slots, node, world):
+        taken = 0
+        for pod in waiting:
+            if taken == count:
+                break
+            refusal = _refusal(pod, open_node, world)
+            if refusal:
+                left[class_key] = refusal
+                continue
+            bindings.append(_binding(pod, node))
+            world = world.with_bound(pod, node.name)
+            taken += 1
+        if taken < count:
+            left.setdefault(class_key, "no pod of the class waits")
+        else:
+            left.pop(class_key, None)
+    return Placement(tuple(bindings), left)
+
+
+def open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:
+    """What is left of an assignment once the pods of its classes that run on the node are counted off."""
+    there: dict[str, int] = {}
+    for pod in pods:
+        if pod.node_name == node and not pod.terminal:
+            there[pod.class_key] = there.get(pod.class_key, 0) + 1
+    return {key: count - there.get(key, 0) for key, count in slots.items() if count > there.get(key, 0)}
+
+
+def _binding(pod: Pod, node: Node, *, daemon: bool = False) -> Binding:
+    return Binding(pod.namespace, pod.name, pod.uid, pod.resource_version, node.name, daemon)
+
+
+def _waits(pod: Pod) -> bool:
+    return not (pod.node_name or pod.deletion or pod.terminal or pod.gates)
+
+
+def _waiting_daemons(node: Node, world: World) -> list[Pod]:
+    """Pods of daemon sets made for this very node (the controller writes the node's name into their affinity)."""
+    return [
+        pod
+        for pod in world.pods
+        if pod.owner_kind == "DaemonSet" and _waits(pod) and pod.constraints.terms and pod.constraints.suits(node.labels, node.name)
+    ]
+
+
+def _by_priority(slots: Mapping[str, int], node: Node, world: World) -> list[tuple[str, int, list[Pod]]]:
+    """Each class with its open slots and its waiting pods, oldest first; classes of higher priority first."""
+    wanted = open_slots(node.name, slots, world.pods)
+    waiting: dict[str, list[Pod]] = {key: [] for key in wanted}
+    for pod in world.pods:
+        if pod.class_key in waiting and _waits(pod) and not pod.stays_with_node:
+            waiting[pod.class_key].append(pod)
+    for pods in waiting.values():
+        pods.sort(key=lambda pod: (pod.created, pod.key))
+    classes = [(key, wanted[key], pods) for key, pods in waiting.items()]
+    return sorted(classes, key=lambda each: (-each[2][0].priority if each[2] else 0, each[0]))
+
+
+def _refusal(pod: Pod, node: Node, world: World) -> str:
+    """Why this pod is not bound to this node by us; empty if it is."""
+    here = world.on(node.name)
+    return _left_to_the_scheduler(pod) or _node_refuses(pod, node, here) or _neighbours_refuse(pod, node, world, here)
+
+
+def _left_to_the_scheduler(pod: Pod) -> str:
+    rules = pod.constraints
+    if rules.scheduler != SCHEDULER:
+        return f"it belongs to the scheduler {rules.scheduler}"
+    if rules.claims or rules.resource_claims:
+        return "its volumes or resource claims are the scheduler's to bind"
+    if rules.affinity or any(term.topology_key != names.HOSTNAME for term in rules.anti_affinity):
+        return "its affinity to other pods is the scheduler's to judge"
+    return ""
+
+
+def _node_refuses(pod: Pod, node: Node, here: Sequence[Pod]) -> str:
+    rules = pod.constraints
+    taint = rules.untolerated(node.taints)
+    if taint is not None:
+        return f"it does not tolerate {taint}"
+    if not rules.suits(node.labels, node.name):
+        return "its node selector or affinity does not suit the node"
+    lacking = rules.requests.lacking(node.allocatable - total(other.requests for other in here))
+    if lacking:
+        return f"the node lacks {_shown(lacking)}"
+    if _ports_clash(rules.host_ports, here):
+        return "a host port that it needs is taken"
+    return ""
+
+
+def _neighbours_refuse(pod: Pod, node: Node, world: World, here: Sequence[Pod]) -> str:
+    rules = pod.constraints
+    if any(_selected(term, other, world) for term in rules.anti_affinity for other in here):
+        return "a pod that it stays away from is on the node"
+    for other in world.pods:
+        if other.terminal or not other.node_name:
+            continue
+        for term in other.constraints.anti_affinity:
+            if _same_domain(term.topology_key, node, world.nodes.get(other.node_name)) and _selected(term, pod, world):
+                return f"{other.key} stays away from it"
+    for spread in rules.spreads:
+        if spread.hard and _skewed(spread, pod, node, world):
+            return f"it would be spread unevenly over {spread.topology_key}"
+    return ""
+
+
+def _selected(term: PodTerm, pod: Pod, world: World) -> bool:
+    return term.selects(pod.namespace, pod.labels, world.namespaces)
+
+
+def _same_domain(topology_key: str, node: Node, other: Node | None) -> bool:
+    if other is None:
+        return False
+    here = node.labels.get(topology_key)
+    return here is not None and here == other.labels.get(topology_key)
+
+
+def _ports_clash(ports: Iterable[HostPort], here: Sequence[Pod]) -> bool:
+    taken = [port for other in here for port in other.constraints.host_ports]
+    return any(port.conflicts(other) for port in ports for other in taken)
+
+
+def _skewed(spread: Spread, pod: Pod, node: Node, world: World) -> bool:
+    """Would one more pod here break the spread? Counted as kube-scheduler does, over the nodes that the pod may use."""
+    here = node.labels.get(spread.topology_key)
+    if here is None:
+        return True
+    eligible = {name: each.labels[spread.topology_key] for name, each in world.nodes.items() if _eligible(spread, pod, each)}
+    eligible[node.name] = here
+    counts = dict.fromkeys(eligible.values(), 0)
+    for other in world.pods:
+        domain = eligible.get(other.node_name)
+        if domain is None or other.namespace != pod.namespace or other.terminal or other.deletion:
+            continue
+        counts[domain] += spread.selector.selects(other.labels)
+    least = 0 if len(counts) < spread.min_domains else min(counts.values())
+    itself = 1 if spread.selector.selects(pod.labels) else 0
+    return counts[here] + itself - least > spread.max_skew
+
+
+def _eligible(spread: Spread, pod: Pod, node: Node) -> bool:
+    if spread.topology_key not in node.labels:
+        return False
+    if spread.honors_affinity and not pod.constraints.suits(node.labels, node.name):
+        return False
+    return not (spread.honors_taints and pod.constraints.untolerated(node.taints) is not None)
+
+
+def _shown(amounts: Resources) -> str:
+    return ", ".join(f"{quantity} {name}" for name, quantity in amounts.to_kube().items())

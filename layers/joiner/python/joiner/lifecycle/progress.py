@@ -1,0 +1,69 @@
+"""Where each claim stands between being written and being a node: what is on its way, for which pods, and what nobody sees to.
+
+A claim is *entering* while its launch is recorded but not yet on the claim, *stale* when its lease passed without a launch (it was never
+sent, so it may go), and *unwatched* when it was launched and no execution awaits its node.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from joiner.cluster import Node, Pod
+from joiner.lifecycle.placing import open_slots
+from joiner.pools import NodeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Claims by where they stand; each tuple in the order of the claims."""
+
+    on_their_way: tuple[NodeClaim, ...] = ()
+    entering: tuple[NodeClaim, ...] = ()
+    stale: tuple[NodeClaim, ...] = ()
+    unwatched: tuple[NodeClaim, ...] = ()
+
+
+def progress(claims: Iterable[NodeClaim], *, launching: Collection[str], watched: Collection[str], lease: int) -> Progress:
+    """`launching` names the claims of unrecorded launches, `watched` those of waves that somebody looks after.
+
+    `lease` is the number under which claims may still be launched; claims that a person made (no number) are never stale.
+    """
+    mine = [claim for claim in claims if not claim.deleting]
+    entering = tuple(claim for claim in mine if not claim.launched and claim.name in launching)
+    waiting = tuple(claim for claim in mine if claim.launched and not claim.initialized)
+    return Progress(
+        on_their_way=(*entering, *waiting),
+        entering=entering,
+        stale=tuple(claim for claim in mine if not claim.launched and claim.name not in launching and 0 < claim.lease < lease),
+        unwatched=tuple(claim for claim in waiting if claim.name not in watched),
+    )
+
+
+def open_assignments(
+    on_their_way: Iterable[NodeClaim], assignments: Mapping[str, Mapping[str, int]], nodes: Iterable[Node], pods: Collection[Pod]
+) -> dict[str, dict[str, int]]:
+    """What each claim on its way still keeps room for: its assignment less the pods of its classes that run on its node already."""
+    node_of = {node.provider_id: node.name for node in nodes if node.provider_id}
+    bound = [pod for pod in pods if pod.node_name]
+    found = {}
+    for claim in on_their_way:
+        assigned = assignments.get(claim.name, {})
+        node = node_of.get(claim.provider_id, "") if claim.provider_id else ""
+        found[claim.name] = open_slots(node, assigned, bound) if node else dict(assigned)
+    return found
+
+
+def uncovered(pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]]) -> list[Pod]:
+    """The provisionable pods for which no node is on its way, counted by class: a slot is for a class, not for a pod."""
+    slots: dict[str, int] = {}
+    for assigned in assignments:
+        for key, count in assigned.items():
+            slots[key] = slots.get(key, 0) + count
+    found = []
+    for pod in pods:
+        if not pod.provisionable:
+            continue
+        if slots.get(pod.class_key, 0) > 0:
+            slots[pod.class_key] -= 1
+        else:
+            found.append(pod)
+    return found

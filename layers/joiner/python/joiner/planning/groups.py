@@ -1,0 +1,117 @@
+"""Pods that are alike are planned together: a group is a class of pods in one namespace whose labels no rule tells apart.
+
+Time then depends on how many groups there are, not on how many pods.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from joiner.cluster import Constraints, DaemonSet, Pod, PodTerm, Requirements, Volumes, VolumeUnusable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """``pods`` are the pending ones (none for pods that run already, and daemons). ``where`` are the alternatives that a node
+    must meet one of; ``refused`` says why no node can help at all, or is empty. ``vector`` is what one pod requests, in the
+    order of the plan's resources."""
+
+    index: int
+    constraints: Constraints
+    namespace: str
+    labels: Mapping[str, str]
+    pods: tuple[Pod, ...] = ()
+    where: tuple[Requirements, ...] = ()
+    refused: str = ""
+    vector: tuple[int, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        return f"{self.namespace}/{self.constraints.class_key}"
+
+    def needs(self) -> tuple[tuple[int, int], ...]:
+        """What one pod requests, without zeros: (position of the resource, amount)."""
+        return tuple((position, amount) for position, amount in enumerate(self.vector) if amount > 0)
+
+
+def rule_keys(all_constraints: Iterable[Constraints]) -> frozenset[str]:
+    """Every pod label that some pod's rule about pods reads."""
+    found: set[str] = set()
+    for one in all_constraints:
+        found.update(*(spread.selector.keys for spread in one.spreads))
+        found.update(*(term.selector.keys for term in terms(one)))
+    return frozenset(found)
+
+
+def terms(constraints: Constraints) -> tuple[PodTerm, ...]:
+    return (*constraints.affinity, *constraints.anti_affinity, *(one.term for one in constraints.pod_preferences))
+
+
+Identity = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
+def identity(constraints: Constraints, namespace: str, labels: Mapping[str, str], keys: frozenset[str]) -> Identity:
+    """Equal for pods of one group."""
+    return (constraints.class_key, namespace, tuple(sorted((key, labels[key]) for key in keys if key in labels)))
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """All groups of a plan. ``of_pod`` finds a pod's by its key; ``daemons`` go with the daemon sets, in their order."""
+
+    resources: tuple[str, ...]
+    all: tuple[Group, ...]
+    pending: tuple[Group, ...]
+    of_pod: Mapping[str, Group]
+    daemons: tuple[tuple[DaemonSet, Group], ...]
+
+
+def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes) -> Groups:
+    """The groups of these pods, in an order that does not depend on theirs; ``pending`` must come in order of importance."""
+    distinct = {pod.class_key: pod.constraints for pod in (*pending, *placed)}
+    keys = rule_keys([*distinct.values(), *(one.constraints for one in daemon_sets)])
+    members: dict[Identity, list[Pod]] = {}
+    waiting: dict[Identity, list[Pod]] = {}
+    for pods, into in ((pending, waiting), (placed, members)):
+        for pod in pods:
+            into.setdefault(identity(pod.constraints, pod.namespace, pod.labels, keys), []).append(pod)
+    resources = tuple(sorted({name for one in distinct.values() for name in one.requests} | {n for d in daemon_sets for n in d.requests}))
+    found: list[Group] = []
+    of_pod: dict[str, Group] = {}
+    for known in sorted(waiting.keys() | members.keys()):
+        sample = (waiting.get(known) or members[known])[0]
+        where, refused = _where(sample.constraints, sample.namespace, volumes) if known in waiting else ((), "")
+        one = Group(
+            index=len(found),
+            constraints=sample.constraints,
+            namespace=sample.namespace,
+            labels=sample.labels,
+            pods=tuple(waiting.get(known, ())),
+            where=where,
+            refused=refused,
+            vector=tuple(sample.requests.get(name, 0) for name in resources),
+        )
+        found.append(one)
+        of_pod.update((pod.key, one) for pod in (*waiting.get(known, ()), *members.get(known, ())))
+    daemons: list[tuple[DaemonSet, Group]] = []
+    for daemon in sorted(daemon_sets, key=lambda one: one.key):
+        vector = tuple(daemon.requests.get(name, 0) for name in resources)
+        own = Group(len(found), daemon.constraints, daemon.namespace, daemon.labels, vector=vector)
+        found.append(own)
+        daemons.append((daemon, own))
+    return Groups(resources, tuple(found), tuple(one for one in found if one.pods), of_pod, tuple(daemons))
+
+
+def _where(constraints: Constraints, namespace: str, volumes: Volumes) -> tuple[tuple[Requirements, ...], str]:
+    """Alternatives of node labels, volumes included; or why there is no place for such a pod."""
+    if constraints.resource_claims:
+        return (), "it uses resource claims, which are not planned for yet"
+    try:
+        places = volumes.where(namespace, constraints.claims) if constraints.claims else (Requirements(),)
+    except VolumeUnusable as unusable:
+        return (), str(unusable)
+    both = [own & place for own, place in product(constraints.on_new_nodes(), places)]
+    possible = tuple(one for one in both if not one.contradictions())
+    if both and not possible:
+        return (), f"its own requirements exclude each other on {', '.join(both[0].contradictions())}"
+    return possible, ""

@@ -1,0 +1,86 @@
+"""Which pods a plan is for: those without a place, but for those that capacity on its way was made for.
+
+A claim on its way has slots by pod class (its *assignment*). A slot is for any pending pod of the class, the most important and
+then the oldest first, so a rollout that replaces pods while a node boots neither strands the node nor asks for another.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from joiner import names
+from joiner.cluster import Node, Pod
+from joiner.planning.snapshot import Snapshot
+from joiner.pools import NodeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """``pending`` pods need a place; ``reserved`` ones have one on a claim on its way, by the claim's key."""
+
+    pending: tuple[Pod, ...]
+    reserved: Mapping[str, tuple[Pod, ...]]
+
+
+def importance(pod: Pod) -> tuple[int, str, str]:
+    """Sorts the most important first, then the oldest, then by name."""
+    return (-pod.priority, pod.created, pod.key)
+
+
+def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
+    """The node of each claim that has joined, by the claim's key."""
+    by_instance = {node.provider_id: node for node in snapshot.nodes if node.provider_id}
+    by_name = {node.name: node for node in snapshot.nodes}
+    found = {}
+    for claim in snapshot.claims:
+        node = by_instance.get(claim.provider_id) if claim.provider_id else by_name.get(claim.node_name)
+        if node is not None:
+            found[claim.key] = node
+    return found
+
+
+def on_its_way(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> bool:
+    """Whether its slots still count: from the launch until its node takes pods from everybody."""
+    if claim.deleting or not (claim.launched or claim.name in snapshot.entering):
+        return False
+    return node is None or (not node.retiring and (node.has_taint(names.FILLING) or not claim.initialized))
+
+
+def waiting(snapshot: Snapshot) -> Waiting:
+    """Pending and reserved pods, each in order of importance."""
+    nodes = nodes_of_claims(snapshot)
+    leaving = retiring_nodes(snapshot)
+    free = sorted((pod for pod in snapshot.pods if pod.provisionable or _must_move(pod, leaving)), key=importance)
+    queues: dict[str, list[Pod]] = defaultdict(list)
+    for pod in free:
+        if not pod.node_name:
+            queues[pod.class_key].append(pod)
+    bound: dict[tuple[str, str], int] = defaultdict(int)
+    for pod in snapshot.pods:
+        if pod.node_name and not pod.terminal:
+            bound[pod.node_name, pod.class_key] += 1
+    reserved: dict[str, tuple[Pod, ...]] = {}
+    for claim in snapshot.claims:
+        node = nodes.get(claim.key)
+        if not on_its_way(claim, node, snapshot):
+            continue
+        taken: list[Pod] = []
+        for class_key, count in sorted(snapshot.assignments.get(claim.name, {}).items()):
+            left = count - (bound[node.name, class_key] if node else 0)
+            taken.extend(queues[class_key][: max(left, 0)])
+            del queues[class_key][: max(left, 0)]
+        reserved[claim.key] = tuple(taken)
+    placed = {pod.key for pods in reserved.values() for pod in pods}
+    return Waiting(tuple(pod for pod in free if pod.key not in placed), reserved)
+
+
+def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:
+    """Names of nodes that take no more pods because they, or their claims, are going."""
+    nodes = nodes_of_claims(snapshot)
+    by_claim = {nodes[claim.key].name for claim in snapshot.claims if claim.deleting and claim.key in nodes}
+    return frozenset({node.name for node in snapshot.nodes if node.retiring} | by_claim)
+
+
+def _must_move(pod: Pod, leaving: frozenset[str]) -> bool:
+    """Whether it runs on a node that is going, and will want another place."""
+    return pod.node_name in leaving and not pod.terminal and not pod.deletion and not pod.stays_with_node

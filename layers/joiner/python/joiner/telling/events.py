@@ -1,0 +1,94 @@
+"""Events on the objects that a decision is about, as `kubectl describe` shows them.
+
+The words are those of Cluster Autoscaler and Karpenter where they have one. A pod that stays pending is never told ``FailedScheduling``:
+that reason is the scheduler's, and an event of it rings our own doorbell.
+
+An event's name is a digest of what it says and of when, in slots of ten minutes: saying it again makes no second event.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from joiner.cluster import Node, Pod
+from joiner.names import CONTROLLER
+from joiner.pools import NodeClaim, NodeClass, NodePool
+
+SLOT_SECONDS: Final = 600
+NOTE_LIMIT: Final = 1024  # events.k8s.io/v1
+NAME_LIMIT: Final = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str = ""
+    namespace: str = ""
+
+    @classmethod
+    def pod(cls, pod: Pod) -> "Subject":
+        return cls("v1", "Pod", pod.name, pod.uid, pod.namespace)
+
+    @classmethod
+    def node(cls, node: Node) -> "Subject":
+        """Kubernetes' own components give a node's name for its uid, and `kubectl describe node` looks for that."""
+        return cls("v1", "Node", node.name, node.name)
+
+    @classmethod
+    def claim(cls, claim: NodeClaim) -> "Subject":
+        return cls(claim.api_version, claim.kind, claim.name, claim.uid)
+
+    @classmethod
+    def pool(cls, pool: NodePool) -> "Subject":
+        return cls(pool.api_version, pool.kind, pool.name, pool.uid)
+
+    @classmethod
+    def node_class(cls, node_class: NodeClass) -> "Subject":
+        """An inline provider's subject is the Provisioner that holds it."""
+        if node_class.kind == "Inline":
+            return cls("karpenter.sh/v1alpha5", "Provisioner", node_class.name, node_class.uid)
+        version = "karpenter.k8s.aws/v1" if node_class.kind == "EC2NodeClass" else "karpenter.k8s.aws/v1alpha1"
+        return cls(version, node_class.kind, node_class.name, node_class.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What is told about one object: a reason in one word, an action in one word, a note in one sentence."""
+
+    subject: Subject
+    reason: str
+    action: str
+    note: str
+    kind: Literal["Normal", "Warning"] = "Normal"
+
+    @property
+    def namespace(self) -> str:
+        """Events of objects without a namespace stand in ``default``."""
+        return self.subject.namespace or "default"
+
+    def to_kube(self, at: datetime, instance: str) -> Mapping[str, Any]:
+        """The manifest, told by the execution `instance` at `at`."""
+        slot = int(at.timestamp()) // SLOT_SECONDS
+        said = "\n".join((self.subject.uid, self.subject.kind, self.reason, self.note, str(slot)))
+        digest = hashlib.sha256(said.encode()).hexdigest()[:16]
+        about = {"apiVersion": self.subject.api_version, "kind": self.subject.kind, "name": self.subject.name}
+        about |= ({"namespace": self.subject.namespace} if self.subject.namespace else {}) | (
+            {"uid": self.subject.uid} if self.subject.uid else {}
+        )
+        return {
+            "metadata": {"name": f"{self.subject.name[: NAME_LIMIT - 17]}.{digest}", "namespace": self.namespace},
+            "eventTime": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}",
+            "reportingController": CONTROLLER,
+            "reportingInstance": instance[:128],
+            "regarding": about,
+            "reason": self.reason,
+            "action": self.action,
+            "note": self.note if len(self.note) <= NOTE_LIMIT else f"{self.note[: NOTE_LIMIT - 1]}…",
+            "type": self.kind,
+        }

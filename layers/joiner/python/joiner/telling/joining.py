@@ -1,0 +1,49 @@
+"""What is told when nodes join: on the node, on its claim, and on the pods that are placed on it."""
+
+from joiner.cluster import Node, Pod
+from joiner.pools import NodeClaim
+from joiner.telling.events import Event, Subject
+
+
+def registered(claim: NodeClaim, node: Node) -> list[Event]:
+    """The node was joined to its claim."""
+    shape = f"{claim.instance_type} in {claim.zone}, {claim.capacity_type}"
+    return [
+        Event(Subject.node(node), "Registered", "Register", f"Joined to {claim.kind} {claim.name} ({shape})"),
+        Event(Subject.claim(claim), "Registered", "Register", f"Node {node.name} joined"),
+    ]
+
+
+def came_without_guard(claim: NodeClaim, node: Node) -> Event:
+    """The node was open to all pods before it was ours: its user data is not what Joiner wrote."""
+    note = f"Node {node.name} joined without the taint karpenter.sh/unregistered: pods may have come before it was ready"
+    return Event(Subject.claim(claim), "UnregisteredTaintMissing", "Register", note, "Warning")
+
+
+def several_nodes(claim: NodeClaim, names: tuple[str, ...]) -> Event:
+    """Two nodes say they are one instance."""
+    note = f"Several nodes have the provider id {claim.provider_id}: {', '.join(names)}. Delete those that are not its own"
+    return Event(Subject.claim(claim), "MultipleNodesFound", "Register", note, "Warning")
+
+
+def initialized(claim: NodeClaim, node: Node) -> list[Event]:
+    """The node may take pods."""
+    return [
+        Event(Subject.node(node), "Initialized", "Initialize", f"Ready for pods; {claim.kind} {claim.name} is fulfilled"),
+        Event(Subject.claim(claim), "Initialized", "Initialize", f"Node {node.name} is ready for pods"),
+    ]
+
+
+def placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
+    """The pod was bound to the node that was made for it."""
+    note = f"Placed on {node.name}, which was launched for it ({claim.instance_type} in {claim.zone}, {claim.capacity_type})"
+    return Event(Subject.pod(pod), "Scheduled", "Binding", note)
+
+
+def never_registered(claim: NodeClaim, minutes: int) -> Event:
+    """The node did not join in time."""
+    note = (
+        f"Instance {claim.instance_id} has not joined the cluster in {minutes} minutes. Look at its console output: the user data, the "
+        "node role's access entry, and the way to the API server are what is most often wrong"
+    )
+    return Event(Subject.claim(claim), "RegistrationTimeout", "Register", note, "Warning")

@@ -1,0 +1,381 @@
+"""Where deployed functions run: execution environments, each one ``python -m awslambdaric HANDLER`` behind a Runtime API of its own.
+
+A function keeps its sandboxes warm; a sandbox serves one invocation at a time; a changed function retires its old ones. Scaling out is not
+free on one machine: a crowd of cold starts on a few cores is slower than waiting for a warm sandbox. So beyond one sandbox a core an
+invocation waits a little first, and never do more start at once than there are cores. Nothing here knows how functions are stored.
+"""
+
+import contextlib
+import ctypes
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from joiner_local.aws.runtime_api import RuntimeApi, Work, failure
+from joiner_local.aws.seams import REGION
+
+INIT_LIMIT = 10.0  # seconds, Lambda's own for the init phase
+CORES = max(2, os.cpu_count() or 2)
+PATIENCE = 0.3  # seconds an invocation waits for a warm sandbox before another one is started
+MOST_SANDBOXES = 50  # of one function
+IDLE = 300.0  # seconds until an unused sandbox is retired
+OLDEST = 3300.0  # seconds: the credentials given to a sandbox last an hour
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpec:
+    """All that decides how a sandbox of a function looks; when it changes, sandboxes are replaced. Times in seconds."""
+
+    arn: str
+    name: str
+    version: str
+    handler: str
+    runtime: str
+    timeout: float
+    memory_mb: int
+    role: str
+    code: Path  # Lambda's /var/task
+    layers: Path | None  # Lambda's /opt
+    environment: tuple[tuple[str, str], ...]
+    log_group: str
+    concurrency: int = field(default=1000, compare=False)  # reserved, or the account's
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How an invocation ended. `error` is the header X-Amz-Function-Error; the payload tells it then."""
+
+    request_id: str
+    version: str
+    payload: bytes
+    error: str | None
+    log: str
+    duration_ms: float
+
+
+class Throttled(Exception):
+    """All the concurrency that the function may have is in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every sandbox gets: the interpreter, its packages, environment variables of the account, and who hears its lines."""
+
+    python: Path
+    packages: Path
+    variables: Callable[[FunctionSpec], Mapping[str, str]]
+    on_line: Callable[[FunctionSpec, str, str], None]
+
+
+class Sandbox:
+    def __init__(self, spec: FunctionSpec, around: Surroundings) -> None:
+        self.spec = spec
+        self.log_stream = time.strftime("%Y/%m/%d/", time.gmtime()) + f"[{spec.version}]{uuid.uuid4().hex}"
+        self.created = self.last_used = time.monotonic()
+        self.closed = False
+        self._around = around
+        self._lines: list[str] = []
+        self._lock = threading.Lock()
+        self.api = RuntimeApi(spec.timeout)
+        self._folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
+        # -S: the managed runtime has no site-packages; see managed_runtime.
+        command = [str(around.python), "-S", "-m", "awslambdaric", spec.handler]
+        self._process = _spawn(command, cwd=spec.code, env=self._environment())
+        self._reader = threading.Thread(target=self._read, name=f"log-{spec.name}", daemon=True)
+        self._reader.start()
+        threading.Thread(target=self._watch, name=f"watch-{spec.name}", daemon=True).start()
+
+    def _environment(self) -> dict[str, str]:
+        spec, folder = self.spec, str(self._folder)
+        path = [spec.code]
+        if spec.layers is not None:
+            path += [spec.layers / "python/lib" / spec.runtime / "site-packages", spec.layers / "python"]
+        return {
+            "PATH": f"{self._around.python.parent}:/usr/local/bin:/usr/bin:/bin",
+            "LANG": "en_US.UTF-8",
+            "TZ": ":UTC",
+            "TMPDIR": folder,
+            "HOME": folder,
+            "PYTHONPATH": os.pathsep.join(map(str, [*path, self._around.packages])),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "AWS_LAMBDA_RUNTIME_API": self.api.address,
+            "_HANDLER": spec.handler,
+            "LAMBDA_TASK_ROOT": str(spec.code),
+            "LAMBDA_RUNTIME_DIR": str(self._around.packages),
+            "AWS_LAMBDA_FUNCTION_NAME": spec.name,
+            "AWS_LAMBDA_FUNCTION_VERSION": spec.version,
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(spec.memory_mb),
+            "AWS_LAMBDA_LOG_GROUP_NAME": spec.log_group,
+            "AWS_LAMBDA_LOG_STREAM_NAME": self.log_stream,
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EXECUTION_ENV": f"AWS_Lambda_{spec.runtime}",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **self._around.variables(spec),
+            **dict(spec.environment),
+        }
+
+    @property
+    def usable(self) -> bool:
+        now = time.monotonic()
+        return not self.closed and now - self.last_used < IDLE and now - self.created < OLDEST
+
+    def invoke(self, payload: bytes, request_id: str, client_context: str | None) -> Result:
+        cold = not self.api.ready.is_set()
+        work = Work(request_id, payload, self.spec.arn, client_context)
+        with self._lock:
+            self._lines.clear()
+        self._line(f"START RequestId: {request_id} Version: {self.spec.version}")
+        self._perform(work)
+        self.last_used = time.monotonic()
+        duration = (self.last_used - (work.started or self.last_used)) * 1000
+        init = (self.api.ready_at - self.created) * 1000 if cold and self.api.ready_at else 0.0
+        self._line(f"END RequestId: {request_id}")
+        self._line(
+            f"REPORT RequestId: {request_id}\tDuration: {duration:.2f} ms\tBilled Duration: {int(duration + init) + 1} ms\t"
+            f"Memory Size: {self.spec.memory_mb} MB\tMax Memory Used: {self._peak_mb()} MB"
+            + (f"\tInit Duration: {init:.2f} ms" if init else "")
+        )
+        with self._lock:
+            log = "\n".join(self._lines)
+        failed = work.error is not None
+        return Result(
+            request_id, self.spec.version, work.error or b"" if failed else work.response, "Unhandled" if failed else None, log, duration
+        )
+
+    def _perform(self, work: Work) -> None:
+        self.api.current = work
+        if not self.api.ready.wait(INIT_LIMIT + self.spec.timeout):
+            self._time_out(work)
+        elif self.api.init_error is not None:
+            work.fail(self.api.init_error)
+            self._process.wait(5)
+            self.kill()
+        elif self.closed:
+            work.fail(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited before serving"))
+        else:
+            self.api.give(work)
+            if not work.done.wait(self.spec.timeout + 0.02):
+                self._time_out(work)
+            elif self._process.poll() is None:
+                time.sleep(0.001)  # lets the last lines out of the pipe
+
+    def _time_out(self, work: Work) -> None:
+        told = f"Task timed out after {self.spec.timeout:.2f} seconds"
+        work.fail(failure("Sandbox.Timedout", f"RequestId: {work.request_id} Error: {told}"))
+        self._line(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {work.request_id} {told}")
+        self.kill()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for raw in self._process.stdout:
+            # the runtime client joins the lines of a traceback with \r
+            self._line(raw.decode("utf-8", "replace").rstrip("\n").replace("\r", "\n"))
+
+    def _line(self, line: str) -> None:
+        with self._lock:
+            self._lines.append(line)
+        self._around.on_line(self.spec, self.log_stream, line)
+
+    def _watch(self) -> None:
+        """A process that ends takes its invocation with it."""
+        status = self._process.wait()
+        self._reader.join(1)
+        self.closed = True
+        self.api.ready.set()
+        work = self.api.current
+        if work is not None:
+            why = f"exit status {status}" if status >= 0 else f"signal: {signal.Signals(-status).name.removeprefix('SIG').lower()}"
+            work.fail(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: {why}"))
+
+    def _peak_mb(self) -> int:
+        try:
+            status = Path(f"/proc/{self._process.pid}/status").read_text()
+        except OSError:
+            return 0
+        return next((int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+
+    def kill(self) -> None:
+        self.closed = True
+        self.api.retire()
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        threading.Thread(target=self._clean_up, name="clean-up", daemon=True).start()
+
+    def _clean_up(self) -> None:
+        self._process.wait()
+        self.api.close()
+        self.forget_folder()
+
+    def forget_folder(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Spawner:
+    """Starts every process from one thread that never ends.
+
+    Sandboxes die with the server (PR_SET_PDEATHSIG), but the kernel takes the *thread* that forked for the parent, and the threads that
+    serve HTTP requests end with their request.
+    """
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], queue.SimpleQueue[subprocess.Popen[bytes] | Exception]]]
+        self._asked = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="spawner", daemon=True)
+                self._thread.start()
+        answer: queue.SimpleQueue[subprocess.Popen[bytes] | Exception] = queue.SimpleQueue()
+        self._asked.put(
+            (
+                lambda: subprocess.Popen(
+                    command,
+                    cwd=cwd,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no lock is taken in it
+                ),
+                answer,
+            )
+        )
+        started = answer.get()
+        if isinstance(started, Exception):
+            raise started
+        return started
+
+    def _run(self) -> None:
+        while True:
+            start, answer = self._asked.get()
+            try:
+                answer.put(start())
+            except Exception as error:
+                answer.put(error)
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_spawn = _Spawner()
+
+
+@dataclass(slots=True)
+class _Fleet:
+    """The sandboxes of one function: idle ones by last use, and how many there are and are busy."""
+
+    idle: list[Sandbox] = field(default_factory=list)
+    alive: int = 0
+    busy: int = 0
+
+
+class SandboxPool:
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._changed = threading.Condition()
+        self._fleets: dict[str, _Fleet] = {}
+        self._starting = 0
+        self._all: set[Sandbox] = set()
+
+    def invoke(self, spec: FunctionSpec, payload: bytes, request_id: str | None = None, client_context: str | None = None) -> Result:
+        """Raises `Throttled` at once when the function's concurrency is used up."""
+        sandbox = self._take(spec)
+        try:
+            return sandbox.invoke(payload, request_id or str(uuid.uuid4()), client_context)
+        finally:
+            self._give_back(spec, sandbox)
+
+    def _take(self, spec: FunctionSpec) -> Sandbox:
+        asked = time.monotonic()
+        stale: list[Sandbox] = []
+        sandbox: Sandbox | None = None
+        with self._changed:
+            fleet = self._fleets.setdefault(spec.arn, _Fleet())
+            if fleet.busy >= spec.concurrency:
+                raise Throttled(spec.name)
+            fleet.busy += 1
+            while True:
+                stale += self._retire_stale(fleet, spec)
+                if fleet.idle:
+                    sandbox = fleet.idle.pop()  # the most recently used, so that the others may grow old
+                    break
+                patient = fleet.alive >= CORES and time.monotonic() - asked < PATIENCE
+                if self._starting < CORES and fleet.alive < MOST_SANDBOXES and not patient:
+                    self._starting += 1
+                    fleet.alive += 1
+                    break
+                self._changed.wait(0.05)
+        for each in stale:
+            each.kill()
+        return sandbox or self._start(spec, fleet)
+
+    def _retire_stale(self, fleet: _Fleet, spec: FunctionSpec) -> list[Sandbox]:
+        stale = [each for each in fleet.idle if each.spec != spec or not each.usable]
+        for each in stale:
+            fleet.idle.remove(each)
+            fleet.alive -= 1
+            self._all.discard(each)
+        return stale
+
+    def _start(self, spec: FunctionSpec, fleet: _Fleet) -> Sandbox:
+        try:
+            sandbox = Sandbox(spec, self._around)
+        except BaseException:
+            with self._changed:
+                self._starting -= 1
+                fleet.alive -= 1
+                fleet.busy -= 1
+                self._changed.notify_all()
+            raise
+        with self._changed:
+            self._all.add(sandbox)
+        threading.Thread(target=self._started, args=(sandbox,), name="started", daemon=True).start()
+        return sandbox
+
+    def _started(self, sandbox: Sandbox) -> None:
+        sandbox.api.ready.wait(INIT_LIMIT + 5)
+        with self._changed:
+            self._starting -= 1
+            self._changed.notify_all()
+
+    def _give_back(self, spec: FunctionSpec, sandbox: Sandbox) -> None:
+        with self._changed:
+            fleet = self._fleets[spec.arn]
+            fleet.busy -= 1
+            if sandbox.closed:
+                fleet.alive -= 1
+                self._all.discard(sandbox)
+            else:
+                fleet.idle.append(sandbox)
+            self._changed.notify_all()
+        if sandbox.closed:
+            sandbox.kill()
+
+    def close(self) -> None:
+        """End all processes. The server ends right after this, so nothing is left to the background."""
+        with self._changed:
+            everything = list(self._all)
+        for sandbox in everything:
+            sandbox.kill()
+        for sandbox in everything:
+            sandbox.forget_folder()

@@ -1,0 +1,80 @@
+"""EKS's cloud controller, as far as nodes see it: it completes a node that has registered, and removes one whose instance is gone.
+
+Source: cloud-provider, node controller and node lifecycle controller. An instance that is stopped keeps its node, with a taint.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from joiner_local.kube_api import ApiError, KubeApi
+from joiner_local.node_agent.node_objects import SHUTDOWN, UNINITIALIZED, Ec2Instance, Object, cloud_labels
+
+log = logging.getLogger(__name__)
+
+CONFLICT: Final = 409
+ATTEMPTS: Final = 20
+
+
+def initialize(kube: KubeApi, instance: Ec2Instance, zone_id: str) -> None:
+    """Labels on, `uninitialized` off."""
+
+    def change(node: Object) -> Object:
+        taints = [taint for taint in node["spec"].get("taints", []) if taint["key"] != UNINITIALIZED]
+        return {"metadata": {"labels": cloud_labels(instance, zone_id)}, "spec": {"taints": taints, "providerID": instance.provider_id}}
+
+    _change(kube, instance.name, change)
+
+
+def mark_stopped(kube: KubeApi, name: str) -> None:
+    def change(node: Object) -> Object:
+        others = [taint for taint in node["spec"].get("taints", []) if taint["key"] != SHUTDOWN]
+        return {"spec": {"taints": [*others, {"key": SHUTDOWN, "effect": "NoSchedule"}]}}
+
+    _change(kube, name, change)
+
+
+def mark_started(kube: KubeApi, name: str) -> None:
+    def change(node: Object) -> Object:
+        return {"spec": {"taints": [taint for taint in node["spec"].get("taints", []) if taint["key"] != SHUTDOWN]}}
+
+    _change(kube, name, change)
+
+
+def _change(kube: KubeApi, name: str, change: Callable[[Object], Object]) -> None:
+    """Taints are one list with many writers: read, change, write, and again if somebody was faster."""
+    for _ in range(ATTEMPTS):
+        node = kube.find(f"/api/v1/nodes/{name}")
+        if node is None:
+            return
+        patch = change(node)
+        patch.setdefault("metadata", {})["resourceVersion"] = node["metadata"]["resourceVersion"]
+        try:
+            kube.merge(f"/api/v1/nodes/{name}", patch)
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise
+        else:
+            return
+    log.warning("node %s changes all the time: gave up", name)
+
+
+def remove(kube: KubeApi, instance: Ec2Instance) -> bool:
+    """Delete the node of an instance that is gone. False if there is none, or it is another instance's by now."""
+    node = kube.find(f"/api/v1/nodes/{instance.name}")
+    if node is None or node["spec"].get("providerID") != instance.provider_id:
+        return False
+    kube.delete(f"/api/v1/nodes/{instance.name}", missing_ok=True)
+    return True
+
+
+def remove_pods(kube: KubeApi, node: str) -> None:
+    """What the pod garbage collector does a minute after a node is gone: its pods go at once, nobody is asked."""
+    options: dict[str, Any] = {"gracePeriodSeconds": 0}
+    for pod in kube.items(f"/api/v1/pods?fieldSelector=spec.nodeName={node}"):
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        try:
+            kube.call("DELETE", path, options)
+        except ApiError as error:
+            if error.status != 404:
+                raise

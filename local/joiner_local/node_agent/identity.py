@@ -1,0 +1,48 @@
+"""Who a node is: the role of its instance profile, in a session named by the instance's id, as a bearer token for the cluster.
+
+On EC2 the instance's metadata service hands out those credentials; here STS gives them. The token is what `aws eks get-token` prints:
+`k8s-aws-v1.` and a presigned GetCallerIdentity with the cluster's name in a signed header.
+"""
+
+import base64
+from dataclasses import dataclass
+from typing import Any, Final
+
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
+
+from joiner_local.node_agent.registration import Unbootable
+
+EXPIRES: Final = 60  # seconds, as the real client says; whoever reviews the token gives it 15 minutes
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSession:
+    """Credentials of a role, assumed for one instance."""
+
+    access_key: str
+    secret: str
+    token: str
+
+    def eks_token(self, sts_endpoint: str, region: str, cluster: str) -> str:
+        url = f"{sts_endpoint}/?Action=GetCallerIdentity&Version=2011-06-15"
+        request = AWSRequest(method="GET", url=url, headers={"x-k8s-aws-id": cluster})
+        SigV4QueryAuth(Credentials(self.access_key, self.secret, self.token), "sts", region, expires=EXPIRES).add_auth(request)
+        return "k8s-aws-v1." + base64.urlsafe_b64encode(str(request.url).encode()).decode().rstrip("=")
+
+
+def assume_profile_role(iam: Any, sts: Any, profile_arn: str, instance_id: str) -> RoleSession:
+    """Raises Unbootable for an instance without a role: it has no credentials to join with."""
+    if not profile_arn:
+        raise Unbootable("the instance has no instance profile, so no credentials")
+    name = profile_arn.rpartition("/")[2]
+    try:
+        roles = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
+        if not roles:
+            raise Unbootable(f"the instance profile {name} has no role")
+        given = sts.assume_role(RoleArn=roles[0]["Arn"], RoleSessionName=instance_id)["Credentials"]
+    except ClientError as error:
+        raise Unbootable(f"no credentials from the instance profile {name}: {error}") from error
+    return RoleSession(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])

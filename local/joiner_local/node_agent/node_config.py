@@ -1,0 +1,141 @@
+"""What nodeadm makes of an Amazon Linux 2023 instance's user data: one NodeConfig, or the reason why the node never joins.
+
+User data is a NodeConfig document, or MIME multipart with parts of type `application/node.eks.aws`; the later part wins, field by field
+(amazon-eks-ami, nodeadm: "Merging multiple configuration objects"). Parts of other types are scripts: here they are not run.
+
+>>> NodeConfig.read(b"apiVersion: node.eks.aws/v1alpha1\\nkind: NodeConfig\\nspec: {cluster: {name: demo}}")
+Traceback (most recent call last):
+joiner_local.node_agent.registration.Unbootable: spec.cluster.apiServerEndpoint is missing in the NodeConfig
+"""
+
+import base64
+import binascii
+import email
+import email.policy
+import gzip
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from joiner_local.node_agent.registration import Registration, Unbootable, read_flags, read_taints
+
+MEDIA_TYPE: Final = "application/node.eks.aws"
+API_VERSION: Final = "node.eks.aws/v1alpha1"
+GZIP: Final = b"\x1f\x8b"
+SCRIPT: Final = b"#!"
+KUBELET_KEYS: Final = frozenset({"config", "flags", "maxPodsExpression"})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """`certificate_authority` is PEM. `kubelet` is the inline KubeletConfiguration. `local_storage` is RAID0, RAID10, Mount or ""."""
+
+    cluster: str
+    endpoint: str
+    certificate_authority: bytes
+    cidr: str
+    registration: Registration
+    kubelet: Mapping[str, Any] = field(default_factory=dict)
+    local_storage: str = ""
+
+    @classmethod
+    def read(cls, user_data: bytes) -> "NodeConfig":
+        """Raises Unbootable."""
+        merged: dict[str, Any] = {}
+        for document in _documents(user_data):
+            merged = merge(merged, document)
+        if not merged:
+            raise Unbootable("the user data holds no NodeConfig")
+        spec = _mapping(merged.get("spec"), "spec")
+        cluster = _mapping(spec.get("cluster"), "spec.cluster")
+        for name in ("name", "apiServerEndpoint", "certificateAuthority", "cidr"):
+            if not cluster.get(name) or not isinstance(cluster[name], str):
+                raise Unbootable(f"spec.cluster.{name} is missing in the NodeConfig")
+        kubelet = _mapping(spec.get("kubelet") or {}, "spec.kubelet")
+        if unknown := kubelet.keys() - KUBELET_KEYS:
+            raise Unbootable(f"spec.kubelet.{min(unknown)} is no field of a NodeConfig")
+        config = _mapping(kubelet.get("config") or {}, "spec.kubelet.config")
+        flags = kubelet.get("flags") or []
+        if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
+            raise Unbootable("spec.kubelet.flags is not a list of strings")
+        from_flags = read_flags(flags)
+        return cls(
+            cluster=cluster["name"],
+            endpoint=cluster["apiServerEndpoint"],
+            certificate_authority=_certificate(cluster["certificateAuthority"]),
+            cidr=_cidr(cluster["cidr"]),
+            registration=Registration(from_flags.labels, (*from_flags.taints, *read_taints(config.get("registerWithTaints") or []))),
+            kubelet=config,
+            local_storage=_local_storage(spec),
+        )
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The upper document's fields over the lower one's; lists are replaced, not joined.
+
+    >>> merge({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}})
+    {'a': {'b': 1, 'c': [2]}}
+    """
+    merged = dict(below)
+    for key, value in above.items():
+        both_maps = isinstance(merged.get(key), dict) and isinstance(value, dict)
+        merged[key] = merge(merged[key], value) if both_maps else value
+    return merged
+
+
+def _documents(user_data: bytes) -> Iterator[Mapping[str, Any]]:
+    raw = gzip.decompress(user_data) if user_data.startswith(GZIP) else user_data
+    message = email.message_from_bytes(raw, policy=email.policy.default)
+    if "content-type" in message:
+        for part in message.walk():
+            if part.get_content_type() == MEDIA_TYPE:
+                content = part.get_payload(decode=True)
+                yield _node_config(content if isinstance(content, bytes) else b"")
+    elif raw.strip() and not raw.startswith(SCRIPT):
+        yield _node_config(raw)
+
+
+def _node_config(text: bytes) -> Mapping[str, Any]:
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Unbootable(f"the NodeConfig is no YAML: {' '.join(str(error).split())}") from error
+    document = _mapping(document, "the NodeConfig")
+    if (document.get("apiVersion"), document.get("kind")) != (API_VERSION, "NodeConfig"):
+        raise Unbootable(f"the user data is a {document.get('apiVersion')} {document.get('kind')}, not a {API_VERSION} NodeConfig")
+    return document
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Unbootable(f"{where} is not a mapping")
+    return value
+
+
+def _certificate(encoded: str) -> bytes:
+    try:
+        pem = base64.b64decode("".join(encoded.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Unbootable(f"spec.cluster.certificateAuthority is not base64: {error}") from error
+    if b"-----BEGIN CERTIFICATE-----" not in pem:
+        raise Unbootable("spec.cluster.certificateAuthority holds no certificate")
+    return pem
+
+
+def _cidr(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError as error:
+        raise Unbootable(f"spec.cluster.cidr: {error}") from error
+
+
+def _local_storage(spec: Mapping[str, Any]) -> str:
+    instance = _mapping(spec.get("instance") or {}, "spec.instance")
+    storage = _mapping(instance.get("localStorage") or {}, "spec.instance.localStorage")
+    strategy = storage.get("strategy", "")
+    if strategy not in ("", "RAID0", "RAID10", "Mount"):
+        raise Unbootable(f"spec.instance.localStorage.strategy: {strategy} is not known")
+    return str(strategy)

@@ -1,0 +1,142 @@
+"""The Node object that a kubelet creates, and what the cloud controller adds to it.
+
+Sources: the kubelet's node registration (kubernetes, pkg/kubelet/nodestatus), nodeadm's settings for it (external cloud provider, provider
+id), and cloud-provider-aws's node controller, which EKS runs: labels of type, zone and region, then the `uninitialized` taint goes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from joiner_local.node_agent.registration import Registration
+from joiner_local.node_agent.room import Room, to_kube
+
+KUBELET: Final = "local.joiner.dev/kubelet"  # label: KWOK plays this node's kubelet from now on
+READY_AFTER: Final = "local.joiner.dev/ready-after"
+FAULT: Final = "local.joiner.dev/fault"
+ADMITTED: Final = "local.joiner.dev/admitted"
+UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+SHUTDOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
+ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+NOT_READY: Final = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ec2Instance:
+    """What the agent needs of DescribeInstances."""
+
+    id: str
+    name: str  # its private DNS name: the node's name
+    address: str
+    instance_type: str
+    zone: str
+    architecture: str
+    image_id: str
+    profile_arn: str
+
+    @classmethod
+    def from_ec2(cls, told: Mapping[str, Any]) -> "Ec2Instance":
+        return cls(
+            id=told["InstanceId"],
+            name=told["PrivateDnsName"],
+            address=told["PrivateIpAddress"],
+            instance_type=told["InstanceType"],
+            zone=told["Placement"]["AvailabilityZone"],
+            architecture=told["Architecture"],
+            image_id=told["ImageId"],
+            profile_arn=told.get("IamInstanceProfile", {}).get("Arn", ""),
+        )
+
+    @property
+    def region(self) -> str:
+        return self.zone[:-1]
+
+    @property
+    def provider_id(self) -> str:
+        return f"aws:///{self.zone}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What runs on the machine, for `status.nodeInfo`."""
+
+    os_image: str
+    kubelet_version: str
+
+
+def registered(instance: Ec2Instance, registration: Registration, room: Room, software: Software, *, ready_after: float, now: datetime) -> Object:
+    """What the kubelet posts. The API server adds the taint `not-ready` itself."""
+    arch = ARCHITECTURES[instance.architecture]
+    labels = {
+        "beta.kubernetes.io/arch": arch,
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": arch,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": instance.name,
+        KUBELET: "kwok",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": instance.name,
+            "labels": {**labels, **registration.labels},
+            "annotations": {READY_AFTER: f"{ready_after:g}s", "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+        },
+        "spec": {
+            "providerID": instance.provider_id,
+            "taints": [*registration.taints, {"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}],
+        },
+        "status": {
+            "capacity": to_kube(room.capacity),
+            "allocatable": to_kube(room.allocatable),
+            "conditions": _conditions(now),
+            "addresses": [{"type": "InternalIP", "address": instance.address}, {"type": "Hostname", "address": instance.name}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": _node_info(instance, software),
+        },
+    }
+
+
+def _conditions(now: datetime) -> list[Object]:
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    times = {"lastHeartbeatTime": stamp, "lastTransitionTime": stamp}
+    pressures = [
+        ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ]
+    return [
+        *({"type": kind, "status": "False", "reason": reason, "message": message, **times} for kind, reason, message in pressures),
+        {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": NOT_READY, **times},
+    ]
+
+
+def _node_info(instance: Ec2Instance, software: Software) -> dict[str, str]:
+    return {
+        "architecture": ARCHITECTURES[instance.architecture],
+        "operatingSystem": "linux",
+        "osImage": software.os_image,
+        "kernelVersion": "6.12.55-74.119.amzn2023",
+        "containerRuntimeVersion": "containerd://2.1.5",
+        "kubeletVersion": software.kubelet_version,
+        "kubeProxyVersion": "",
+        "machineID": instance.id.replace("-", ""),
+        "systemUUID": instance.id.replace("-", ""),
+        "bootID": instance.id.replace("-", ""),
+    }
+
+
+def cloud_labels(instance: Ec2Instance, zone_id: str) -> dict[str, str]:
+    return {
+        "node.kubernetes.io/instance-type": instance.instance_type,
+        "beta.kubernetes.io/instance-type": instance.instance_type,
+        "topology.kubernetes.io/zone": instance.zone,
+        "failure-domain.beta.kubernetes.io/zone": instance.zone,
+        "topology.kubernetes.io/region": instance.region,
+        "failure-domain.beta.kubernetes.io/region": instance.region,
+        "topology.k8s.aws/zone-id": zone_id,
+    }

@@ -1,0 +1,130 @@
+"""How much room a node has: what its kubelet reports as capacity, and as allocatable after its reservations.
+
+Amazon Linux 2023's nodeadm reserves by rule (amazon-eks-ami, nodeadm `kubelet/config.go`): 255 MiB and 11 MiB a pod that the type's network
+interfaces allow, 1 GiB of disk, and of the cores 6 %, 1 %, 0.5 %, 0.5 %, then 0.25 % each. A KubeletConfiguration in the user data is laid
+over that, key by key.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joiner.cluster import InvalidField
+from joiner.cluster.quantities import parse
+from joiner_local.node_agent.registration import Unbootable
+
+KI: Final = 1024
+MI: Final = KI * KI
+GI: Final = KI * MI
+# What hypervisor, firmware and kernel keep for themselves. Real machines lack some 2 to 8 % of what the type promises; who plans by
+# Karpenter's 7.5 % must find no less than that.
+KEPT_BY_MACHINE: Final = 0.05
+KEPT_BY_FILESYSTEM: Final = 12 * MI  # the partition table and XFS's own
+CORE_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
+LATER_CORES: Final = 0.0025
+EVICTION: Final = {"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
+
+Amounts = dict[str, int]  # cpu in millicores, memory and storage in bytes, the rest in pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What an instance type and an instance's disks give: memory and storage in bytes."""
+
+    cpus: int
+    memory: int
+    pods: int
+    root_volume: int
+    instance_store: int
+
+    @classmethod
+    def from_ec2(cls, info: Mapping[str, Any], *, root_gib: int) -> "Machine":
+        """`info` is the type's entry of DescribeInstanceTypes."""
+        return cls(
+            cpus=info["VCpuInfo"]["DefaultVCpus"],
+            memory=int(info["MemoryInfo"]["SizeInMiB"] * MI * (1 - KEPT_BY_MACHINE)) // KI * KI,
+            pods=pods_by_interfaces(info["NetworkInfo"]),
+            root_volume=root_gib * GI,
+            instance_store=info.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0) * 10**9,
+        )
+
+
+def pods_by_interfaces(network: Mapping[str, Any]) -> int:
+    """As many pods as the VPC CNI has addresses for, and the two on the host's own network that every node runs.
+
+    >>> pods_by_interfaces({"MaximumNetworkInterfaces": 3, "Ipv4AddressesPerInterface": 10})
+    29
+    """
+    cards = network.get("NetworkCards") or [{"MaximumNetworkInterfaces": network["MaximumNetworkInterfaces"]}]
+    interfaces = cards[network.get("DefaultNetworkCardIndex", 0)]["MaximumNetworkInterfaces"]
+    return int(interfaces * (network["Ipv4AddressesPerInterface"] - 1) + 2)
+
+
+def reserved_cpu(cpus: int) -> int:
+    """Millicores kept for the kubelet and its like.
+
+    >>> [reserved_cpu(cpus) for cpus in (1, 2, 4, 8, 96)]
+    [60, 70, 80, 90, 310]
+    """
+    shares = [CORE_SHARES[core] if core < len(CORE_SHARES) else LATER_CORES for core in range(cpus)]
+    return math.floor(sum(shares) * 1000 + 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    capacity: Amounts
+    allocatable: Amounts
+
+    @classmethod
+    def of(cls, machine: Machine, kubelet: Mapping[str, Any], local_storage: str = "") -> "Room":
+        """`kubelet` is a KubeletConfiguration; raises Unbootable where a kubelet would not start with it."""
+        try:
+            return cls._of(machine, kubelet, local_storage)
+        except (InvalidField, TypeError, ValueError, AttributeError) as error:
+            raise Unbootable(f"the kubelet's configuration is not valid: {error}") from error
+
+    @classmethod
+    def _of(cls, machine: Machine, kubelet: Mapping[str, Any], local_storage: str) -> "Room":
+        disk = machine.instance_store if local_storage == "RAID0" and machine.instance_store else machine.root_volume - KEPT_BY_FILESYSTEM
+        pods = int(kubelet.get("maxPods") or machine.pods)
+        if per_core := int(kubelet.get("podsPerCore") or 0):
+            pods = min(pods, per_core * machine.cpus)
+        capacity = {"cpu": machine.cpus * 1000, "memory": machine.memory, "ephemeral-storage": disk, "pods": pods}
+        by_rule = {"cpu": f"{reserved_cpu(machine.cpus)}m", "memory": f"{255 + 11 * machine.pods}Mi", "ephemeral-storage": "1Gi"}
+        kept = _amounts({**by_rule, **(kubelet.get("kubeReserved") or {})})
+        for name, amount in _amounts(kubelet.get("systemReserved") or {}).items():
+            kept[name] = kept.get(name, 0) + amount
+        eviction = {**EVICTION, **(kubelet.get("evictionHard") or {})}
+        kept["memory"] = kept.get("memory", 0) + _threshold(eviction["memory.available"], machine.memory)
+        kept["ephemeral-storage"] = kept.get("ephemeral-storage", 0) + _threshold(eviction["nodefs.available"], disk)
+        return cls(capacity, {name: max(0, amount - kept.get(name, 0)) for name, amount in capacity.items()})
+
+
+def _amounts(said: Mapping[str, Any]) -> Amounts:
+    return {name: parse(text, scale=1000 if name == "cpu" else 1) for name, text in said.items()}
+
+
+def _threshold(said: str, whole: int) -> int:
+    """An amount, or a share of the whole; a share of 100 % switches the threshold off."""
+    if said.endswith("%"):
+        share = float(said[:-1])
+        return 0 if share >= 100 else math.ceil(whole * share / 100)
+    return parse(said)
+
+
+def to_kube(amounts: Mapping[str, int]) -> dict[str, str]:
+    """As a kubelet writes them.
+
+    >>> to_kube({"cpu": 1930, "memory": 3 * GI, "pods": 29})
+    {'cpu': '1930m', 'memory': '3145728Ki', 'pods': '29'}
+    """
+    return {name: _text(name, amount) for name, amount in amounts.items()}
+
+
+def _text(name: str, amount: int) -> str:
+    if name == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if name in ("memory", "ephemeral-storage") and amount % KI == 0:
+        return f"{amount // KI}Ki"
+    return str(amount)

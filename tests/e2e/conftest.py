@@ -1,0 +1,52 @@
+"""One stack for all end-to-end tests: started once, deployed into once, its schedules held, so that a test fires the sweep itself."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from joiner_local.demo import DeployedWorld
+from joiner_local.kube_api import KubeApi
+from joiner_local.stack import Stack
+from tests.e2e.world import Actor
+
+BOOT_SECONDS = 1.0  # what a boot takes is no matter of these tests, and there are many
+
+
+@pytest.fixture(scope="session")
+def bare_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A cluster and an account in which nothing is deployed, at least by its fixture."""
+    with Stack(tmp_path_factory.mktemp("stack"), boot_seconds=BOOT_SECONDS, say=print) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def stack(bare_stack: Stack) -> Stack:
+    """This checkout's app, deployed."""
+    bare_stack.deploy()
+    bare_stack.knob("schedules/hold", {"held": True})
+    return bare_stack
+
+
+@pytest.fixture(scope="session")
+def deployed(stack: Stack) -> Actor:
+    return Actor(DeployedWorld.of(stack), stack.outputs())
+
+
+@pytest.fixture(scope="session")
+def kube(bare_stack: Stack) -> KubeApi:
+    """The API server as its administrator."""
+    return bare_stack.kube()
+
+
+@pytest.fixture(scope="session")
+def aws(bare_stack: Stack) -> Callable[[str], Any]:
+    """boto3 clients of the local AWS, by the service's name."""
+    clients: dict[str, Any] = {}
+
+    def client(service: str) -> Any:
+        if service not in clients:
+            clients[service] = bare_stack.client(service)
+        return clients[service]
+
+    return client

@@ -1,0 +1,83 @@
+"""Rings upon rings: what comes while a scale-up runs is neither lost nor served twice."""
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from joiner_local.story import states
+
+from tests.e2e.world import Actor, deployment, steadily
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def pool(deployed: Actor) -> Iterator[Actor]:
+    """Scenario c's pool in an empty cluster."""
+    deployed.clean()
+    deployed.apply("c-template.yaml")
+    yield deployed
+    deployed.clean()
+
+
+def test_a_second_scale_up_while_one_runs_launches_nothing_twice(pool: Actor) -> None:
+    pool.create(deployment("first", replicas=3))
+    pool.create(deployment("second", replicas=3))
+    pool.wait_running(6)
+    pool.rest()
+    planned = [said for said in (launched(pool, e["executionArn"]) for e in pool.executions()) if said]
+    assert sum(planned) == len(pool.instances()) == len(pool.claims()) == len(pool.nodes())
+    pool.assert_at_rest()
+
+
+def launched(actor: Actor, arn: str) -> int:
+    """How many instances an execution says it launched."""
+    output = actor.world.client("stepfunctions").describe_execution(executionArn=arn).get("output")
+    return int(json.loads(output).get("launched", 0)) if output else 0
+
+
+def test_two_hundred_pods_in_twenty_deployments_are_planned_by_at_most_two_executions(pool: Actor) -> None:
+    known = pool.executions()
+    pool.create(*(deployment(f"crowd-{i}", replicas=10, cpu="250m") for i in range(20)))
+    pool.wait_running(200, limit=150)
+    pool.rest()
+    begun = pool.since(known)
+    names = {e["name"]: pool.states_of(e["executionArn"]) for e in begun}
+    planned = {name for name, entered in names.items() if "Plan capacity" in entered}
+    assert len(planned) <= 2, names.keys()
+    for name in set(names) - planned:
+        assert "Joined the running scale-up" in names[name] or "Find pending pods" in names[name], name
+    assert sum(launched(pool, e["executionArn"]) for e in begun) == len(pool.instances()) == len(pool.nodes())
+    pool.assert_at_rest()
+
+
+def test_a_ring_in_every_50_ms_of_an_execution_s_life_needs_no_sweep(pool: Actor) -> None:
+    number = itertools.count()
+
+    def one_more() -> None:
+        pool.create(deployment(f"drip-{next(number)}", cpu="100m"))
+
+    pool.knob("schedules/hold", held=True)
+    pool.create(deployment("start", cpu="100m"))
+    with steadily(one_more, seconds=0.05) as acts:
+        pool.wait_running(1, "start")
+        time.sleep(1.5)
+    pool.wait_running(len(acts) + 1)
+    pool.rest()
+    assert len(acts) > 40
+    assert [e["name"] for e in pool.executions() if e["name"].endswith("-sweep")] == []
+    pool.assert_at_rest()
+
+
+def test_an_execution_gives_the_lease_back_before_its_nodes_boot(pool: Actor) -> None:
+    known = pool.executions()
+    pool.create(deployment("one"))
+    pool.wait_running(1)
+    pool.rest()
+    told = [states(pool.world.client("stepfunctions"), e["executionArn"]) for e in pool.since(known)]
+    for found in told:
+        names = [state.name for state in found]
+        if "Check registration" in names:
+            assert names.index("Release the lease") < names.index("Check registration")

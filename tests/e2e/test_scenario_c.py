@@ -1,0 +1,140 @@
+"""Scenario c, scaled up as its README tells it: `inflate` to 1, then to 17, seen through the API server and the EC2 API only."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.invariants import millicores
+from tests.e2e.world import Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+MACHINES = "/apis/karpenter.sh/v1alpha5/machines"
+PROVISIONER = "/apis/karpenter.sh/v1alpha5/provisioners/default"
+TYPE = "node.kubernetes.io/instance-type"
+
+
+@pytest.fixture(scope="module")
+def inflated(deployed: Actor) -> Iterator[Actor]:
+    """Scenario c with `inflate` at 1, then at 17; all later tests only look."""
+    deployed.clean()
+    deployed.apply("c-template.yaml")
+    deployed.create(deployment("inflate", replicas=0))
+    for replicas in (1, 17):
+        deployed.scale("inflate", replicas)
+        deployed.wait_running(replicas, "inflate")
+    deployed.rest()
+    yield deployed
+    deployed.clean()
+
+
+def test_all_pods_run_and_everything_is_at_rest(inflated: Actor) -> None:
+    assert inflated.running("inflate") == 17
+    inflated.assert_at_rest()
+
+
+def test_instances_are_on_demand_amd64_of_a_c_m_or_r_type_newer_than_generation_2(inflated: Actor) -> None:
+    for instance in inflated.instances():
+        category, generation = re.match(r"([a-z]+?)(\d+)", instance["InstanceType"]).groups()  # type: ignore[union-attr]  # every type has both
+        assert category in ("c", "m", "r"), instance["InstanceType"]
+        assert int(generation) > 2
+        assert instance["Architecture"] == "x86_64"
+        assert "InstanceLifecycle" not in instance
+        assert instance["State"]["Name"] == "running"
+
+
+def test_instances_stand_in_the_tagged_subnets_with_the_tagged_security_groups(inflated: Actor) -> None:
+    tagged = [{"Name": "tag:karpenter.sh/discovery", "Values": ["joiner-demo"]}]
+    ec2 = inflated.world.client("ec2")
+    subnets = {subnet["SubnetId"] for subnet in ec2.describe_subnets(Filters=tagged)["Subnets"]}
+    groups = {group["GroupId"] for group in ec2.describe_security_groups(Filters=tagged)["SecurityGroups"]}
+    for instance in inflated.instances():
+        assert instance["SubnetId"] in subnets
+        assert {group["GroupId"] for group in instance["SecurityGroups"]} == groups
+
+
+def test_instances_and_volumes_carry_the_tags_that_say_whose_they_are(inflated: Actor) -> None:
+    names = {machine["metadata"]["name"] for machine in inflated.claims()}
+    for instance in inflated.instances():
+        tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+        assert tags["kubernetes.io/cluster/joiner-demo"] == "owned"
+        assert tags["eks:eks-cluster-name"] == "joiner-demo"
+        assert tags["karpenter.sh/provisioner-name"] == "default"
+        assert tags["karpenter.sh/nodeclaim"] in names
+    for volume in volumes(inflated):
+        assert {"Key": "kubernetes.io/cluster/joiner-demo", "Value": "owned"} in volume["Tags"]
+
+
+def volumes(actor: Actor) -> list[dict[str, Any]]:
+    ids = [instance["InstanceId"] for instance in actor.instances()]
+    found: list[dict[str, Any]] = actor.world.client("ec2").describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": ids}])[
+        "Volumes"
+    ]
+    return found
+
+
+def test_each_instance_has_the_template_s_volume_of_40_gi_gp3(inflated: Actor) -> None:
+    found = volumes(inflated)
+    assert len(found) == len(inflated.instances())
+    for volume in found:
+        assert (volume["Size"], volume["VolumeType"]) == (40, "gp3")
+        assert [each["Device"] for each in volume["Attachments"]] == ["/dev/xvda"]
+
+
+def test_instances_were_launched_from_a_launch_template(inflated: Actor) -> None:
+    known = {t["LaunchTemplateId"] for t in inflated.world.client("ec2").describe_launch_templates()["LaunchTemplates"]}
+    for instance in inflated.instances():
+        tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+        assert tags["aws:ec2launchtemplate:id"] in known
+
+
+def test_nodes_carry_the_labels_of_their_instance_and_pool(inflated: Actor) -> None:
+    of = {instance["PrivateDnsName"]: instance for instance in inflated.instances()}
+    assert {node["metadata"]["name"] for node in inflated.nodes()} == set(of)
+    for node in inflated.nodes():
+        labels, instance = node["metadata"]["labels"], of[node["metadata"]["name"]]
+        assert labels[TYPE] == instance["InstanceType"]
+        assert labels["topology.kubernetes.io/zone"] == instance["Placement"]["AvailabilityZone"]
+        assert labels["karpenter.sh/capacity-type"] == "on-demand"
+        assert labels["karpenter.sh/provisioner-name"] == "default"
+        assert labels["karpenter.k8s.aws/instance-category"] in ("c", "m", "r")
+        assert labels["kubernetes.io/arch"] == "amd64"
+        assert labels["kubernetes.io/os"] == "linux"
+        assert labels["karpenter.sh/initialized"] == "true"
+
+
+def test_every_node_has_its_machine_that_knows_the_instance(inflated: Actor) -> None:
+    by_node = {machine["status"]["nodeName"]: machine for machine in inflated.world.kube.items(MACHINES)}
+    assert set(by_node) == {node["metadata"]["name"] for node in inflated.nodes()}
+    for node in inflated.nodes():
+        machine = by_node[node["metadata"]["name"]]
+        assert machine["status"]["providerID"] == node["spec"]["providerID"]
+        assert "karpenter.sh/termination" in machine["metadata"]["finalizers"]
+        owners = [(owner["kind"], owner["name"]) for owner in node["metadata"].get("ownerReferences", [])]
+        assert ("Machine", machine["metadata"]["name"]) in owners
+
+
+def test_the_provisioner_s_status_follows_what_is_launched(inflated: Actor) -> None:
+    said = inflated.world.kube.get(PROVISIONER)["status"]["resources"]
+    there = sum(millicores(node["status"]["capacity"]["cpu"]) for node in inflated.nodes())
+    assert millicores(str(said["cpu"])) == there
+
+
+def test_the_last_state_sums_the_scale_up_up(inflated: Actor) -> None:
+    client = inflated.world.client("stepfunctions")
+    told = [json.loads(client.describe_execution(executionArn=e["executionArn"])["output"]) for e in inflated.executions()]
+    launched = [said for said in told if said.get("launched")]
+    assert sum(said["launched"] for said in launched) >= len(inflated.nodes())
+    for said in launched:
+        assert said["pricePerHour"] > 0
+        assert said["nodes"], said
+
+
+def test_the_pods_events_tell_which_execution_and_machine_they_wait_for(inflated: Actor) -> None:
+    pods = {pod["metadata"]["name"] for pod in inflated.pods("inflate")}
+    events = inflated.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
+    told = {event["regarding"]["name"] for event in events if "joiner" in event.get("reportingController", "")}
+    assert pods & told

@@ -1,0 +1,141 @@
+"""A stack ends whole, however it ends, and knows nothing of its neighbours."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from joiner_local.kube_api import ApiError
+from joiner_local.processes import Identity, session_members
+from joiner_local.stack import Stack, StackFailed
+from joiner_local.stack_record import StackRecord
+
+pytestmark = pytest.mark.e2e
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A folder for a stack; whatever a failed test left there is ended."""
+    yield tmp_path
+    Stack(tmp_path).stop()
+
+
+def processes_of(root: Path) -> list[str]:
+    """Command lines on this machine that name the folder: those of the stack do, and of nothing else."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(root) in command:
+                found.append(command)
+    return found
+
+
+def wait_gone(root: Path, leader: Identity) -> None:
+    deadline = time.monotonic() + 10
+    while (left := processes_of(root) or session_members(leader)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+
+
+def test_down_leaves_no_process_behind(root: Path) -> None:
+    stack = Stack(root).start()
+    leader = stack.known.supervisor
+    assert {name for name in ("etcd", "kube-apiserver", "kwok") if any(f"/{name} " in line for line in processes_of(root))} == {
+        "etcd",
+        "kube-apiserver",
+        "kwok",
+    }
+    assert stack.stop()
+    assert processes_of(root) == []
+    assert session_members(leader) == []
+    assert not stack.stop()
+
+
+def test_a_killed_supervisor_takes_everything_with_it(root: Path) -> None:
+    stack = Stack(root).start()
+    leader = stack.known.supervisor
+    leader.signal(signal.SIGKILL)
+    wait_gone(root, leader)
+    with pytest.raises(StackFailed, match="no stack is ready"):
+        _ = stack.known
+
+
+def test_a_stack_follows_the_program_that_started_it_even_if_that_is_killed(root: Path) -> None:
+    program = f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start(); input()"
+    starter = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    leader = wait_ready(root).supervisor
+    starter.kill()
+    starter.communicate()
+    wait_gone(root, leader)
+
+
+def test_a_stack_that_was_let_go_outlives_its_starter_until_it_is_ended(root: Path) -> None:
+    program = f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start().detach()"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    time.sleep(0.5)
+    stack = Stack(root)
+    leader = stack.known.supervisor
+    assert stack.kube().get("/version")["major"] == "1"
+    assert stack.stop()
+    assert session_members(leader) == []
+
+
+def wait_ready(root: Path) -> StackRecord:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if (record := StackRecord.read(root)) is not None and record.state == "ready":
+            return record
+        time.sleep(0.05)
+    raise AssertionError(f"no stack in {root} after a minute")
+
+
+def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(root: Path) -> None:
+    stack = Stack(root).start()
+    leader = stack.known.supervisor
+    kwok = next(member for member in session_members(leader) if Path(f"/proc/{member.pid}/comm").read_text().strip() == "kwok")
+    kwok.signal(signal.SIGKILL)
+    wait_gone(root, leader)
+    with pytest.raises(StackFailed, match="kwok ended with -9"):
+        _ = stack.known
+
+
+def test_two_stacks_run_side_by_side(root: Path) -> None:
+    first, second = Stack(root / "first").start(), Stack(root / "second").start()
+    try:
+        first.kube().create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
+        with pytest.raises(ApiError, match="404"):
+            second.kube().get(f"{CONFIG_MAPS}/mine")
+        assert first.known.aws != second.known.aws
+        assert first.stop()
+        assert second.kube().get("/version")["major"] == "1"
+    finally:
+        first.stop()
+        second.stop()
+
+
+def test_what_a_crash_left_is_no_hindrance(root: Path) -> None:
+    """The record of a process that is gone, its number perhaps given to somebody else since."""
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    StackRecord(cluster="joiner-demo", supervisor=Identity(stranger.pid, "another boot/1"), state="ready").write(root)
+    stack = Stack(root)
+    assert not stack.is_running
+    assert not stack.stop()
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+def test_a_second_start_in_the_same_folder_is_refused(root: Path) -> None:
+    with Stack(root) as stack, pytest.raises(StackFailed, match=f"process {stack.known.supervisor.pid}"):
+        Stack(root).start()

@@ -1,0 +1,197 @@
+"""What an end-to-end test does and sees: deployments of pods, executions by their states, the moment when everything has come to rest.
+
+From outside only: the API server and the AWS APIs. Nothing here imports Joiner.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import yaml
+from joiner_local.demo import DeployedWorld
+from joiner_local.kube_api import ApiError, Object
+from joiner_local.stack import REPOSITORY
+from joiner_local.story import instances, until
+
+from tests.e2e.invariants import CLAIM_PATHS, violations
+
+SCENARIOS: Final = REPOSITORY / "examples" / "scenarios"
+PAUSE: Final = "public.ecr.aws/eks-distro/kubernetes/pause:3.2"
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
+
+T = TypeVar("T")
+
+
+def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "64Mi", **spec: Any) -> Object:
+    """A deployment of pods that do nothing but ask for room; they go at once when deleted."""
+    container = {"name": "main", "image": PAUSE, "resources": {"requests": {"cpu": cpu, "memory": memory}}}
+    pod = {"terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False, "containers": [container], **spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+        },
+    }
+
+
+@dataclass(slots=True)
+class Actor:
+    """A deployed stack, and hands to act on it."""
+
+    world: DeployedWorld
+    outputs: Mapping[str, str]
+
+    # doing
+
+    def apply(self, scenario: str) -> list[Object]:
+        """Apply one of the example scenarios unchanged; its manifests."""
+        manifests = list(yaml.safe_load_all((SCENARIOS / scenario).read_text()))
+        self.world.kube.apply_manifests(manifests)
+        return manifests
+
+    def create(self, *manifests: Object) -> None:
+        self.world.kube.apply_manifests(manifests)
+
+    def scale(self, name: str, replicas: int) -> None:
+        self.world.kube.merge(f"{DEPLOYMENTS}/{name}", {"spec": {"replicas": replicas}})
+
+    def sweep(self) -> str:
+        """Fire the minute's schedule now and wait for its execution's end; how it ended."""
+        began = time.time()
+        self.world.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
+        ended = until(lambda: self._swept(began), what="the sweep's execution", limit=60)
+        return str(ended["status"])
+
+    def _swept(self, began: float) -> Mapping[str, Any] | None:
+        listed = self.world.client("stepfunctions").list_executions(stateMachineArn=self.outputs["SweepArn"])["executions"]
+        mine = [e for e in listed if e["startDate"].timestamp() >= began - 0.5 and e["status"] != "RUNNING"]
+        return mine[0] if mine else None
+
+    def knob(self, name: str, **request: object) -> Mapping[str, Any]:
+        return self.world.stack.knob(name, request)
+
+    # seeing
+
+    def pods(self, app: str | None = None) -> list[Object]:
+        selector = f"?labelSelector=app%3D{app}" if app else ""
+        found = self.world.kube.items(f"/api/v1/namespaces/default/pods{selector}")
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def running(self, app: str | None = None) -> int:
+        return sum(pod["status"].get("phase") == "Running" for pod in self.pods(app))
+
+    def wait_running(self, replicas: int, app: str | None = None, *, limit: float = 90.0) -> float:
+        """Until that many pods run; how long it took, in seconds."""
+        began = time.monotonic()
+        until(lambda: self.running(app) == replicas, what=f"{replicas} pods of {app or 'all'} running", limit=limit)
+        return time.monotonic() - began
+
+    def nodes(self) -> list[Object]:
+        return self.world.kube.items("/api/v1/nodes")
+
+    def claims(self) -> list[Object]:
+        return [claim for path in CLAIM_PATHS for claim in self.world.kube.items(path)]
+
+    def instances(self) -> list[dict[str, Any]]:
+        return instances(self.world.client("ec2"), alive=True)
+
+    def executions(self) -> list[dict[str, Any]]:
+        """Scale-ups, oldest first."""
+        pages = self.world.client("stepfunctions").get_paginator("list_executions").paginate(stateMachineArn=self.world.scale_up_arn)
+        return sorted((e for page in pages for e in page["executions"]), key=lambda e: e["startDate"])
+
+    def since(self, known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The scale-ups that are not among `known`."""
+        arns = {e["executionArn"] for e in known}
+        return [e for e in self.executions() if e["executionArn"] not in arns]
+
+    def states_of(self, arn: str) -> list[str]:
+        """The names of the states that an execution entered, in order."""
+        pages = self.world.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=arn)
+        return [e["stateEnteredEventDetails"]["name"] for page in pages for e in page["events"] if "stateEnteredEventDetails" in e]
+
+    def item(self, kind: str, identity: str) -> Mapping[str, Any]:
+        """One item of the memory table."""
+        key = {"kind": {"S": kind}, "id": {"S": identity}}
+        answer = self.world.client("dynamodb").get_item(TableName=self.outputs["TableName"], Key=key, ConsistentRead=True)
+        found: Mapping[str, Any] = answer.get("Item", {})
+        return found
+
+    # resting
+
+    def rest(self, *, limit: float = 90.0) -> None:
+        """Until no scale-up runs."""
+        until(lambda: all(e["status"] != "RUNNING" for e in self.executions()), what="every scale-up ended", limit=limit)
+
+    def assert_at_rest(self, *, stopped: frozenset[str] = frozenset()) -> None:
+        """Everything ended, and every promise holds. `stopped` are executions that the test stopped itself."""
+        self.rest()
+        assert violations(self.world, table=self.outputs["TableName"], expected_failures=stopped) == []
+
+    def clean(self) -> None:
+        """Back to an empty cluster: workloads, pools, claims and nodes go, instances are terminated, the memory of launches too.
+
+        Joiner does not retire nodes yet, so the test takes away what it made, from all sides at once.
+        """
+        kube = self.world.kube
+        for path in (DEPLOYMENTS, "/api/v1/namespaces/default/pods"):
+            for found in kube.items(path):
+                kube.delete(f"{path}/{found['metadata']['name']}", missing_ok=True)
+        self.rest()
+        pools = ("v1alpha5/provisioners", "v1/nodepools")
+        for path in [f"/apis/karpenter.sh/{each}" for each in pools] + ["/apis/karpenter.k8s.aws/v1alpha1/awsnodetemplates"]:
+            self._delete_all(path)
+        self._delete_all("/apis/karpenter.k8s.aws/v1/ec2nodeclasses")
+        if ids := [instance["InstanceId"] for instance in self.instances()]:
+            self.world.client("ec2").terminate_instances(InstanceIds=ids)
+        for path in (*CLAIM_PATHS, "/api/v1/nodes"):
+            self._delete_all(path)
+        self._forget()
+        until(lambda: not self.pods() and not self.nodes(), what="an empty cluster", limit=60)
+
+    def _delete_all(self, path: str) -> None:
+        kube = self.world.kube
+        for found in kube.items(path):
+            name = found["metadata"]["name"]
+            kube.delete(f"{path}/{name}", missing_ok=True)
+            try:
+                kube.merge(f"{path}/{name}", {"metadata": {"finalizers": None}})
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+
+    def _forget(self) -> None:
+        client, table = self.world.client("dynamodb"), self.outputs["TableName"]
+        for kind in ("LAUNCH", "INSTANCE", "ASSIGNMENT", "WAVE", "UNAVAILABLE"):
+            found = client.query(TableName=table, KeyConditionExpression="kind = :kind", ExpressionAttributeValues={":kind": {"S": kind}})[
+                "Items"
+            ]
+            for item in found:
+                client.delete_item(TableName=table, Key={"kind": item["kind"], "id": item["id"]})
+
+
+@contextmanager
+def steadily(act: Callable[[], None], *, seconds: float) -> Iterator[list[float]]:
+    """Run `act` every `seconds` from a thread while the block lasts; the list grows by the time of each act."""
+    acts: list[float] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(seconds):
+            act()
+            acts.append(time.monotonic())
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield acts
+    finally:
+        ended.set()
+        thread.join(10)

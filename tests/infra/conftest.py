@@ -1,0 +1,95 @@
+"""Syntheses that all tests of the app share: one for each settings file, made without credentials and without validation."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+os.environ["CDK_VALIDATION"] = "false"  # two seconds each; `make check` and the test of the command line validate
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+
+import aws_cdk as cdk  # noqa: E402  # jsii reads its environment when it starts
+from infra.cluster_stack import ClusterStack  # noqa: E402
+from infra.settings import Settings, load  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """A synthesised app: its template, and the folder with its assets."""
+
+    template: Mapping[str, Any]
+    folder: Path
+
+    def resources(self, type_: str) -> dict[str, Mapping[str, Any]]:
+        """The resources of a type, by logical id."""
+        return {name: each for name, each in self.template["Resources"].items() if each["Type"] == type_}
+
+    def one(self, type_: str, part_of_id: str) -> Mapping[str, Any]:
+        """The one resource of a type whose logical id begins so."""
+        found = [each for name, each in self.resources(type_).items() if name.startswith(part_of_id)]
+        assert len(found) == 1, f"{len(found)} resources {type_} begin with {part_of_id}"
+        return found[0]
+
+
+Synthesise = Callable[[Settings], Synthesis]
+
+
+@pytest.fixture(scope="session")
+def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesise]:
+    """Synthesise any settings; the flags are those of cdk.json."""
+    flags = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+    def synthesised(settings: Settings) -> Synthesis:
+        folder = tmp_path_factory.mktemp("cdk.out")
+        app = cdk.App(context=flags, outdir=str(folder), analytics_reporting=False)
+        stack = ClusterStack(app, settings)
+        app.synth()
+        return Synthesis(json.loads((folder / f"{stack.stack_name}.template.json").read_text()), folder)
+
+    yield synthesised
+
+
+@pytest.fixture(scope="session")
+def example_settings() -> Settings:
+    return load(ROOT / "clusters/example.yaml")
+
+
+@pytest.fixture(scope="session")
+def local_settings() -> Settings:
+    return load(ROOT / "clusters/local.yaml")
+
+
+@pytest.fixture(scope="session")
+def example(synthesise: Synthesise, example_settings: Settings) -> Synthesis:
+    """What a real account would take."""
+    return synthesise(example_settings)
+
+
+@pytest.fixture(scope="session")
+def local(synthesise: Synthesise, local_settings: Settings) -> Synthesis:
+    """What the local stack takes."""
+    return synthesise(local_settings)
+
+
+def flat(value: Any) -> Any:
+    """Intrinsic functions as the text that they stand for: joins joined, references as ${Name} and ${Name.Attribute}."""
+    if isinstance(value, list):
+        return [flat(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"Ref": str(name)}:
+            return f"${{{name}}}"
+        case {"Fn::GetAtt": [str(name), str(attribute)]}:
+            return f"${{{name}.{attribute}}}"
+        case {"Fn::Join": [str(between), list(parts)]}:
+            return between.join(str(flat(part)) for part in parts)
+        case {"Fn::Sub": str(text)}:
+            return text
+    return {key: flat(each) for key, each in value.items()}

@@ -1,0 +1,160 @@
+"""A cluster's file: what may stand in it, and what is said about everything else."""
+
+from pathlib import Path
+
+import pytest
+from infra.settings import Ceilings, Doorbell, Runtime, Settings, Throttle, Vpc, load
+from infra.settings_file import SettingsError
+
+
+@pytest.fixture
+def refusal(tmp_path: Path):  # type: ignore[no-untyped-def]  # a function from text to text
+    def refused(text: str) -> str:
+        path = tmp_path / "prod.yaml"
+        path.write_text(text)
+        with pytest.raises(SettingsError) as error:
+            load(path)
+        assert str(error.value).startswith(f"{path}: ")
+        return str(error.value).removeprefix(f"{path}: ")
+
+    return refused
+
+
+def test_a_cluster_and_a_region_are_enough(tmp_path: Path) -> None:
+    path = tmp_path / "prod.yaml"
+    path.write_text("cluster: prod\nregion: eu-west-1\n")
+
+    assert load(path) == Settings(cluster="prod", region="eu-west-1")
+
+
+def test_every_field_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "prod.yaml"
+    path.write_text(
+        """
+        cluster: prod
+        region: eu-west-1
+        account: "123456789012"
+        runtime: {python: "3.13", architecture: x86_64}
+        nodeRoles: {names: [NodeRole], manageNodeAccessEntry: false}
+        ceilings: {nodes: 7, pricePerHour: 3}
+        imageOwners: [amazon, "123456789012"]
+        vpc: {subnets: [subnet-0123456789abcdef0], securityGroup: sg-0123456789abcdef0}
+        doorbell: {pods: {rate: 1, burst: 2}, nodes: {rate: 3, burst: 4}, concurrency: 9, caParameter: /ca}
+        sweep: {everyMinutes: 2}
+        logs: {retentionDays: 30, level: DEBUG, executionData: false}
+        tags: {team: platform}
+        permissionsBoundary: Boundary
+        alarmTopic: arn:aws:sns:eu-west-1:123456789012:alarms
+        retainData: true
+        """
+    )
+
+    settings = load(path)
+
+    assert settings.runtime == Runtime("3.13", "x86_64")
+    assert (settings.node_roles.names, settings.node_roles.manage_node_access_entry) == (("NodeRole",), False)
+    assert settings.ceilings == Ceilings(nodes=7, price_per_hour=3.0)
+    assert settings.vpc == Vpc(("subnet-0123456789abcdef0",), "sg-0123456789abcdef0")
+    assert settings.doorbell == Doorbell(Throttle(1, 2), Throttle(3, 4), 9, "/ca")
+    assert (settings.sweep.every_minutes, settings.logs.retention_days, settings.logs.level) == (2, 30, "DEBUG")
+    assert dict(settings.tags) == {"team": "platform"}
+    assert (settings.account, settings.permissions_boundary, settings.retain_data) == ("123456789012", "Boundary", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cluster: prod", "region is missing: write a region's name, such as eu-west-1"),
+        (
+            "cluster: prod\nregion: Ireland",
+            "region is 'Ireland': write a region's name, such as eu-west-1",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nceiling: {nodes: 3}",
+            "nobody knows ceiling: did you mean ceilings?",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nceilings: {pricePerDay: 3}",
+            "nobody knows ceilings.pricePerDay: did you mean pricePerHour?",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nsweep: {xyz: 3}",
+            "nobody knows sweep.xyz: known here: everyMinutes",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\naccount: 123456789012",
+            'account is 123456789012: write twelve digits, in quotes: "123456789012"',
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nruntime: {python: 3.14}",
+            'runtime.python is 3.14: write "3.14", in quotes',
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nruntime: {architecture: arm}",
+            "runtime.architecture is 'arm': write one of arm64, x86_64, host (did you mean arm64?)",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nceilings: {nodes: many}",
+            "ceilings.nodes is 'many': write a number between 0 and 5000",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nceilings: {nodes: 5001}",
+            "ceilings.nodes is 5001: write a number between 0 and 5000",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nceilings: {nodes: true}",
+            "ceilings.nodes is True: write a number between 0 and 5000",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nlogs: {retentionDays: 15}",
+            "logs.retentionDays is 15: write one of 1, 3, 5, 7, 14, 30,",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: ['arn:aws:iam::123456789012:role/Node']}",
+            "nodeRoles.names[0] is 'arn:aws:iam::123456789012:role/Node': write a role's name, without its path and without arn:",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: Node}",
+            "nodeRoles.names is 'Node': write a list: [a role's name, without its path and without arn:, ...]",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nimageOwners: []",
+            "imageOwners is empty, so that no image may boot: name an owner, or leave the key out",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nvpc: {subnets: [subnet-0123456789abcdef0]}",
+            "vpc.securityGroup is missing: write a security group's id: sg-0123456789abcdef0",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nretainData: 'yes'",
+            "retainData is 'yes': write true or false",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\ntags: {cost: 5}",
+            "tags.cost is 5: write texts on both sides, in quotes",
+        ),
+        ("- prod", "the file is ['prod']: write keys and values, one a line"),
+        ("cluster: [", "this is not YAML: "),
+        (
+            f"cluster: {'c' * 50}\nregion: eu-west-1",
+            f"cluster is '{'c' * 50}': the node role would be named joiner-node-{'c' * 50}-eu-west-1, which is longer than IAM's 64 "
+            "characters: make a role and write its name under nodeRoles.names",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_field_its_value_and_the_remedy(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
+    assert refusal(text).startswith(said)
+
+
+def test_a_file_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "prod.yaml").write_text("")
+
+    with pytest.raises(SettingsError) as error:
+        load(tmp_path / "prd.yaml")
+
+    assert str(error.value).endswith("no such file. Write one, or name another cluster with -c cluster=NAME; there are: prod")
+
+
+def test_the_settings_that_come_with_the_repository_can_be_read(example_settings: Settings, local_settings: Settings) -> None:
+    assert (example_settings.cluster, example_settings.runtime) == ("example", Runtime("3.14", "arm64"))
+    assert (local_settings.cluster, local_settings.runtime) == ("joiner-demo", Runtime("host", "host"))

@@ -1,0 +1,84 @@
+"""The local AWS as tests see it: from outside, through boto3, and the small things that tests put into it."""
+
+import io
+import json
+import time
+import urllib.request
+import uuid
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import boto3
+from botocore.config import Config
+
+Found = TypeVar("Found")
+
+PATIENCE = 10.0  # seconds; nothing here takes one, except on a busy machine
+
+
+@dataclass(slots=True)
+class RunningAws:
+    """The server, seen from outside. Names given by `fresh` are this test's own: the account is shared by all of them."""
+
+    endpoint: str
+    data: Path
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        if service not in self._clients:
+            session = boto3.Session("test", "test", region_name="us-east-1")
+            config = Config(retries={"total_max_attempts": 1}, inject_host_prefix=False, s3={"addressing_style": "path"})
+            self._clients[service] = session.client(service, endpoint_url=self.endpoint, config=config)
+        return self._clients[service]
+
+    def knob(self, name: str, **asked: Any) -> dict[str, Any]:
+        """Turn a knob: `POST /_local/NAME`."""
+        request = urllib.request.Request(f"{self.endpoint}/_local/{name}", json.dumps(asked).encode(), method="POST")
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            told: dict[str, Any] = json.loads(answer.read())
+        return told
+
+    @staticmethod
+    def fresh(name: str) -> str:
+        return f"{name}-{uuid.uuid4().hex[:8]}"
+
+    def role(self, service: str) -> str:
+        """The ARN of a role that the service may assume (``lambda.amazonaws.com``)."""
+        trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+        arn: str = self.client("iam").create_role(RoleName=self.fresh("role"), AssumeRolePolicyDocument=policy)["Role"]["Arn"]
+        return arn
+
+    def function(self, code: str, **settings: Any) -> str:
+        """Create a function of that source, `handler(event, context)` in it; its name."""
+        name = self.fresh("function")
+        wanted: dict[str, Any] = {"Runtime": "python3.11", "Handler": "index.handler", "Timeout": 5, **settings}
+        wanted.setdefault("Role", self.role("lambda.amazonaws.com"))
+        self.client("lambda").create_function(FunctionName=name, Code={"ZipFile": zipped(**{"index.py": code})}, **wanted)
+        return name
+
+    def queue(self, **attributes: str) -> tuple[str, str]:
+        """A queue's URL and ARN."""
+        sqs = self.client("sqs")
+        url = sqs.create_queue(QueueName=self.fresh("queue"), Attributes=attributes)["QueueUrl"]
+        return url, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+
+
+def zipped(**files: str) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as writing:
+        for name, text in files.items():
+            writing.writestr(name, text)
+    return archive.getvalue()
+
+
+def eventually(look: Callable[[], Found], patience: float = PATIENCE) -> Found:
+    """What `look` gives as soon as it gives something."""
+    until = time.monotonic() + patience
+    while not (found := look()) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert found, f"nothing within {patience} s"
+    return found
