@@ -102,7 +102,7 @@ DUTIES: Final[Mapping[str, Duty]] = {
         memory=512,
         reads_items=("ASSIGNMENT", "INSTANCE", "LAUNCH", "LEASE"),
         writes_items=("ASSIGNMENT", "LEASE"),
-        reads_documents=("node-classes", "plans", "snapshots"),
+        reads_documents=("catalogue", "node-classes", "plans", "snapshots"),
         writes_documents=("launches",),
         groups=(VIEWERS, RECORDERS),
     ),
@@ -122,7 +122,7 @@ DUTIES: Final[Mapping[str, Duty]] = {
         memory=512,
         reads_items=("ASSIGNMENT", "INSTANCE", "LAUNCH", "LEASE", "WAVE"),
         writes_items=("ASSIGNMENT", "LAUNCH", "LEASE", "WAVE"),
-        reads_documents=("launches", "plans"),
+        reads_documents=("catalogue",),
         groups=(VIEWERS, RECORDERS),
     ),
     "check_registration": Duty(

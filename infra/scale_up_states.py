@@ -250,9 +250,9 @@ def _launch_instances(parts: ScaleUpParts) -> State:
             "launches": jsonata("$claims.launches"),
             "index": jsonata("$states.input.index"),
         },
-        catch=[Catch([EVERY_ERROR], "This group was not launched")],
+        catch=[Catch([EVERY_ERROR], "This group was not launched", kept=False)],  # no variable of an outer scope may be set in here
     )
-    nothing = note(output={"launched": 0, "short": 0, "failed": 0, "errors": jsonata("[$failure.Error, $failure.Cause]")})
+    nothing = note(output={"launched": 0, "short": 0, "failed": 0, "errors": jsonata("[$states.input.Error, $states.input.Cause]")})
     return for_each(
         "$claims.groups",
         selector={"index": jsonata("$states.context.Map.Item.Value")},

@@ -23,6 +23,7 @@ commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 Root = Annotated[Path, typer.Option("--root", help="Folder of the stack; each folder is a stack of its own.", show_default=".local")]
 DEFAULT_ROOT = REPOSITORY / ".local"
+AGENT = "agent/"
 
 
 @contextmanager
@@ -98,17 +99,19 @@ def fire_sweep(root: Root = DEFAULT_ROOT) -> None:
 
 @app.command()
 def knob(
-    name: Annotated[str, typer.Argument(help="Which; a wrong name lists all.")],
+    name: Annotated[str, typer.Argument(help="Which; a wrong name lists all. Those of the node agent begin with agent/.")],
     request: Annotated[str, typer.Argument(help="A JSON object.")] = "{}",
     root: Root = DEFAULT_ROOT,
 ) -> None:
-    """Turn the weather of the local AWS: capacity, prices, faults."""
+    """Turn the weather: capacity, prices, interruptions, boot times, faults."""
     try:
         asked = json.loads(request)
     except ValueError as error:
         raise typer.BadParameter(f"not JSON: {error}") from error
     with _failures_told():
-        typer.echo(json.dumps(Stack(root).knob(name, asked), indent=2))
+        stack = Stack(root)
+        answer = stack.agent_knob(name.removeprefix(AGENT), asked) if name.startswith(AGENT) else stack.knob(name, asked)
+        typer.echo(json.dumps(answer, indent=2))
 
 
 def _near(path: Path) -> Path:

@@ -22,12 +22,13 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
 def refresh(request: Request) -> Answer:
     """Invoke the function that the request names and wait for its end."""
     if request.kind != "Delete":
+        function = request.properties["Function"]
         import boto3
         from botocore.config import Config
 
         # One attempt: a second refresh beside the first would only ask EC2 for the same again
         patient = Config(read_timeout=LONGEST_SECONDS, connect_timeout=5, retries={"total_max_attempts": 1})
-        answer = boto3.client("lambda", config=patient).invoke(FunctionName=request.properties["Function"], Payload=b"{}")
+        answer = boto3.client("lambda", config=patient).invoke(FunctionName=function, Payload=b"{}")
         if answer.get("FunctionError"):
             raise RefreshFailed(answer["Payload"].read(1000).decode(errors="replace"))
     return Answer(PHYSICAL_ID)

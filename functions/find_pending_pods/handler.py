@@ -6,7 +6,7 @@ notice. What the ledger knows is read before the claims are listed, so that a cl
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from aws_lambda_powertools import Logger
 
@@ -16,11 +16,10 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.lifecycle.progress import open_assignments, progress, uncovered
+from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
 
 logger = Logger()
-
-WATCHED_FOR: Final = 120  # seconds: a living execution looks at its wave every few seconds; one that has not for this long is dead
 
 
 class Look:
@@ -37,16 +36,16 @@ class Look:
         launches = self._ledger.unrecorded_launches()
         launching = {claim for launch in launches for claim in launch.claims}
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
-        seen_since = int(now.timestamp()) - WATCHED_FOR
+        seen_since = int((now - WATCHED_FOR).timestamp())
         watched = {claim for wave in self._ledger.waves() if wave.seen_at >= seen_since for claim in wave.claims}
         lists = self._view.lists(expected_claims=launching | set(assignments))
 
         world = Snapshot.from_lists(lists)
-        state = progress(world.claims, launching=launching, watched=watched, lease=task.lease_number)
+        # Nobody but the holder launches, and it is here: what is written and not being launched never will be, its own included
+        state = progress(world.claims, launching=launching, watched=watched, lease=task.lease_number + 1)
         kept = open_assignments(state.on_their_way, assignments, world.nodes, world.pods)
-        key = documents.put_snapshot(
-            self._store, task, lists, assignments=kept, in_flight=[claim.name for claim in state.entering]
-        )
+        entering = [claim.name for claim in state.entering]
+        key = documents.put_snapshot(self._store, task, lists, assignments=kept, assigned=assignments, in_flight=entering)
         return {
             "rings": rings,
             "snapshot": key,

@@ -44,7 +44,7 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass(slots=True)
 class ControlPlane:
-    """One cluster under `root`. `begin` starts what can start at once, `complete` the rest and waits until all of it is ready.
+    """One cluster under `root`. `begin` starts what can start at once, `populate` the rest when it can, `wait_ready` waits for all.
 
     `arguments` are more flags for a program, by its name: `{"kube-scheduler": ["--kube-api-qps=2000"]}`.
     """
@@ -80,7 +80,8 @@ class ControlPlane:
         self._start("kube-apiserver", *self._apiserver(webhook))
         self._user(self.kubeconfig, "admin", "kubernetes-admin", "system:masters")
 
-    def complete(self) -> None:
+    def populate(self) -> None:
+        """All the API server's companions, as soon as it answers."""
         admin = self.admin()
         self._wait("API server", lambda: admin.get("/readyz", timeout=2))
         self._start("kube-scheduler", *self._component("scheduler", "system:kube-scheduler"))
@@ -90,6 +91,10 @@ class ControlPlane:
             plural = {"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings"}[manifest["kind"]]
             path = f"/apis/rbac.authorization.k8s.io/v1/{plural}/{manifest['metadata']['name']}"
             admin.apply(path, manifest, manager="eks")
+
+    def wait_ready(self) -> None:
+        """Until pods can be made and will be scheduled."""
+        admin = self.admin()
         self._wait("scheduler", lambda: _healthy("https", self._ports["scheduler"], "/readyz"))
         self._wait("KWOK", lambda: _healthy("http", self._ports["kwok"], "/healthz"))
         # The last thing that the controller manager brings about before pods can be made.

@@ -111,9 +111,9 @@ class KubeApi:
             paths.append(path)
         return paths
 
-    def watch(self, path: str, *, seconds: int = 300) -> Iterator[tuple[str, Object]]:
-        """What happens to the objects of a list from now on: (ADDED, MODIFIED or DELETED; the object)."""
-        version = self.get(path)["metadata"]["resourceVersion"]
+    def watch(self, path: str, *, seconds: int = 300, version: str = "") -> Iterator[tuple[str, Object]]:
+        """What happens to the objects of a list from now on, or since a resource version: (ADDED, MODIFIED or DELETED; the object)."""
+        version = version or self.get(path)["metadata"]["resourceVersion"]
         url = f"{self.url}{path}{'&' if '?' in path else '?'}watch=1&resourceVersion={version}&timeoutSeconds={seconds}"
         timeout = urllib3.Timeout(connect=5, read=seconds + 5)
         answer = self._http.request("GET", url, headers=self._headers, preload_content=False, timeout=timeout)

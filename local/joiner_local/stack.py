@@ -30,7 +30,7 @@ from joiner_local.deployment import Deployment
 from joiner_local.kube_api import KubeApi
 from joiner_local.kubeconfig import Endpoint
 from joiner_local.processes import Identity, end, session_members, tail
-from joiner_local.stack_record import NAME, StackRecord
+from joiner_local.stack_record import DETACH, NAME, StackRecord
 
 if TYPE_CHECKING:
     import boto3
@@ -113,7 +113,7 @@ class Stack:
     def detach(self) -> None:
         """Let the stack outlive this process."""
         if self._leash is not None and self._leash.stdin is not None and not self._leash.stdin.closed:
-            self._leash.stdin.write(supervisor.DETACH)
+            self._leash.stdin.write(DETACH)
             self._let_go()
 
     def stop(self) -> bool:
@@ -144,6 +144,7 @@ class Stack:
         """What an earlier stack left. Not the synthesis: one may run already, for this start."""
         for name in ("etcd", "aws", "pki"):
             shutil.rmtree(self.root / name, ignore_errors=True)
+        self.outputs_file.unlink(missing_ok=True)
         (self.root / "log").mkdir(parents=True, exist_ok=True)
         for log in (self.root / "log").iterdir():
             if log.name != "synth.log":
@@ -221,9 +222,13 @@ class Stack:
         """Tell the local AWS what no AWS API can tell it (`POST /_local/NAME`)."""
         return turn_knob(self.known.aws, name, request or {})
 
+    def agent_knob(self, name: str, request: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """Tell the node agent: `boot`, `faults`, `instances`."""
+        return turn_knob(self.known.node_agent, name, request or {})
+
     def fire_sweep(self) -> dict[str, Any]:
         """Run the sweep's schedule now."""
-        return self.knob("schedules/fire", {"name": f"joiner-sweep-{self.cluster}"})
+        return self.knob("schedules/fire", {"name": self.outputs()["SweepScheduleName"]})
 
     def deploy(self, deployment: Deployment | None = None) -> dict[str, str]:
         """`cdk deploy` of this app; its outputs by name. One whose synthesis runs already may be given."""
@@ -232,6 +237,8 @@ class Stack:
 
     def outputs(self) -> dict[str, str]:
         """Of the last deployment."""
+        if not self.outputs_file.exists():
+            raise StackFailed(f"nothing is deployed in {self.root}: `joiner local up` deploys")
         stacks: dict[str, dict[str, str]] = json.loads(self.outputs_file.read_text())
         return {name: value for outputs in stacks.values() for name, value in outputs.items()}
 

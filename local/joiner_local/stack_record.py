@@ -9,6 +9,7 @@ from joiner_local.processes import Identity
 
 State = Literal["starting", "ready", "failed"]
 NAME = "stack.json"
+DETACH = b"d"  # to the supervisor's stdin: whoever holds the other end lets go of the stack
 
 
 @dataclass(frozen=True, slots=True)

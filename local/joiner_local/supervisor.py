@@ -31,9 +31,8 @@ from joiner_local.aws_knobs import turn_knob
 from joiner_local.binaries import Binaries, kubernetes_version
 from joiner_local.control_plane import SERVICE_CIDR, ControlPlane
 from joiner_local.processes import Identity, Program, Programs
-from joiner_local.stack_record import StackRecord, Step
+from joiner_local.stack_record import DETACH, StackRecord, Step
 
-DETACH = b"d"
 GENTLY = ("aws", "node-agent")  # they end what they started themselves; the others hold nothing worth keeping
 
 
@@ -79,26 +78,24 @@ class Supervisor:
         control_plane.begin(authenticator=f"http://127.0.0.1:{self.listener.getsockname()[1]}/review")
         self.note(api_server=control_plane.endpoint.url)
         pool = ThreadPoolExecutor(max_workers=1)
-        endpoint = pool.submit(self._prepare_account, aws, control_plane)
-        pool.shutdown(wait=False)
-        control_plane.complete()
-        self.note(aws=(aws_address := endpoint.result()))
-        import importlib.util
-
-        if importlib.util.find_spec("joiner_local.node_agent") is None:  # TEMPORARY
-            self.note(state="ready", api_server=control_plane.endpoint.url)
-            return
-        where = ["--aws", aws_address, "--kubeconfig", control_plane.kubeconfig, "--cluster", self.plan.cluster]
-        agent = self.programs.start(
-            "node-agent", [*_module("node_agent"), *where, *self.plan.agent_arguments], env=_environment(aws_address)
-        )
+        account = pool.submit(self._prepare_account, aws, control_plane)
+        pool.shutdown(wait=False)  # nobody waits for it if something else fails first
+        control_plane.populate()
+        agent = self._start_agent(aws.wait_ready(), control_plane)
+        control_plane.wait_ready()
+        account.result()
         address = agent.wait_ready()
         self.tell("node agent ready")
         self.note(state="ready", node_agent=address)
 
-    def _prepare_account(self, aws: Program, control_plane: ControlPlane) -> str:
-        """What an account has before Joiner comes: a bootstrapped region, a network, an EKS cluster. Its endpoint."""
+    def _start_agent(self, aws: str, control_plane: ControlPlane) -> Program:
+        where = ["--aws", aws, "--kubeconfig", control_plane.kubeconfig, "--cluster", self.plan.cluster]
+        return self.programs.start("node-agent", [*_module("node_agent"), *where, *self.plan.agent_arguments], env=_environment(aws))
+
+    def _prepare_account(self, aws: Program, control_plane: ControlPlane) -> None:
+        """What an account has before Joiner comes: a bootstrapped region, a network, an EKS cluster."""
         address = aws.wait_ready()
+        self.note(aws=address)
         self.tell("local AWS ready")
         self.authenticator = Authenticator(self.listener, self.plan.cluster, address)
         self.authenticator.serve()
@@ -108,7 +105,6 @@ class Supervisor:
         where = {"endpoint": endpoint.url, "ca": endpoint.authority_data(), "serviceCidr": SERVICE_CIDR}
         turn_knob(address, "eks", {"name": self.plan.cluster, **where})
         self.tell("account, network and EKS cluster ready")
-        return address
 
     def watch(self) -> None:
         """Until a program ends (raises) or a signal comes (raises)."""

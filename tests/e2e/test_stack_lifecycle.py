@@ -22,9 +22,17 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    """A folder for a stack; whatever a failed test left there is ended."""
+    """A folder for a stack that another program starts; whatever a failed test left there is ended."""
     yield tmp_path
     Stack(tmp_path).stop()
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    """A running stack."""
+    stack = Stack(tmp_path).start()
+    yield stack
+    stack.stop()
 
 
 def processes_of(root: Path) -> list[str]:
@@ -48,9 +56,8 @@ def wait_gone(root: Path, leader: Identity) -> None:
     assert not left
 
 
-def test_down_leaves_no_process_behind(root: Path) -> None:
-    stack = Stack(root).start()
-    leader = stack.known.supervisor
+def test_down_leaves_no_process_behind(stack: Stack) -> None:
+    root, leader = stack.root, stack.known.supervisor
     assert {name for name in ("etcd", "kube-apiserver", "kwok") if any(f"/{name} " in line for line in processes_of(root))} == {
         "etcd",
         "kube-apiserver",
@@ -62,21 +69,21 @@ def test_down_leaves_no_process_behind(root: Path) -> None:
     assert not stack.stop()
 
 
-def test_a_killed_supervisor_takes_everything_with_it(root: Path) -> None:
-    stack = Stack(root).start()
+def test_a_killed_supervisor_takes_everything_with_it(stack: Stack) -> None:
     leader = stack.known.supervisor
     leader.signal(signal.SIGKILL)
-    wait_gone(root, leader)
+    wait_gone(stack.root, leader)
     with pytest.raises(StackFailed, match="no stack is ready"):
         _ = stack.known
 
 
 def test_a_stack_follows_the_program_that_started_it_even_if_that_is_killed(root: Path) -> None:
     program = f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start(); input()"
-    starter = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
-    leader = wait_ready(root).supervisor
-    starter.kill()
-    starter.communicate()
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as starter:
+        try:
+            leader = wait_ready(root).supervisor
+        finally:
+            starter.kill()
     wait_gone(root, leader)
 
 
@@ -100,42 +107,36 @@ def wait_ready(root: Path) -> StackRecord:
     raise AssertionError(f"no stack in {root} after a minute")
 
 
-def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(root: Path) -> None:
-    stack = Stack(root).start()
+def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(stack: Stack) -> None:
     leader = stack.known.supervisor
     kwok = next(member for member in session_members(leader) if Path(f"/proc/{member.pid}/comm").read_text().strip() == "kwok")
     kwok.signal(signal.SIGKILL)
-    wait_gone(root, leader)
+    wait_gone(stack.root, leader)
     with pytest.raises(StackFailed, match="kwok ended with -9"):
         _ = stack.known
 
 
-def test_two_stacks_run_side_by_side(root: Path) -> None:
-    first, second = Stack(root / "first").start(), Stack(root / "second").start()
-    try:
-        first.kube().create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
+def test_two_stacks_run_side_by_side(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Stack(tmp_path_factory.mktemp("neighbour")) as neighbour:
+        neighbour.kube().create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
         with pytest.raises(ApiError, match="404"):
-            second.kube().get(f"{CONFIG_MAPS}/mine")
-        assert first.known.aws != second.known.aws
-        assert first.stop()
-        assert second.kube().get("/version")["major"] == "1"
-    finally:
-        first.stop()
-        second.stop()
+            stack.kube().get(f"{CONFIG_MAPS}/mine")
+        assert neighbour.known.aws != stack.known.aws
+    assert stack.kube().get("/version")["major"] == "1"
 
 
 def test_what_a_crash_left_is_no_hindrance(root: Path) -> None:
     """The record of a process that is gone, its number perhaps given to somebody else since."""
-    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    StackRecord(cluster="joiner-demo", supervisor=Identity(stranger.pid, "another boot/1"), state="ready").write(root)
-    stack = Stack(root)
-    assert not stack.is_running
-    assert not stack.stop()
-    assert stranger.poll() is None
-    stranger.kill()
-    stranger.wait()
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        StackRecord(cluster="joiner-demo", supervisor=Identity(stranger.pid, "another boot/1"), state="ready").write(root)
+        stack = Stack(root)
+        assert not stack.is_running
+        assert not stack.stop()
+        assert stranger.poll() is None
+        stranger.kill()
 
 
-def test_a_second_start_in_the_same_folder_is_refused(root: Path) -> None:
-    with Stack(root) as stack, pytest.raises(StackFailed, match=f"process {stack.known.supervisor.pid}"):
-        Stack(root).start()
+def test_a_second_start_in_the_same_folder_is_refused(stack: Stack) -> None:
+    with pytest.raises(StackFailed, match=f"process {stack.known.supervisor.pid}"):
+        Stack(stack.root).start()
+    assert stack.is_running

@@ -15,6 +15,7 @@ os.environ["CDK_VALIDATION"] = "false"  # two seconds each; `make check` and the
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 import aws_cdk as cdk  # noqa: E402  # jsii reads its environment when it starts
+
 from infra.cluster_stack import ClusterStack  # noqa: E402
 from infra.settings import Settings, load  # noqa: E402
 
@@ -79,17 +80,17 @@ def local(synthesise: Synthesise, local_settings: Settings) -> Synthesis:
 
 def flat(value: Any) -> Any:
     """Intrinsic functions as the text that they stand for: joins joined, references as ${Name} and ${Name.Attribute}."""
-    if isinstance(value, list):
-        return [flat(each) for each in value]
-    if not isinstance(value, dict):
-        return value
     match value:
         case {"Ref": str(name)}:
-            return f"${{{name}}}"
+            text = f"${{{name}}}"
         case {"Fn::GetAtt": [str(name), str(attribute)]}:
-            return f"${{{name}.{attribute}}}"
+            text = f"${{{name}.{attribute}}}"
         case {"Fn::Join": [str(between), list(parts)]}:
-            return between.join(str(flat(part)) for part in parts)
-        case {"Fn::Sub": str(text)}:
-            return text
-    return {key: flat(each) for key, each in value.items()}
+            text = between.join(str(flat(part)) for part in parts)
+        case list():
+            return [flat(each) for each in value]
+        case dict():
+            return {key: flat(each) for key, each in value.items()}
+        case _:
+            return value
+    return text

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from infra.settings import Ceilings, Doorbell, Runtime, Settings, Throttle, Vpc, load
 from infra.settings_file import SettingsError
 

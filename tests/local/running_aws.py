@@ -1,9 +1,9 @@
 """The local AWS as tests see it: from outside, through boto3, and the small things that tests put into it."""
 
+import http.client
 import io
 import json
 import time
-import urllib.request
 import uuid
 import zipfile
 from collections.abc import Callable
@@ -31,14 +31,19 @@ class RunningAws:
         if service not in self._clients:
             session = boto3.Session("test", "test", region_name="us-east-1")
             config = Config(retries={"total_max_attempts": 1}, inject_host_prefix=False, s3={"addressing_style": "path"})
-            self._clients[service] = session.client(service, endpoint_url=self.endpoint, config=config)
+            self._clients[service] = session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload] # a name known at run time
         return self._clients[service]
 
     def knob(self, name: str, **asked: Any) -> dict[str, Any]:
         """Turn a knob: `POST /_local/NAME`."""
-        request = urllib.request.Request(f"{self.endpoint}/_local/{name}", json.dumps(asked).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            told: dict[str, Any] = json.loads(answer.read())
+        host = self.endpoint.removeprefix("http://")
+        connection = http.client.HTTPConnection(host, timeout=PATIENCE)
+        connection.request("POST", f"/_local/{name}", json.dumps(asked))
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        assert answer.status == 200, body
+        told: dict[str, Any] = json.loads(body)
         return told
 
     @staticmethod
@@ -75,7 +80,7 @@ def zipped(**files: str) -> bytes:
     return archive.getvalue()
 
 
-def eventually(look: Callable[[], Found], patience: float = PATIENCE) -> Found:
+def eventually(look: Callable[[], Found | None], patience: float = PATIENCE) -> Found:
     """What `look` gives as soon as it gives something."""
     until = time.monotonic() + patience
     while not (found := look()) and time.monotonic() < until:

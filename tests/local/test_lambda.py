@@ -216,7 +216,7 @@ def test_an_event_that_fails_three_times_is_a_dead_letter(local_aws: RunningAws)
     ("settings", "complaint"),
     [
         ({"Timeout": 901}, "Timeout"),
-        ({"MemorySize": 64}, "MemorySize"),
+        ({"MemorySize": 20000}, "MemorySize"),
         ({"Runtime": "python2.7"}, "runtime"),
         ({"Handler": "handler"}, "handler"),
         ({"Environment": {"Variables": {"AWS_REGION": "x"}}}, "Reserved keys"),

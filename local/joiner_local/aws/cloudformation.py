@@ -6,12 +6,13 @@ types ignored, Python errors as HTTP 500, which the CLI retries for 50 s) is not
 
 import json
 import logging
+import threading
 import urllib.parse
 import uuid
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from moto.core.exceptions import ServiceException
+from moto.cloudformation.exceptions import CloudFormationError
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
 from joiner_local.aws import resources
@@ -42,6 +43,36 @@ def install(aws: LocalAws) -> None:
 
     CloudFormationApi.engine = StackEngine(clients, Registry([*resources.TYPES, custom.resource_type()]), rewrite)
     urls.url_paths = {"{0}/$": CloudFormationApi.dispatch}
+    threading.Thread(target=_warm, args=(clients,), daemon=True, name="warm-up").start()
+
+
+# A first call to a service costs 50 to 500 ms here and in moto: models, applications. Nobody deploys in the first second after the start.
+FIRST_CALLS = {
+    "iam": "list_roles",
+    "lambda": "list_functions",
+    "s3": "list_buckets",
+    "logs": "describe_log_groups",
+    "sqs": "list_queues",
+    "dynamodb": "list_tables",
+    "stepfunctions": "list_state_machines",
+    "events": "list_rules",
+    "apigatewayv2": "get_apis",
+    "scheduler": "list_schedules",
+    "cloudwatch": "describe_alarms",
+    "eks": "list_clusters",
+    "ssm": "describe_parameters",
+    "sns": "list_topics",
+    "cloudformation": "list_stacks",
+    "sts": "get_caller_identity",
+}
+
+
+def _warm(clients: Clients) -> None:
+    for service, operation in FIRST_CALLS.items():
+        try:
+            getattr(clients[service], operation)()
+        except Exception:
+            log.exception("%s %s", service, operation)
 
 
 class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
@@ -58,12 +89,12 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         try:
             return super().call_action()
         except (OperationRefused, InvalidTemplate) as error:
-            failure = ServiceException("ValidationError", str(error))
+            failure = CloudFormationError("ValidationError", str(error))
         except NotImplementedError:
-            failure = ServiceException("ValidationError", f"the local AWS's CloudFormation has no {self._get_action()}")
+            failure = CloudFormationError("ValidationError", f"the local AWS's CloudFormation has no {self._get_action()}")
         except Exception as error:
             log.exception("%s", self._get_action())
-            failure = ServiceException("ValidationError", f"the local AWS broke: {type(error).__name__}: {error}")
+            failure = CloudFormationError("ValidationError", f"the local AWS broke: {type(error).__name__}: {error}")
         return self.serialized(ActionResult(failure))
 
     # -- stacks
@@ -71,7 +102,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
     def create_stack(self) -> ActionResult:
         name, wish = self._get_param("StackName"), self._wish(None)
         if self.engine.living(name) is not None:
-            raise ServiceException("AlreadyExistsException", f"Stack [{name}] already exists")
+            raise CloudFormationError("AlreadyExistsException", f"Stack [{name}] already exists")
         wish.template.check(self.engine.registry)
         stack = self.engine.add(name, "CREATE_IN_PROGRESS")
         self._note_options(stack)
@@ -166,7 +197,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         stack = self.engine.living(name) if kind == "CREATE" else self._stack()
         if kind == "CREATE" and stack is not None and stack.status != "REVIEW_IN_PROGRESS":
             why = f"Stack [{name}] already exists and cannot be created again with the changeSet."
-            raise ServiceException("AlreadyExistsException", why)
+            raise CloudFormationError("AlreadyExistsException", why)
         wish = self._wish(stack)
         wish.template.check(self.engine.registry)
         if stack is None:
@@ -220,7 +251,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
     def delete_change_set(self) -> ActionResult:
         try:
             stack, change_set = self._found_change_set()
-        except ServiceException:
+        except CloudFormationError:
             return EmptyResult()
         del stack.change_sets[change_set.name]
         return EmptyResult()
@@ -228,7 +259,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
     def execute_change_set(self) -> ActionResult:
         stack, change_set = self._found_change_set()
         if change_set.execution_status != "AVAILABLE":
-            raise ServiceException(
+            raise CloudFormationError(
                 "InvalidChangeSetStatus", f"ChangeSet [{change_set.id}] cannot be executed in its current status of [{change_set.status}]"
             )
         if self._get_bool_param("DisableRollback"):
@@ -249,7 +280,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
                 if wanted in (change_set.name, change_set.id):
                     return stack, change_set
         # the CLI waits for exactly this code
-        raise ServiceException("ChangeSetNotFound", f"ChangeSet [{wanted}] does not exist")
+        raise CloudFormationError("ChangeSetNotFound", f"ChangeSet [{wanted}] does not exist")
 
     # -- what requests say
 
@@ -418,5 +449,3 @@ def _change_set_summary(stack: Stack, change_set: ChangeSet) -> dict[str, Any]:
         "Status": change_set.status,
         "StatusReason": change_set.reason,
     }
-
-

@@ -6,7 +6,6 @@ EventBridge as "EC2 Instance State-change Notification" (EC2 user guide, "State 
 The knob: `POST /_local/instances {"pendingSeconds": 1, "stoppingSeconds": 1}`.
 """
 
-import json
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError, OperationNotPermitted4
 from moto.ec2.models.instances import InstanceBackend, InstanceState, StateReason
 from moto.ec2.responses import EC2Response
-from moto.events.models import events_backends
 
-from joiner_local.aws.agenda import Agenda
+from joiner_local.agenda import Agenda
+from joiner_local.aws.event_rules import publish
 from joiner_local.aws.seams import LocalAws
 
 log = logging.getLogger(__name__)
@@ -50,12 +49,10 @@ USER: Final = Reason("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdo
 
 
 def emit(instance: Any, detail_type: str, detail: dict[str, Any]) -> None:
-    """An event of aws.ec2 about this instance, in its account and region."""
+    """An event of aws.ec2 about this instance."""
     backend = instance.ec2_backend
     arn = f"arn:{backend.partition}:ec2:{backend.region_name}:{backend.account_id}:instance/{instance.id}"
-    told = json.dumps({"instance-id": instance.id, **detail})
-    event = {"Source": "aws.ec2", "DetailType": detail_type, "Detail": told, "Resources": [arn]}
-    events_backends[backend.account_id][backend.region_name].put_events([event])
+    publish("aws.ec2", detail_type, {"instance-id": instance.id, **detail}, [arn])
 
 
 def _announce(instance: Any, state: str) -> None:

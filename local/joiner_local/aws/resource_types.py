@@ -85,7 +85,7 @@ class Declared:
     properties: Mapping[str, Any]
     stack_name: str
     stack_id: str
-    stack_tags: Mapping[str, str] = field(default_factory=lambda: NONE)
+    stack_tags: Mapping[str, str] = field(default_factory=dict)
     dependencies: tuple[str, ...] = ()
     deletion_policy: str = "Delete"
     replace_policy: str = "Delete"

@@ -38,9 +38,7 @@ class Choice:
         return cls(asked.get("instanceType", ""), asked.get("zone", ""), asked.get("instanceId", ""), every)
 
     def covers(self, instance_type: str, zone: str, instance_id: str) -> bool:
-        return (
-            self.instance_type in ("", instance_type) and self.zone in ("", zone) and self.instance_id in ("", instance_id)
-        )
+        return self.instance_type in ("", instance_type) and self.zone in ("", zone) and self.instance_id in ("", instance_id)
 
 
 @dataclass(slots=True)

@@ -6,13 +6,14 @@ On EC2 the instance's metadata service hands out those credentials; here STS giv
 
 import base64
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
+from joiner_local.node_agent.ec2 import Ec2
 from joiner_local.node_agent.registration import Unbootable
 
 EXPIRES: Final = 60  # seconds, as the real client says; whoever reviews the token gives it 15 minutes
@@ -33,16 +34,15 @@ class RoleSession:
         return "k8s-aws-v1." + base64.urlsafe_b64encode(str(request.url).encode()).decode().rstrip("=")
 
 
-def assume_profile_role(iam: Any, sts: Any, profile_arn: str, instance_id: str) -> RoleSession:
+def assume_profile_role(aws: Ec2, profile_arn: str, instance_id: str) -> RoleSession:
     """Raises Unbootable for an instance without a role: it has no credentials to join with."""
     if not profile_arn:
         raise Unbootable("the instance has no instance profile, so no credentials")
     name = profile_arn.rpartition("/")[2]
     try:
-        roles = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
-        if not roles:
+        if not (role := aws.role_of_profile(name)):
             raise Unbootable(f"the instance profile {name} has no role")
-        given = sts.assume_role(RoleArn=roles[0]["Arn"], RoleSessionName=instance_id)["Credentials"]
+        given = aws.assume_role(role, instance_id)
     except ClientError as error:
         raise Unbootable(f"no credentials from the instance profile {name}: {error}") from error
     return RoleSession(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])

@@ -19,7 +19,10 @@ ADMITTED: Final = "local.joiner.dev/admitted"
 UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 SHUTDOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
-NOT_READY: Final = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
+NOT_READY: Final = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+    "message:Network plugin returns error: cni plugin not initialized"
+)
 
 Object = dict[str, Any]
 
@@ -36,9 +39,11 @@ class Ec2Instance:
     architecture: str
     image_id: str
     profile_arn: str
+    root_volume: str
 
     @classmethod
     def from_ec2(cls, told: Mapping[str, Any]) -> "Ec2Instance":
+        volumes = {device["DeviceName"]: device["Ebs"]["VolumeId"] for device in told.get("BlockDeviceMappings", []) if "Ebs" in device}
         return cls(
             id=told["InstanceId"],
             name=told["PrivateDnsName"],
@@ -48,6 +53,7 @@ class Ec2Instance:
             architecture=told["Architecture"],
             image_id=told["ImageId"],
             profile_arn=told.get("IamInstanceProfile", {}).get("Arn", ""),
+            root_volume=volumes.get(told.get("RootDeviceName", ""), ""),
         )
 
     @property
@@ -67,7 +73,9 @@ class Software:
     kubelet_version: str
 
 
-def registered(instance: Ec2Instance, registration: Registration, room: Room, software: Software, *, ready_after: float, now: datetime) -> Object:
+def registered(
+    instance: Ec2Instance, registration: Registration, room: Room, software: Software, *, ready_after: float, now: datetime
+) -> Object:
     """What the kubelet posts. The API server adds the taint `not-ready` itself."""
     arch = ARCHITECTURES[instance.architecture]
     labels = {

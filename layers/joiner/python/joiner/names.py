@@ -36,6 +36,7 @@ PLACING: Final = "joiner.dev/placing"
 LEASE: Final = "joiner.dev/lease"
 EXECUTION: Final = "joiner.dev/execution"
 LAUNCH: Final = "joiner.dev/launch"
+PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the offering that was launched
 
 # Taints
 FILLING: Final = "joiner.dev/filling"

@@ -22,7 +22,7 @@ def _put(clients: Clients, existing: Existing) -> None:
         Name=name,
         EventPattern=json.dumps(pattern) if pattern is not None else None,
         Tags=existing.declared.tag_list or None,
-        **existing.declared.pick("Description", "EventBusName", "RoleArn", "ScheduleExpression", "State"),
+        **existing.declared.pick("Description", "EventBusName", "RoleArn", "State"),
     )
     if properties.get("Targets"):
         bus = existing.declared.pick("EventBusName")
@@ -50,7 +50,7 @@ def _delete(clients: Clients, existing: Existing) -> None:
 TYPES = (
     ResourceType(
         name="AWS::Events::Rule",
-        honoured="Description EventBusName EventPattern Name RoleArn ScheduleExpression State Tags Targets.Arn Targets.DeadLetterConfig"
+        honoured="Description EventBusName EventPattern Name RoleArn State Tags Targets.Arn Targets.DeadLetterConfig"
         " Targets.Id Targets.Input Targets.InputPath Targets.InputTransformer Targets.RetryPolicy Targets.RoleArn Targets.SqsParameters",
         attributes="Arn",
         immutable="EventBusName Name",

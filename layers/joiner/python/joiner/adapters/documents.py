@@ -3,11 +3,17 @@
 One function writes each and later ones read it; the shape is said here once, so that they cannot drift apart.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
+from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.payload import Task
-from joiner.adapters.store import Store
+from joiner.adapters.store import NoSuchDocument, Store
+from joiner.catalogue import Catalogue
+from joiner.launching import Launch
 from joiner.planning import Plan, Snapshot
 from joiner.pools import ResolvedNodeClass
 
@@ -23,18 +29,38 @@ def put_snapshot(
     lists: Mapping[str, Sequence[Mapping[str, Any]]],
     *,
     assignments: Mapping[str, Mapping[str, int]],
+    assigned: Mapping[str, Mapping[str, int]],
     in_flight: Collection[str],
 ) -> str:
-    """Keep what the API server told, without what nobody plans by; returns the key."""
+    """Keep what the API server told, without what nobody plans by; returns the key.
+
+    `assigned` is what the claims were for when the ledger was read, `assignments` what of it no pod has taken yet.
+    """
     key = task.key(SNAPSHOTS)
-    store.put(key, {"lists": Snapshot.trim(lists), "assignments": assignments, "inFlight": sorted(in_flight)})
+    kept = {"lists": Snapshot.trim(lists), "assignments": assignments, "assigned": assigned, "inFlight": sorted(in_flight)}
+    store.put(key, kept)
     return key
 
 
 def get_snapshot(store: Store, key: str) -> Snapshot:
     """A kept snapshot as values."""
-    said = store.get(key)
-    return Snapshot.from_lists(said["lists"], assignments=said["assignments"], in_flight=said["inFlight"])
+    return KeptSnapshot.read(store, key).world
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSnapshot:
+    """A kept snapshot with what only those who write back need: the manifests themselves and the whole assignments."""
+
+    world: Snapshot
+    lists: Mapping[str, Sequence[Mapping[str, Any]]]
+    assigned: Mapping[str, Mapping[str, int]]
+
+    @classmethod
+    def read(cls, store: Store, key: str) -> "KeptSnapshot":
+        """What `put_snapshot` kept."""
+        said = store.get(key)
+        world = Snapshot.from_lists(said["lists"], assignments=said["assignments"], in_flight=said["inFlight"])
+        return cls(world, said["lists"], said["assigned"])
 
 
 def put_node_classes(store: Store, task: Task, classes: Iterable[ResolvedNodeClass]) -> str:
@@ -50,6 +76,37 @@ def get_node_classes(store: Store, key: str) -> dict[str, ResolvedNodeClass]:
     return {each.key: each for each in classes}
 
 
+def put_launches(store: Store, task: Task, launches: Iterable[Launch]) -> str:
+    """Keep the launches of a round; returns the key."""
+    key = task.key(LAUNCHES)
+    store.put(key, {"launches": [each.to_json() for each in launches]})
+    return key
+
+
+def get_launch(store: Store, key: str, index: int) -> Launch:
+    """One kept launch."""
+    return Launch.from_json(store.get(key)["launches"][index])
+
+
+def record_of(launch: Launch, *, lease_number: int, execution: str) -> LaunchRecord:
+    """A launch as the ledger keeps it: the request's exact bytes by themselves, all else beside them."""
+    details = {name: value for name, value in launch.to_json().items() if name != "request"}
+    return LaunchRecord(
+        id=launch.id,
+        request=launch.request_json(),
+        token=launch.token,
+        claims=launch.claims,
+        lease_number=lease_number,
+        execution=execution,
+        details=json.dumps(details, sort_keys=True),
+    )
+
+
+def launch_of(record: LaunchRecord) -> Launch:
+    """The launch that a record is of."""
+    return Launch.from_json({**json.loads(record.details), "request": json.loads(record.request)})
+
+
 def put_plan(store: Store, task: Task, plan: Plan) -> str:
     """Keep the plan of a round; returns the key."""
     key = task.key(PLANS)
@@ -60,3 +117,25 @@ def put_plan(store: Store, task: Task, plan: Plan) -> str:
 def get_plan(store: Store, key: str) -> Plan:
     """A kept plan as a value."""
     return Plan.from_json(store.get(key))
+
+
+CATALOGUE: Final = "catalogue/latest.json.gz"
+
+
+class NoCatalogue(Exception):
+    """The first refresh is not through yet. Worth another try; the name is what the state machine retries by."""
+
+
+def put_catalogue(store: Store, catalogue: Catalogue, now: datetime) -> None:
+    """Keep the catalogue as the latest, and once a day under its date, so that a past plan can be made again."""
+    document = catalogue.to_json()
+    store.put(f"catalogue/{now:%Y-%m-%d}.json.gz", document)
+    store.put(CATALOGUE, document)
+
+
+def get_catalogue(store: Store) -> Catalogue:
+    """The latest catalogue; NoCatalogue before the first."""
+    try:
+        return Catalogue.from_json(store.get(CATALOGUE))
+    except NoSuchDocument as reason:
+        raise NoCatalogue("refresh_catalogue has not written a catalogue yet") from reason

@@ -10,7 +10,19 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from joiner.adapters import ledger_items as items
-from joiner.adapters.ledger_items import Assignment, Launch, Lease, LeaseLost, Offering, Pairing, Unavailable, Wave, number, text, written
+from joiner.adapters.ledger_items import (
+    Assignment,
+    LaunchRecord,
+    Lease,
+    LeaseLost,
+    Offering,
+    Pairing,
+    Unavailable,
+    Wave,
+    number,
+    text,
+    written,
+)
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is history; a day is enough to ask what happened
 WAVE_KEPT: Final = 24 * 3600  # a wave that nobody ended is found by the sweep long before
@@ -61,7 +73,7 @@ class Ledger:
 
     # Launches and their instances
 
-    def begin_launch(self, launch: Launch) -> Launch:
+    def begin_launch(self, launch: LaunchRecord) -> LaunchRecord:
         """Store a launch before it is sent, in one transaction with the check that its lease number is current.
 
         Returns what is stored: the launch itself, or the one of the same id that an earlier try stored. `LeaseLost` if the lease moved on.
@@ -99,14 +111,14 @@ class Ledger:
             return stored
         return launch
 
-    def launch(self, launch_id: str) -> Launch | None:
+    def launch(self, launch_id: str) -> LaunchRecord | None:
         """One launch, or None."""
         item = self._get(items.LAUNCH, launch_id)
-        return Launch.of(item) if item else None
+        return LaunchRecord.of(item) if item else None
 
-    def unrecorded_launches(self) -> list[Launch]:
+    def unrecorded_launches(self) -> list[LaunchRecord]:
         """Every launch whose outcome is not yet on its claims: open ones, and those that a dead holder left."""
-        found = [Launch.of(item) for item in self._query(items.LAUNCH, keep="recorded = :no", values={":no": False})]
+        found = [LaunchRecord.of(item) for item in self._query(items.LAUNCH, keep="recorded = :no", values={":no": False})]
         return sorted(found, key=lambda launch: launch.id)
 
     def close_launch(self, launch_id: str, outcome: str) -> str:
@@ -236,6 +248,11 @@ class Ledger:
         except _ConditionFailed:
             return None
         return Wave.of(item)
+
+    def count_placed(self, name: str, planned: int, placed: int) -> None:
+        """Add what one look placed, so that the last look can tell of the whole wave."""
+        counted = {":planned": planned, ":placed": placed}
+        self._try_update(items.WAVE, name, "ADD planned :planned, placed :placed", counted, condition="attribute_exists(execution)")
 
     def ring_wave(self, name: str) -> str:
         """Count one ring and take the sleeper's task token, in one write; empty when nobody sleeps or the wave ended."""

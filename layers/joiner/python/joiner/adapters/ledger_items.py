@@ -21,7 +21,7 @@ SCALE_UP: Final = "scale-up"
 Item = Mapping[str, Mapping[str, Any]]
 
 
-class LeaseLost(Exception):
+class LeaseLost(Exception):  # the state machine catches it by this name
     """Somebody else holds the lease now, or it has another number: whoever reads this must write nothing more."""
 
 
@@ -51,10 +51,10 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchRecord:
     """One CreateFleet: its exact bytes, stored before they are sent. Written by launch_instances; `recorded` by record_launches.
 
-    `details` is what the request itself does not say and the outcome needs (JSON text: the launch template, the pool, prices by offering).
+    `details` is the rest of the launch (JSON text of `joiner.launching.Launch` without its request): templates, images, prices.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Launch:
     recorded: bool = False
 
     @classmethod
-    def of(cls, item: Item) -> "Launch":
+    def of(cls, item: Item) -> "LaunchRecord":
         return cls(
             id=text(item, "id"),
             request=text(item, "request"),
@@ -144,13 +144,18 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The claims that one execution awaits. Written by record_launches, its token by the state machine, its rings by the doorbell."""
+    """The claims that one execution awaits. Written by record_launches, its token by the state machine, its rings by the doorbell.
+
+    `planned` and `placed` count, over the nodes that opened so far, the pods they were for and those that check_registration bound.
+    """
 
     name: str
     execution: str
     claims: tuple[str, ...]
     rings: int
     seen_at: int
+    planned: int = 0
+    placed: int = 0
 
     @classmethod
     def of(cls, item: Item) -> "Wave":
@@ -160,6 +165,8 @@ class Wave:
             claims=texts(item, "claims"),
             rings=number(item, "rings"),
             seen_at=number(item, "seenAt"),
+            planned=number(item, "planned"),
+            placed=number(item, "placed"),
         )
 
 

@@ -31,3 +31,19 @@ def each(
         return [(item, attempt(item)) for item in todo]
     with ThreadPoolExecutor(max_workers=min(workers, len(todo))) as pool:
         return list(zip(todo, pool.map(attempt, todo), strict=True))
+
+
+def every(items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS) -> list[Result]:
+    """`call` for each item, several at a time; all are tried, then the first `failure` is raised if there was one.
+
+    The results come in no particular order.
+    """
+    results: list[Result] = []
+
+    def keep(item: Item) -> None:
+        results.append(call(item))
+
+    for _, answer in each(items, keep, failure, workers=workers):
+        if answer is not None:
+            raise answer
+    return results

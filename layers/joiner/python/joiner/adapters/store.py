@@ -6,7 +6,6 @@ from typing import Any, Final
 import msgspec
 from botocore.exceptions import ClientError
 
-CATALOGUE: Final = "catalogue/latest.json.gz"
 _FAST: Final = 1  # gzip level: the time of a scale-up matters more than the last third of the bytes
 
 

@@ -57,8 +57,15 @@ class World:
         return replace(self, pods=[bound if other.uid == pod.uid else other for other in self.pods])
 
 
-def place(node: Node, slots: Mapping[str, int], world: World) -> Placement:
-    """The bindings for one node whose claim has `slots` (class key to count), given everything that runs and waits."""
+def place(targets: Iterable[tuple[Node, Mapping[str, int]]], world: World) -> dict[str, Placement]:
+    """The bindings for nodes, each with the slots (class key to count) of its claim, given everything that runs and waits; by node."""
+    placements = {}
+    for node, slots in targets:
+        placements[node.name], world = _place_on(node, slots, world)
+    return placements
+
+
+def _place_on(node: Node, slots: Mapping[str, int], world: World) -> tuple[Placement, World]:
     bindings: list[Binding] = []
     left: dict[str, str] = {}
     open_node = replace(node, taints=tuple(taint for taint in node.taints if taint.key != names.FILLING))
@@ -82,7 +89,7 @@ def place(node: Node, slots: Mapping[str, int], world: World) -> Placement:
             left.setdefault(class_key, "no pod of the class waits")
         else:
             left.pop(class_key, None)
-    return Placement(tuple(bindings), left)
+    return Placement(tuple(bindings), left), world
 
 
 def open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:

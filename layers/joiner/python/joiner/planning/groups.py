@@ -4,7 +4,7 @@ Time then depends on how many groups there are, not on how many pods.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import product
 
 from joiner.cluster import Constraints, DaemonSet, Pod, PodTerm, Requirements, Volumes, VolumeUnusable
@@ -13,8 +13,8 @@ from joiner.cluster import Constraints, DaemonSet, Pod, PodTerm, Requirements, V
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """``pods`` are the pending ones (none for pods that run already, and daemons). ``where`` are the alternatives that a node
-    must meet one of; ``refused`` says why no node can help at all, or is empty. ``vector`` is what one pod requests, in the
-    order of the plan's resources."""
+    must meet one of (``places`` those of its volumes alone); ``refused`` says why no node can help at all, or is empty.
+    ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without zeros."""
 
     index: int
     constraints: Constraints
@@ -22,16 +22,14 @@ class Group:
     labels: Mapping[str, str]
     pods: tuple[Pod, ...] = ()
     where: tuple[Requirements, ...] = ()
+    places: tuple[Requirements, ...] = (Requirements(),)
     refused: str = ""
-    vector: tuple[int, ...] = field(default=())
+    vector: tuple[int, ...] = ()
+    needs: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> str:
         return f"{self.namespace}/{self.constraints.class_key}"
-
-    def needs(self) -> tuple[tuple[int, int], ...]:
-        """What one pod requests, without zeros: (position of the resource, amount)."""
-        return tuple((position, amount) for position, amount in enumerate(self.vector) if amount > 0)
 
 
 def rule_keys(all_constraints: Iterable[Constraints]) -> frozenset[str]:
@@ -80,38 +78,33 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
     of_pod: dict[str, Group] = {}
     for known in sorted(waiting.keys() | members.keys()):
         sample = (waiting.get(known) or members[known])[0]
-        where, refused = _where(sample.constraints, sample.namespace, volumes) if known in waiting else ((), "")
-        one = Group(
-            index=len(found),
-            constraints=sample.constraints,
-            namespace=sample.namespace,
-            labels=sample.labels,
-            pods=tuple(waiting.get(known, ())),
-            where=where,
-            refused=refused,
-            vector=tuple(sample.requests.get(name, 0) for name in resources),
-        )
-        found.append(one)
-        of_pod.update((pod.key, one) for pod in (*waiting.get(known, ()), *members.get(known, ())))
+        one = Group(len(found), sample.constraints, sample.namespace, sample.labels, tuple(waiting.get(known, ())))
+        one = _with_vector(one, resources)
+        found.append(_with_places(one, volumes) if one.pods else one)
+        of_pod.update((pod.key, found[-1]) for pod in (*waiting.get(known, ()), *members.get(known, ())))
     daemons: list[tuple[DaemonSet, Group]] = []
     for daemon in sorted(daemon_sets, key=lambda one: one.key):
-        vector = tuple(daemon.requests.get(name, 0) for name in resources)
-        own = Group(len(found), daemon.constraints, daemon.namespace, daemon.labels, vector=vector)
-        found.append(own)
-        daemons.append((daemon, own))
+        found.append(_with_vector(Group(len(found), daemon.constraints, daemon.namespace, daemon.labels), resources))
+        daemons.append((daemon, found[-1]))
     return Groups(resources, tuple(found), tuple(one for one in found if one.pods), of_pod, tuple(daemons))
 
 
-def _where(constraints: Constraints, namespace: str, volumes: Volumes) -> tuple[tuple[Requirements, ...], str]:
-    """Alternatives of node labels, volumes included; or why there is no place for such a pod."""
-    if constraints.resource_claims:
-        return (), "it uses resource claims, which are not planned for yet"
+def _with_vector(group: Group, resources: Sequence[str]) -> Group:
+    vector = tuple(group.constraints.requests.get(name, 0) for name in resources)
+    return replace(group, vector=vector, needs=tuple((position, amount) for position, amount in enumerate(vector) if amount > 0))
+
+
+def _with_places(group: Group, volumes: Volumes) -> Group:
+    """The group with its alternatives of node labels, volumes included; or with why there is no place for such a pod."""
+    said = group.constraints
+    if said.resource_claims:
+        return replace(group, refused="it uses resource claims, which are not planned for yet")
     try:
-        places = volumes.where(namespace, constraints.claims) if constraints.claims else (Requirements(),)
+        places = volumes.where(group.namespace, said.claims) if said.claims else (Requirements(),)
     except VolumeUnusable as unusable:
-        return (), str(unusable)
-    both = [own & place for own, place in product(constraints.on_new_nodes(), places)]
-    possible = tuple(one for one in both if not one.contradictions())
-    if both and not possible:
-        return (), f"its own requirements exclude each other on {', '.join(both[0].contradictions())}"
-    return possible, ""
+        return replace(group, refused=str(unusable))
+    both = [own & place for own, place in product(said.on_new_nodes(), places)]
+    where = tuple(one for one in both if not one.contradictions())
+    if both and not where:
+        return replace(group, refused=f"its own requirements exclude each other on {', '.join(both[0].contradictions())}")
+    return replace(group, where=where, places=places)

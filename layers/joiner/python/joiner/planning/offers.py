@@ -144,7 +144,9 @@ def _launchable(
     catalogue: Catalogue,
     unavailable: Unavailable,
 ) -> Iterable[Launchable]:
-    of_type = Requirements({key: values for key, values in pool.requirements.items() if key not in (names.ZONE, names.CAPACITY_TYPE, names.REGION)})
+    of_type = Requirements(
+        {key: values for key, values in pool.requirements.items() if key not in (names.ZONE, names.CAPACITY_TYPE, names.REGION)}
+    )
     decided = Requirements({key: values for key, values in of_type.items() if DECIDED.fullmatch(key) or key in pool.labels})
     place = Requirements({key: values for key, values in pool.requirements.items() if key not in of_type})
     number = 0

@@ -12,6 +12,7 @@ from joiner.pools.nodeclass import BlockDevice, ImageTerm, MetadataOptions, Node
 from joiner.pools.nodepool import Budget, ClassRef, Disruption, NodePool
 from joiner.pools.problems import InvalidManifest, InvalidManifests
 from joiner.pools.resolved import Image, Problem, ResolvedNodeClass, SecurityGroup, Subnet
+from joiner.pools.status import pool_conditions, pool_status
 
 __all__ = [
     "BlockDevice",
@@ -38,5 +39,7 @@ __all__ = [
     "SubnetTerm",
     "claim_for",
     "claim_name",
+    "pool_conditions",
+    "pool_status",
     "read",
 ]

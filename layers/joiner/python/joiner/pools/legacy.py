@@ -118,7 +118,8 @@ def read_node_template(manifest: Mapping[str, Any], notes: Notes) -> NodeClass:
 
 def read_inline(manifest: Mapping[str, Any], notes: Notes) -> NodeClass | None:
     """The class that a Provisioner describes under ``spec.provider``, under the Provisioner's name; None if it does not."""
-    provider = (manifest.get("spec") or {}).get("provider")
+    spec = manifest.get("spec")
+    provider = spec.get("provider") if isinstance(spec, Mapping) else None
     if provider is None:
         return None
     identity = {**read_identity(manifest), "conditions": NodeClass("").conditions}  # those are the Provisioner's own

@@ -197,8 +197,7 @@ def claim_for(
     ``suffix`` is chosen by the caller so that the same plan gives the same names (a digest of execution, round and index).
     ``requirements`` narrow the pool's to what was planned; ``labels`` are those that the plan already decides.
     """
-    pool_label = names.PROVISIONER if pool.legacy else names.NODEPOOL
-    belongs = {pool_label: pool.name}
+    belongs = pool.own_label
     if pool.class_ref.kind == "EC2NodeClass":
         belongs[names.NODECLASS] = pool.class_ref.name
     return NodeClaim(

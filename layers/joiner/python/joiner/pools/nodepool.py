@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from joiner import names
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.pools.conditions import Conditions
 from joiner.pools.kubelet import Kubelet
@@ -95,6 +96,16 @@ class NodePool:
     @property
     def legacy(self) -> bool:
         return self.kind == "Provisioner"
+
+    @property
+    def node_requirements(self) -> Requirements:
+        """What its requirements and labels say together: a node of it has those labels exactly so."""
+        return self.requirements & Requirements.from_labels({**self.labels, **self.own_label})
+
+    @property
+    def own_label(self) -> dict[str, str]:
+        """The label by which its nodes are known."""
+        return {names.PROVISIONER if self.legacy else names.NODEPOOL: self.name}
 
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "NodePool":

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.progress import Progress, progress
+from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.pools import NodeClaim
-
-WATCHED_FOR: Final = timedelta(minutes=2)
-"""A living execution looks at its wave every few seconds; one that has not for this long is dead."""
 
 
 @dataclass(frozen=True, slots=True)

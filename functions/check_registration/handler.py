@@ -1,0 +1,113 @@
+"""Check registration: which nodes of a wave have joined, which may take pods, and what is placed on them.
+
+Called again and again while nodes boot, after rings and at the latest every few seconds. Each look does everything that can be done now
+and is safe to die at any point: every step is read again from the cluster at the next look. Nothing here needs the lease.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from joining import Joiner, Step
+from opening import Opener
+
+from joiner.adapters import environment, metrics
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import by_name, list_claims
+from joiner.adapters.events import tell
+from joiner.adapters.kube import Kube
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import Wave
+from joiner.adapters.payload import Task
+from joiner.cluster import Node
+from joiner.lifecycle.registration import meet
+from joiner.names import PRICE
+from joiner.pools import NodeClaim
+
+logger = Logger()
+
+NODES_SHOWN: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One look: what every claim of the wave has come to."""
+
+    wave: Wave
+    steps: Sequence[Step]
+    gone: Sequence[str]
+
+    def claims(self, *stages: str) -> list[NodeClaim]:
+        return [step.claim for step in self.steps if step.stage in stages]
+
+    def render(self) -> dict[str, Any]:
+        """The answer to the state machine."""
+        waiting = self.claims("waiting", "registered")
+        return {
+            "rings": self.wave.rings,
+            "done": not waiting,
+            "waiting": len(waiting),
+            "registered": len(self.claims("registered", "initialized")),
+            "initialized": len(self.claims("initialized")),
+            "podsPlaced": self.wave.placed,
+            "placedAsPlanned": round(self.wave.placed / self.wave.planned, 4) if self.wave.planned else 1.0,
+            "failed": [claim.name for claim in self.claims("failed")][:NODES_SHOWN],
+            "nodes": [_shown(claim) for claim in self.claims("registered", "initialized")][:NODES_SHOWN],
+        }
+
+
+class Check:
+    """One look at a wave; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, kube: Kube, ledger: Ledger) -> None:
+        self._kube = kube
+        self._ledger = ledger
+
+    def answer(self, wave_name: str, now: datetime) -> dict[str, Any]:
+        """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed", "nodes"}``."""
+        wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are noted before anything is listed
+        if wave is None:
+            return Outcome(Wave(wave_name, "", (), 0, 0), (), ()).render()
+        claims = by_name(list_claims(self._kube).claims)
+        mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
+        manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
+        joiner = Joiner(self._kube, manifests, now)
+        steps = [joiner.join(meeting) for meeting in meet(mine, map(Node.from_kube, manifests.values()))]
+
+        opener = Opener(self._kube, self._ledger, now)
+        steps = opener.open(wave_name, steps)
+        told = [event for step in steps for event in step.events]
+        for untold in tell(self._kube, told, at=now, instance=wave_name):
+            logger.warning("an event could not be told", reason=untold)
+        outcome = Outcome(self._ledger.wave(wave_name) or wave, steps, [name for name in wave.claims if name not in claims])
+        for step in steps:
+            logger.info(step.said, nodeclaim=step.claim.name, nodepool=step.claim.pool, node=step.claim.node_name, stage=step.stage)
+        answer = {**outcome.render(), "rings": wave.rings}
+        if answer["done"]:
+            self._ledger.end_wave(wave_name)
+        return answer
+
+
+def _shown(claim: NodeClaim) -> dict[str, Any]:
+    return {
+        "name": claim.node_name,
+        "claim": claim.name,
+        "instanceType": claim.instance_type,
+        "zone": claim.zone,
+        "capacityType": claim.capacity_type,
+        "pricePerHour": float(claim.annotations.get(PRICE, 0)),
+    }
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
+    answer = Check(environment.kube(task.cluster), environment.ledger()).answer(str(event["wave"]), environment.now())
+    logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
+    if answer["done"]:
+        metrics.publish(task.cluster.name, {"NodesInitialized": answer["initialized"], "PodsPlaced": answer["podsPlaced"]})
+    return answer

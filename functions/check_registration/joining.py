@@ -1,0 +1,98 @@
+"""Joining one node to its claim: registered when its Node is ours, on the way to initialized when it may take pods."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import write_status
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.cluster import Node
+from joiner.lifecycle import deadlines
+from joiner.lifecycle.initialization import is_initialized, missing_for_initialization
+from joiner.lifecycle.registration import Meeting, came_without_guard, is_registered, registration_patch
+from joiner.pools import NodeClaim
+from joiner.telling import joining as telling
+from joiner.telling.events import Event
+
+Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
+
+TRIES: Final = 3  # a kubelet that starts writes its Node often, and every write refuses a patch of an older version
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far one claim came in this look: `said` is the log line, `ready` means that its node may be filled and opened now."""
+
+    claim: NodeClaim
+    stage: Stage
+    said: str
+    node: Node | None = None
+    events: tuple[Event, ...] = field(default=())
+
+
+class Joiner:
+    """Registers nodes, one at a time; `manifests` are the nodes as listed, by name."""
+
+    def __init__(self, kube: Kube, manifests: Mapping[str, Mapping[str, Any]], now: datetime) -> None:
+        self._kube = kube
+        self._manifests = manifests
+        self._now = now
+
+    def join(self, meeting: Meeting) -> Step:
+        """The step of one claim; an API call that fails leaves it where it is until the next look."""
+        claim, node = meeting.claim, meeting.node
+        if meeting.others:
+            said = f"several nodes say that they are its instance: {', '.join(meeting.others)}"
+            return Step(claim, "waiting", said, events=(telling.several_nodes(claim, meeting.others),))
+        if node is None:
+            return self._without_node(claim)
+        if node.deletion:
+            return Step(claim, "failed", f"its node {node.name} is being deleted", node)
+        try:
+            return self._with_node(claim, node)
+        except KubeError as reason:
+            return Step(claim, "waiting", f"could not be joined now: {reason}", node)
+
+    def _without_node(self, claim: NodeClaim) -> Step:
+        if claim.registered:
+            return Step(claim, "failed", f"its node {claim.node_name} is gone")
+        if deadlines.never_registered(claim, self._now):
+            minutes = int(deadlines.REGISTRATION.total_seconds() // 60)
+            return Step(claim, "failed", f"no node joined in {minutes} minutes", events=(telling.never_registered(claim, minutes),))
+        return Step(claim, "waiting", "its node has not joined yet")
+
+    def _with_node(self, claim: NodeClaim, node: Node) -> Step:
+        events: list[Event] = []
+        if not is_registered(node):
+            if came_without_guard(node):
+                events.append(telling.came_without_guard(claim, node))
+            node = self._register(claim, node)
+        if not claim.registered or claim.node_name != node.name:
+            claim = claim.as_registered(node.name, at=self._now)
+            write_status(self._kube, claim)
+            events += telling.registered(claim, node)
+        if is_initialized(node) and claim.initialized:
+            return Step(claim, "initialized", "was initialized before", node, tuple(events))
+        missing = "" if is_initialized(node) else missing_for_initialization(claim, node)
+        if missing:
+            return Step(claim, "registered", missing, node, tuple(events))
+        return Step(claim, "ready", "may take pods", node, tuple(events))
+
+    def _register(self, claim: NodeClaim, node: Node) -> Node:
+        manifest = self._manifests[node.name]
+        for _ in range(TRIES - 1):
+            try:
+                return self._patch(claim, manifest)
+            except Conflict:
+                manifest = self._kube.get(kinds.NODES, node.name)
+        return self._patch(claim, manifest)
+
+    def _patch(self, claim: NodeClaim, manifest: Mapping[str, Any]) -> Node:
+        node = Node.from_kube(manifest)
+        if node.provider_id != claim.provider_id:
+            raise NotFound(f"node {node.name} is another instance's now")
+        owners = manifest["metadata"].get("ownerReferences") or ()
+        return Node.from_kube(self._kube.patch(kinds.NODES, node.name, registration_patch(claim, node, owners)))

@@ -1,0 +1,124 @@
+"""Launch instances: one group of like claims, one CreateFleet, whatever dies in between.
+
+The launch is stored before it is sent, in one transaction with the check that its lease is current. A launch that is found open was sent
+or not, nobody knows: instances that carry its tag are its answer; if there are none, the same bytes go out again with the same token,
+for which EC2 gives the same instances. The outcome is stored before anything is made of it, and the first one stands.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import documents, environment, metrics
+from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import LaunchRecord, Offering
+from joiner.adapters.payload import Task
+from joiner.adapters.store import Store
+from joiner.launching import Launch, Outcome, read_answer, read_refusal
+from joiner.launching.outcome import EVERY, Short, read_instances
+from joiner.names import NAME_TAG, NODECLAIM
+
+logger = Logger()
+
+SHORT_FOR: Final = 180  # seconds for which an offering that was short is not asked for again, as Karpenter's cache
+
+
+class Launcher:
+    """One launch; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, ledger: Ledger, store: Store, ec2: Ec2) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._ec2 = ec2
+
+    def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
+        """``{"launch", "launched", "short", "failed", "errors"}``; LeaseLost if the lease is somebody else's now."""
+        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        launch = documents.get_launch(self._store, key, index)
+        logger.append_keys(launch=launch.id, nodepool=launch.pool)
+        known = self._ledger.launch(launch.id)
+        outcome = Outcome.from_json(known.outcome) if known and known.closed else self._launch(task, launch, known)
+        self._name(outcome)
+        self._remember_shortages(launch, outcome, int(now.timestamp()))
+        unmet = len(outcome.unmet)
+        return {
+            "launch": launch.id,
+            "launched": len(outcome.launched),
+            "short": unmet if outcome.again else 0,
+            "failed": 0 if outcome.again else unmet,
+            "errors": list(outcome.codes),
+        }
+
+    def _launch(self, task: Task, launch: Launch, known: LaunchRecord | None) -> Outcome:
+        for template in launch.templates:
+            self._ec2.ensure_launch_template(template.name, template.data, template.tags)
+        mine = documents.record_of(launch, lease_number=task.lease_number, execution=task.execution.arn)
+        record = self._ledger.begin_launch(mine)
+        launch = documents.launch_of(record)
+        outcome = self._found(launch) if known or record != mine else None
+        outcome = outcome or self._send(launch, record)
+        for each in outcome.launched:
+            self._ledger.pair(each.instance_id, each.claim, launch.id)
+        return Outcome.from_json(self._ledger.close_launch(launch.id, outcome.to_json()))
+
+    def _found(self, launch: Launch) -> Outcome | None:
+        """The outcome of an earlier send, told by the tag on its instances."""
+        instances = self._ec2.instances_of_launch(launch.id)
+        if not instances:
+            return None
+        logger.warning("an earlier try launched already", instances=[each.id for each in instances])
+        return read_instances(launch, {each.id: (each.instance_type, each.zone, each.capacity_type) for each in instances})
+
+    def _send(self, launch: Launch, record: LaunchRecord) -> Outcome:
+        try:
+            return read_answer(launch, self._ec2.create_fleet(json.loads(record.request)))
+        except NoAnswer:
+            raise  # it may have launched: the launch stays open, and whoever tries again looks first
+        except Ec2Error as refusal:
+            logger.warning("EC2 refused the whole request", code=refusal.code, reason=refusal.message)
+            return read_refusal(launch, refusal.code, refusal.message)
+
+    def _name(self, outcome: Outcome) -> None:
+        """Tag each instance with its claim. A tag that fails costs a name, not a node: the ledger holds the pairing."""
+        for each in outcome.launched:
+            try:
+                self._ec2.tag([each.instance_id], {NODECLAIM: each.claim, NAME_TAG: each.claim})
+            except Ec2Error as reason:
+                logger.warning("an instance could not be tagged", instance=each.instance_id, nodeclaim=each.claim, reason=str(reason))
+            shape = f"{each.instance_type} in {each.zone}, {each.capacity_type}"
+            logger.info(f"launched {shape}", instance=each.instance_id, nodeclaim=each.claim)
+
+    def _remember_shortages(self, launch: Launch, outcome: Outcome, now: int) -> None:
+        for short in outcome.short:
+            logger.warning("short of capacity", code=short.code, instanceType=short.instance_type, zone=short.zone)
+            for offering in _meant(short, launch):
+                self._ledger.mark_unavailable(offering, now + SHORT_FOR, short.code)
+        for failure in outcome.failed:
+            logger.error("the launch failed", code=failure.code, reason=failure.message, remedy=failure.remedy)
+
+
+def _meant(short: Short, launch: Launch) -> set[Offering]:
+    """The offering that was short; where every type or zone is meant, that and each one that this launch asked for."""
+    meant = {Offering(short.capacity_type, short.instance_type, short.zone)}
+    for asked in launch.prices:
+        instance_type, _, zone = asked.partition("/")
+        if short.instance_type in (EVERY, instance_type) and short.zone in (EVERY, zone):
+            meant.add(Offering(short.capacity_type, instance_type, zone))
+    return meant
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    now = environment.now()
+    launcher = Launcher(environment.ledger(), environment.store(), Ec2(environment.client("ec2")))
+    answer = launcher.answer(task, event["launches"], int(event["index"]), now, environment.lease_end(context, now))
+    counts = {"NodesLaunched": answer["launched"], "NodesShort": answer["short"], "LaunchesFailed": answer["failed"]}
+    metrics.publish(task.cluster.name, counts)
+    return answer

@@ -1,0 +1,82 @@
+"""Plan capacity: the snapshot, the node classes and the catalogue in, a plan out. It talks to nobody but the bucket and the ledger.
+
+The decision is `joiner.planning.plan`, a pure function; the plan lies in the bucket with all its reasons, and the state machine carries a
+summary that fits a screen.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import documents, environment
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.payload import Task
+from joiner.adapters.store import Store
+from joiner.planning import Ceilings, Plan, plan
+
+logger = Logger()
+
+SHOWN: Final = 20  # kinds of nodes in the summary
+REASONS_SHOWN: Final = 10
+
+
+class Planner:
+    """One plan of one round; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, ledger: Ledger, store: Store, ceilings: Ceilings) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._ceilings = ceilings
+
+    def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
+        """The plan's key and its summary; LeaseLost if the lease is somebody else's now, NoCatalogue before the first refresh."""
+        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        short = [mark.offering for mark in self._ledger.unavailable(int(now.timestamp()))]
+        made = plan(
+            documents.get_snapshot(self._store, snapshot),
+            documents.get_catalogue(self._store),
+            frozenset((offering.capacity_type, offering.instance_type, offering.zone) for offering in short),
+            classes=documents.get_node_classes(self._store, classes),
+            ceilings=self._ceilings,
+        )
+        return {"plan": documents.put_plan(self._store, task, made), **summary(made)}
+
+
+def summary(made: Plan) -> dict[str, Any]:
+    """A plan on one screen: ``{"nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap", "nodePools",
+    "pendingReasons"}``; the two lists are cut."""
+    kinds = Counter((node.pool_name, node.instance_type, node.zone, node.capacity_type) for node in made.nodes)
+    reasons = Counter(str(reason) for pod in made.pending for reason in pod.reasons)
+    return {
+        "nodes": len(made.nodes),
+        "pods": made.pods_placed,
+        "existing": len(made.existing),
+        "pending": len(made.pending),
+        "pricePerHour": made.price_per_hour,
+        "lowerBoundPerHour": made.lower_bound_per_hour,
+        "gap": made.gap,
+        "nodePools": [
+            {"nodePool": pool, "instanceType": kind, "zone": zone, "capacityType": capacity_type, "count": count}
+            for (pool, kind, zone, capacity_type), count in kinds.most_common(SHOWN)
+        ],
+        "pendingReasons": [f"{count} pods: {reason}" for reason, count in reasons.most_common(REASONS_SHOWN)],
+    }
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    now = environment.now()
+    ceilings = Ceilings(
+        nodes=int(environment.setting("JOINER_CEILING_NODES")),
+        price_per_hour=float(environment.setting("JOINER_CEILING_PRICE_PER_HOUR")),
+    )
+    planner = Planner(environment.ledger(), environment.store(), ceilings)
+    answer = planner.answer(task, event["snapshot"], event["classes"], now, environment.lease_end(context, now))
+    logger.info("planned capacity", **answer)
+    return answer

@@ -1,0 +1,107 @@
+"""Record launches: writes to each claim what became of its launch, and says who awaits the nodes.
+
+It works from the ledger, not from its own execution: launches that a dead holder left are recorded like its own. Each step may be done
+twice; a launch counts as recorded only when all its claims say what became of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from recording import Recorder
+
+from joiner.adapters import documents, environment
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import list_claims
+from joiner.adapters.events import tell
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.parallel import each
+from joiner.adapters.payload import Task
+from joiner.catalogue import Catalogue
+from joiner.lifecycle.pool_usage import usage_patches
+from joiner.lifecycle.progress import progress
+from joiner.lifecycle.watching import WATCHED_FOR
+from joiner.planning import Snapshot
+from joiner.pools import NodeClaim
+
+logger = Logger()
+
+POOLS_AND_CLASSES: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.EC2NODECLASSES, kinds.AWSNODETEMPLATES)
+
+
+class Recording:
+    """One recording; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, catalogue: Catalogue) -> None:
+        self._kube = kube
+        self._ledger = ledger
+        self._catalogue = catalogue
+
+    def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
+        """``{"launched", "short", "failed", "again", "waiting", "pricePerHour"}``; LeaseLost if the lease is somebody else's now."""
+        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        launches = self._ledger.unrecorded_launches()
+        claims = list_claims(self._kube).claims
+        world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES})
+        recorder = Recorder(self._kube, self._ledger, self._catalogue, world, now)
+        results = [recorder.record(launch, claims) for launch in launches if launch.closed]
+        recorded = {claim.name: claim for result in results for claim in result.launched}
+        forgotten = {name for result in results for name in result.forgotten}
+        standing = [recorded.get(claim.name, claim) for claim in claims if claim.name not in forgotten]
+
+        waiting = self._await(task, standing, now)
+        for result in results:  # only now: until somebody awaits its nodes, the sweep must still see the launch
+            self._ledger.mark_recorded(result.launch, int(now.timestamp()))
+        self._write_usage(world, standing)
+        told = [event for result in results for event in result.events]
+        for untold in tell(self._kube, told, at=now, instance=task.execution.name):
+            logger.warning("an event could not be told", reason=untold)
+        return {
+            "launched": len(recorded),
+            "short": sum(result.short for result in results),
+            "failed": sum(result.failed for result in results),
+            "again": any(result.short for result in results) or any(not launch.closed for launch in launches),
+            "waiting": len(waiting),
+            "pricePerHour": round(sum(result.price_per_hour for result in results), 6),
+        }
+
+    def _await(self, task: Task, claims: Sequence[NodeClaim], now: datetime) -> list[str]:
+        """Write the wave: every claim on its way that no other living execution awaits."""
+        at = int(now.timestamp())
+        waves = self._ledger.waves()
+        living = at - int(WATCHED_FOR.total_seconds())
+        watched = {name for wave in waves if wave.name != task.execution.name and wave.seen_at >= living for name in wave.claims}
+        mine = [claim.name for claim in progress(claims, launching=(), watched=watched, lease=0).unwatched]
+        if mine or any(wave.name == task.execution.name for wave in waves):
+            self._ledger.begin_wave(task.execution.name, task.execution.arn, mine, at)
+        return mine
+
+    def _write_usage(self, world: Snapshot, claims: Sequence[NodeClaim]) -> None:
+        """Bring ``status.resources`` of the pools up to date; a pool that cannot be written costs nothing but its number."""
+
+        def write(patch: tuple[kinds.Kind, str, dict[str, Any]]) -> None:
+            kind, name, changes = patch
+            self._kube.patch(kind, name, changes, subresource="status")
+
+        patches = [
+            (kinds.PROVISIONERS if pool.legacy else kinds.NODEPOOLS, pool.name, changes)
+            for pool, changes in usage_patches(world.pools, claims)
+        ]
+        for (_, name, _), answer in each(patches, write, KubeError):
+            if isinstance(answer, KubeError):
+                logger.warning("a pool's status could not be written", nodepool=name, reason=str(answer))
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    now = environment.now()
+    recording = Recording(environment.kube(task.cluster), environment.ledger(), documents.get_catalogue(environment.store()))
+    answer = recording.answer(task, now, environment.lease_end(context, now))
+    logger.info("recorded launches", **answer)
+    return answer

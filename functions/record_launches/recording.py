@@ -1,0 +1,94 @@
+"""What one closed launch makes of its claims: launched ones learn their instance, those that got none go."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters.claims import by_name, forget, write_metadata, write_status
+from joiner.adapters.documents import launch_of
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import LaunchRecord
+from joiner.adapters.parallel import every
+from joiner.catalogue import Catalogue, allocatable, capacity
+from joiner.launching import Launched, Outcome
+from joiner.lifecycle.launched import launched_claim
+from joiner.planning import Snapshot
+from joiner.pools import NodeClaim
+from joiner.telling import launching as telling
+from joiner.telling.events import Event
+
+logger = Logger(child=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One launch, recorded: its claims that have an instance, and the names of those that were forgotten."""
+
+    launch: str
+    launched: Sequence[NodeClaim]
+    forgotten: Sequence[str]
+    short: int
+    failed: int
+    price_per_hour: float
+    events: Sequence[Event]
+
+
+class Recorder:
+    """Records launches, one after the other."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, catalogue: Catalogue, world: Snapshot, now: datetime) -> None:
+        self._kube = kube
+        self._ledger = ledger
+        self._catalogue = catalogue
+        self._world = world
+        self._now = now
+
+    def record(self, record: LaunchRecord, claims: Iterable[NodeClaim]) -> Recorded:
+        """Write the outcome to the launch's claims; an API server that refuses a write fails the whole recording, which is tried again."""
+        launch, outcome, known = launch_of(record), Outcome.from_json(record.outcome), by_name(claims)
+        fortunate = [(each, known[each.claim]) for each in outcome.launched if each.claim in known]
+        launched = [claim for claim in every(fortunate, self._write_launched, KubeError) if claim is not None]
+        for lost in outcome.launched:
+            if lost.claim not in known:  # a person deleted the claim while it was launched; its instance is for the garbage collection
+                logger.warning("an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id)
+        unmet = [known[name] for name in outcome.unmet if name in known]
+        every(unmet, lambda claim: forget(self._kube, claim), KubeError)
+        for name in outcome.unmet:
+            self._ledger.unassign(name)
+        pool = next((each for each in self._world.pools if each.key == launch.pool), None)
+        return Recorded(
+            launch=record.id,
+            launched=launched,
+            forgotten=outcome.unmet,
+            short=len(outcome.unmet) if outcome.again else 0,
+            failed=0 if outcome.again else len(outcome.unmet),
+            price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
+            events=telling.outcome(outcome, launched, pool),
+        )
+
+    def _write_launched(self, each: tuple[Launched, NodeClaim]) -> NodeClaim | None:
+        instance, claim = each
+        if claim.launched:
+            return claim
+        kind = self._catalogue.types.get(instance.instance_type)
+        pool = next((pool for pool in self._world.pools if pool.key == claim.pool_key), None)
+        node_class = next((node_class for node_class in self._world.classes if node_class.ref == claim.class_ref), None)
+        after = launched_claim(
+            claim,
+            instance,
+            labels=kind.labels if kind else {},
+            capacity=capacity(kind, node_class, pool) if kind else None,
+            allocatable=allocatable(kind, node_class, pool) if kind else None,
+            at=self._now,
+        )
+        try:
+            write_metadata(self._kube, after)
+            write_status(self._kube, after)
+        except NotFound:  # see record()
+            return None
+        logger.info("launched", nodeclaim=claim.name, nodepool=claim.pool, instance=instance.instance_id)
+        return after

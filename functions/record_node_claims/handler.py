@@ -1,0 +1,169 @@
+"""Record node claims: the plan becomes claims in the cluster, assignments in the ledger, and launches that are ready to be sent.
+
+In an order that is safe to die in: first the claims of dead leases go; then, for each planned node, its assignment is written and after it
+its claim (a claim that anybody sees has its assignment, and an assignment without a claim means nothing); launches come last, in the
+bucket only: nothing is asked of EC2 for a claim that is not written. Names come from the execution, the round and the node's place in the
+plan, so a second try writes the same objects.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from writing import Intent, Writer, intents
+
+from joiner.adapters import documents, environment
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import forget, list_claims
+from joiner.adapters.documents import KeptSnapshot
+from joiner.adapters.events import tell
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import LaunchRecord
+from joiner.adapters.parallel import each, every
+from joiner.adapters.payload import Task
+from joiner.adapters.store import Store
+from joiner.launching import Launch, Refusal, group_launches
+from joiner.lifecycle.declared_status import StatusPatch, status_patches
+from joiner.lifecycle.progress import progress
+from joiner.planning import Plan
+from joiner.pools import NodeClaim, ResolvedNodeClass
+from joiner.telling import planned as telling
+from joiner.telling.events import Event, Subject
+
+logger = Logger()
+
+DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
+
+
+class Recording:
+    """One recording; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, store: Store) -> None:
+        self._kube = kube
+        self._ledger = ledger
+        self._store = store
+
+    def answer(self, task: Task, keys: Mapping[str, str], now: datetime, lease_until: int) -> dict[str, Any]:
+        """``{"launches", "groups", "claims"}``; LeaseLost if the lease is somebody else's now. `keys`: plan, classes, snapshot."""
+        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        kept = KeptSnapshot.read(self._store, keys["snapshot"])
+        classes = documents.get_node_classes(self._store, keys["classes"])
+        plan = documents.get_plan(self._store, keys["plan"])
+
+        asked = intents(plan, kept.world, classes, task)
+        launches, refused = self._launches(asked, task)
+        wanted = [intent for intent in asked if intent.claim.name not in refused]
+
+        open_records = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})
+        writer = Writer(self._kube, self._ledger, task)
+        written = writer.write(wanted)
+        writer.assign_rooms(plan, kept.assigned, on_their_way=kept.world.assignments)
+        standing = launches if not writer.failures else self._launches([one for one in wanted if one.claim.name in written], task)[0]
+        key = documents.put_launches(self._store, task, [*map(documents.launch_of, open_records), *standing])
+
+        self._write_statuses(kept, plan, classes, now)
+        problems = [*((intent.claim, refused[intent.claim.name]) for intent in asked if intent.claim.name in refused), *writer.failures]
+        told = [*_on_pods(plan, kept, wanted, written, task), *_on_pools(kept, plan, problems)]
+        for untold in tell(self._kube, told, at=now, instance=task.execution.name):
+            logger.warning("an event could not be told", reason=untold)
+        return {"launches": key, "groups": list(range(len(open_records) + len(standing))), "claims": len(written)}
+
+    def _launches(self, asked: Sequence[Intent], task: Task) -> tuple[Sequence[Launch], dict[str, Refusal]]:
+        """The launches for the claims of a plan, and by name of the claim why nothing can be asked of EC2 for it."""
+        if not asked:
+            return (), {}
+        launches, refusals = group_launches(
+            [intent.wanted for intent in asked],
+            documents.get_catalogue(self._store),
+            task.cluster,
+            execution=task.execution.name,
+            attempt=task.round,
+        )
+        return launches, {refusal.claim: refusal for refusal in refusals}
+
+    def _forget_the_unlaunched(self, task: Task, planned: set[str]) -> list[LaunchRecord]:
+        """Delete every claim that was never sent and never will be: only the holder launches, and it is about to plan anew.
+
+        Returns the launches that are still open: they are sent once more, or found by their tag.
+        """
+        records = self._ledger.unrecorded_launches()
+        launching = {claim for record in records for claim in record.claims}
+        claims = list_claims(self._kube).claims
+        state = progress(claims, launching=launching, watched=(), lease=task.lease_number + 1)
+        stale = [claim for claim in state.stale if claim.name not in planned]
+        every(stale, lambda claim: forget(self._kube, claim), KubeError)
+        there = {claim.name for claim in claims} - {claim.name for claim in stale}
+        for name in self._ledger.assignments():
+            if name not in there | planned:
+                self._ledger.unassign(name)
+        for claim in stale:
+            logger.warning("a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease)
+        return [record for record in records if not record.closed]
+
+    def _write_statuses(self, kept: KeptSnapshot, plan: Plan, classes: Mapping[str, ResolvedNodeClass], now: datetime) -> None:
+        """Conditions of pools and classes; one that cannot be written is told again next time."""
+        patches = status_patches(
+            [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())],
+            pools={pool.key: pool for pool in kept.world.pools},
+            classes=classes,
+            problems=tuple(dict.fromkeys((*kept.world.problems, *plan.problems))),
+            at=now,
+        )
+        kinds_by_name = {kind.kind: kind for kind in kinds.KINDS.values()}
+
+        def write(patch: StatusPatch) -> None:
+            self._kube.patch(kinds_by_name[patch.kind], patch.name, patch.changes, subresource="status")
+
+        for patch, answer in each(patches, write, KubeError):
+            if isinstance(answer, KubeError):
+                logger.warning("a status could not be written", object=f"{patch.kind}/{patch.name}", reason=str(answer))
+
+
+def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[Intent], written: Sequence[str], task: Task) -> list[Event]:
+    pods = {pod.key: pod for pod in kept.world.pods}
+    name = task.execution.name
+    told = [
+        telling.new_node(pods[key], intent.claim, intent.node, name)
+        for intent in wanted
+        if intent.claim.name in written
+        for key in intent.node.pods
+        if key in pods
+    ]
+    told += [telling.room_on_its_way(pods[key], room, name) for room in plan.existing for key in room.pods if key in pods]
+    told += [telling.no_node(pods[pending.pod], pending, name) for pending in plan.pending if pending.pod in pods]
+    return told
+
+
+def _on_pools(kept: KeptSnapshot, plan: Plan, refused: Sequence[tuple[NodeClaim, Refusal]]) -> list[Event]:
+    subjects = {
+        f"{manifest['kind']}/{manifest['metadata']['name']}": Subject(
+            manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("uid", "")
+        )
+        for plural in DECLARED
+        for manifest in kept.lists.get(plural, ())
+    }
+    told: list[Event] = []
+    problems = tuple(dict.fromkeys((*kept.world.problems, *plan.problems)))
+    for key, subject in subjects.items():
+        told += telling.mistakes(subject, [problem for problem in problems if problem.object == key])
+    for claim, refusal in refused:
+        logger.error("a claim was not made", nodeclaim=claim.name, nodepool=claim.pool, reason=refusal.message)
+        if claim.pool_key in subjects:
+            told.append(telling.claim_refused(subjects[claim.pool_key], refusal.reason, refusal.message))
+    return told
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    now = environment.now()
+    recording = Recording(environment.kube(task.cluster), environment.ledger(), environment.store())
+    keys = {name: str(event[name]) for name in ("plan", "classes", "snapshot")}
+    answer = recording.answer(task, keys, now, environment.lease_end(context, now))
+    logger.info("recorded node claims", **answer)
+    return answer

@@ -1,0 +1,66 @@
+"""Refresh the catalogue: every instance type that can be a node, where it is offered, and what it costs now.
+
+The planner reads one document and asks nobody. It is written whole or not at all: what cannot be read leaves the last catalogue standing,
+and the error tells. A type without a price stays out; the count says how many.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import documents, environment
+from joiner.adapters.ec2 import Ec2
+from joiner.adapters.prices import on_demand_prices, price_list_region, spot_prices
+from joiner.adapters.store import Store
+from joiner.catalogue import Catalogue, instance_type_from_ec2, usable
+
+logger = Logger()
+
+
+class Refresh:
+    """One refresh; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, ec2: Ec2, ec2_client: Any, pricing: Any, store: Store, region: str) -> None:
+        self._ec2 = ec2
+        self._client = ec2_client
+        self._pricing = pricing
+        self._store = store
+        self._region = region
+
+    def run(self, now: datetime) -> dict[str, Any]:
+        """``{"types", "offerings", "withoutPrice"}`` of the catalogue that was written."""
+        zones = self._zones()
+        on_demand = on_demand_prices(self._pricing, self._region)
+        spot = spot_prices(self._client, now)
+        described = [info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if usable(info)]
+        offered = [info for info in described if info["InstanceType"] in zones]
+        types = [
+            instance_type_from_ec2(info, zones[name], on_demand.get(name), spot.get(name))
+            for info in offered
+            for name in (info["InstanceType"],)
+        ]
+        catalogue = Catalogue.of(found for found in types if found.offerings)
+        documents.put_catalogue(self._store, catalogue, now)
+        return {
+            "types": len(catalogue.types),
+            "offerings": sum(len(found.offerings) for found in catalogue.types.values()),
+            "withoutPrice": len(types) - len(catalogue.types),
+        }
+
+    def _zones(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for said in self._ec2.pages("describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone"):
+            found.setdefault(said["InstanceType"], []).append(said["Location"])
+        return found
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """The Lambda's entry."""
+    region, client = environment.region(), environment.client("ec2")
+    pricing = environment.client("pricing", price_list_region(region))
+    answer = Refresh(Ec2(client), client, pricing, environment.store(), region).run(environment.now())
+    logger.info("refreshed the catalogue", **answer)
+    return answer

@@ -1,0 +1,82 @@
+"""Resolve node classes: what EC2 has now for each class that a pool names: subnets, security groups, images, instance profile.
+
+Only asks; what the answers mean is decided in `joiner.launching.resolve`. A class for which something is missing is refused with the
+remedy, which the next function writes to its status; the others go on.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import documents, environment
+from joiner.adapters.ec2 import Ec2, Parameters
+from joiner.adapters.instance_profiles import InstanceProfiles
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.payload import Task
+from joiner.adapters.store import Store
+from joiner.launching import Ceilings, Found, questions, resolve
+from joiner.pools import NodeClass, ResolvedNodeClass
+
+logger = Logger()
+
+
+class Resolver:
+    """All classes of one snapshot; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(
+        self, ledger: Ledger, store: Store, *, ec2: Ec2, parameters: Parameters, profiles: InstanceProfiles, ceilings: Ceilings
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._ec2 = ec2
+        self._parameters = parameters
+        self._profiles = profiles
+        self._ceilings = ceilings
+
+    def answer(self, task: Task, snapshot: str, lease_until: int) -> dict[str, Any]:
+        """``{"classes", "ready", "refused"}``; LeaseLost if the lease is somebody else's now."""
+        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        world = documents.get_snapshot(self._store, snapshot)
+        named = {pool.class_ref for pool in world.pools}
+        resolved = [self._resolve(each, task.cluster.version) for each in world.classes if each.ref in named and not each.deleting]
+        for each in resolved:
+            for problem in each.problems:
+                logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
+        ready = sum(each.ready for each in resolved)
+        key = documents.put_node_classes(self._store, task, resolved)
+        return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
+
+    def _resolve(self, node_class: NodeClass, version: str) -> ResolvedNodeClass:
+        asked = questions(node_class, version, image_owners=self._ceilings.image_owners)
+        found = Found(
+            subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],
+            security_groups=[each for filters in asked.security_groups for each in self._ec2.security_groups(filters)],
+            parameters=self._parameters.values(asked.parameters) if asked.parameters else {},
+            images=[each for question in asked.images for each in self._ec2.images(question.filters, question.owners)],
+            profile_roles=self._profiles.roles([asked.instance_profile] if asked.instance_profile else []),
+        )
+        return resolve(node_class, found, self._ceilings, kubernetes_version=version)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    ceilings = Ceilings(
+        node_roles=environment.list_setting("JOINER_NODE_ROLES"),
+        instance_profile=environment.setting("JOINER_INSTANCE_PROFILE"),
+        image_owners=environment.list_setting("JOINER_IMAGE_OWNERS"),
+    )
+    resolver = Resolver(
+        environment.ledger(),
+        environment.store(),
+        ec2=Ec2(environment.client("ec2")),
+        parameters=Parameters(environment.client("ssm")),
+        profiles=InstanceProfiles(lambda: environment.client("iam")),
+        ceilings=ceilings,
+    )
+    answer = resolver.answer(task, event["snapshot"], environment.lease_end(context, environment.now()))
+    logger.info("resolved node classes", **answer)
+    return answer

@@ -1,0 +1,26 @@
+"""Instance profiles: which roles they would give to nodes."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+
+class InstanceProfiles:
+    """IAM, asked only for profiles that a node class names itself; `client` is called when the first is."""
+
+    def __init__(self, client: Callable[[], Any]) -> None:
+        self._client = client
+
+    def roles(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The role names of each profile that exists."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name in names:
+            try:
+                profile = self._client().get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+            except ClientError as reason:
+                if reason.response["Error"]["Code"] == "NoSuchEntity":
+                    continue
+                raise
+            found[name] = tuple(str(role["RoleName"]) for role in profile["Roles"])
+        return found

@@ -1,0 +1,20 @@
+"""Metrics as log lines (CloudWatch's embedded metric format): one dimension, the cluster, because each series costs money."""
+
+from collections.abc import Mapping
+
+COUNT = "Count"
+SECONDS = "Seconds"
+
+
+def publish(cluster: str, counts: Mapping[str, float], *, unit: str = COUNT) -> None:
+    """Publish those of `counts` that are not zero."""
+    told = {name: value for name, value in counts.items() if value}
+    if not told:
+        return
+    from aws_lambda_powertools.metrics import EphemeralMetrics
+
+    metrics = EphemeralMetrics()
+    metrics.add_dimension("cluster", cluster)
+    for name, value in told.items():
+        metrics.add_metric(name=name, unit=unit, value=value)
+    metrics.flush_metrics()

@@ -1,0 +1,65 @@
+"""What instances cost: the Price List API for on-demand, the spot price history for spot, both in $/h.
+
+A price that is not known is left out; an offering without a price is none, so nobody ever launches what nobody can compare.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+LINUX: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+
+# Dedicated hardware is priced under another family and tenancy: bare metal would be missing without the second question.
+QUESTIONS: Final = (
+    {"tenancy": "Shared", "productFamily": "Compute Instance"},
+    {"tenancy": "Dedicated", "productFamily": "Compute Instance (bare metal)"},
+)
+
+
+def price_list_region(region: str) -> str:
+    """Where the Price List API answers for a region (it has four endpoints).
+
+    >>> price_list_region("eu-west-1"), price_list_region("us-west-2"), price_list_region("ap-south-2")
+    ('eu-central-1', 'us-east-1', 'ap-south-1')
+    """
+    for start, endpoint in (("ap-", "ap-south-1"), ("eu-", "eu-central-1"), ("cn-", "cn-northwest-1")):
+        if region.startswith(start):
+            return endpoint
+    return "us-east-1"
+
+
+def on_demand_prices(pricing: Any, region: str) -> dict[str, float]:
+    """Linux on-demand prices of a region, by instance type."""
+    found: dict[str, float] = {}
+    for question in QUESTIONS:
+        asked = {"regionCode": region, "preInstalledSw": "NA", "operatingSystem": "Linux", "capacitystatus": "Used", **question}
+        filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in asked.items()]
+        for page in pricing.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters):
+            for text in page["PriceList"]:
+                product = json.loads(text)
+                for price in _hourly(product):
+                    found.setdefault(product["product"]["attributes"]["instanceType"], price)
+    return found
+
+
+def _hourly(product: Mapping[str, Any]) -> Iterator[float]:
+    for term in product.get("terms", {}).get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            price = float(dimension["pricePerUnit"].get("USD") or dimension["pricePerUnit"].get("CNY") or 0)
+            if dimension.get("unit") == "Hrs" and price > 0:
+                yield price
+
+
+def spot_prices(ec2: Any, now: datetime) -> dict[str, dict[str, float]]:
+    """The spot price of now, by instance type and zone."""
+    found: dict[str, dict[str, float]] = {}
+    newest: dict[tuple[str, str], datetime] = {}
+    pages = ec2.get_paginator("describe_spot_price_history").paginate(StartTime=now, ProductDescriptions=list(LINUX))
+    for page in pages:
+        for said in page["SpotPriceHistory"]:
+            offering = said["InstanceType"], said["AvailabilityZone"]
+            if offering not in newest or said["Timestamp"] > newest[offering]:
+                newest[offering] = said["Timestamp"]
+                found.setdefault(offering[0], {})[offering[1]] = float(said["SpotPrice"])
+    return found

@@ -1,0 +1,76 @@
+"""A launch: the exact CreateFleet request for some claims, and what is needed to understand its answer.
+
+It is stored before it is sent, and sent again byte for byte if the answer is lost: the same ``ClientToken`` gets the same instances.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A launch template to have before the request; ``data`` is RequestLaunchTemplateData."""
+
+    name: str
+    data: Mapping[str, Any]
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One request for the nodes of ``claims`` (sorted), any of which may get any of the instances.
+
+    ``images`` and ``prices`` ($/h, by ``type/zone``) tell what the answer does not: what an instance started from and what it costs.
+    """
+
+    id: str
+    token: str
+    claims: tuple[str, ...]
+    claim_kind: str
+    pool: str
+    capacity_type: str
+    request: Mapping[str, Any]
+    templates: tuple[Template, ...]
+    images: Mapping[str, str]
+    prices: Mapping[str, float]
+
+    def request_json(self) -> str:
+        """The bytes to store and to send."""
+        return json.dumps(self.request, sort_keys=True, separators=(",", ":"))
+
+    def image_of(self, instance_type: str) -> str:
+        return self.images.get(instance_type, "")
+
+    def price_of(self, instance_type: str, zone: str) -> float | None:
+        return self.prices.get(f"{instance_type}/{zone}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "token": self.token,
+            "claims": list(self.claims),
+            "claimKind": self.claim_kind,
+            "pool": self.pool,
+            "capacityType": self.capacity_type,
+            "request": self.request,
+            "templates": [{"name": one.name, "data": one.data, "tags": dict(one.tags)} for one in self.templates],
+            "images": dict(self.images),
+            "prices": dict(self.prices),
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> "Launch":
+        return cls(
+            id=said["id"],
+            token=said["token"],
+            claims=tuple(said["claims"]),
+            claim_kind=said["claimKind"],
+            pool=said["pool"],
+            capacity_type=said["capacityType"],
+            request=said["request"],
+            templates=tuple(Template(one["name"], one["data"], one["tags"]) for one in said["templates"]),
+            images=said["images"],
+            prices=said["prices"],
+        )

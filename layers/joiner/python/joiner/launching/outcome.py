@@ -1,0 +1,209 @@
+"""What a fleet's answer means: instances launched, offerings that were short, and what failed for a reason that somebody can mend.
+
+HTTP 200 with instances *and* errors is normal. An error about capacity or a quota says: not this offering, for a while. A throttle
+says nothing about capacity, even inside an answer of 200: the same again, later. Everything else is a mistake with a remedy.
+Source: EC2 API reference, CreateFleet and "Error codes"; Karpenter, `pkg/errors`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from joiner import names
+from joiner.launching.launch import Launch
+from joiner.launching.remedies import ALL_SPOT, SHORTAGES, THROTTLES, WHOLE_ZONE, remedy_for
+
+EVERY = "*"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Launched:
+    """One instance, and the claim that it is for."""
+
+    instance_id: str
+    claim: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    image_id: str = ""
+    price_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Short:
+    """An offering not to be asked for again for a while; ``*`` for type or zone means all of them."""
+
+    capacity_type: str
+    instance_type: str
+    zone: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Failure:
+    """Why nothing can be launched so, and what somebody must do about it."""
+
+    code: str
+    reason: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a launch. ``unmet`` are the claims that got no instance; what they may hope for, ``short`` and ``failed`` say.
+
+    ``throttled``: EC2 had no time to look; nothing is known about capacity.
+    """
+
+    launched: tuple[Launched, ...] = ()
+    short: tuple[Short, ...] = ()
+    failed: tuple[Failure, ...] = ()
+    unmet: tuple[str, ...] = ()
+    throttled: bool = False
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """EC2's error codes, each once."""
+        found = {short.code for short in self.short} | {failure.code for failure in self.failed}
+        return tuple(sorted(found | ({"RequestLimitExceeded"} if self.throttled else set())))
+
+    @property
+    def again(self) -> bool:
+        """Whether planning again may help the unmet claims' pods: another offering, or the same a little later."""
+        return bool(self.unmet) and (bool(self.short) or self.throttled)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "launched": [
+                    {
+                        "instance": one.instance_id,
+                        "claim": one.claim,
+                        "instanceType": one.instance_type,
+                        "zone": one.zone,
+                        "capacityType": one.capacity_type,
+                        "image": one.image_id,
+                        "pricePerHour": one.price_per_hour,
+                    }
+                    for one in self.launched
+                ],
+                "short": [[one.capacity_type, one.instance_type, one.zone, one.code] for one in self.short],
+                "failed": [[one.code, one.reason, one.message, one.remedy] for one in self.failed],
+                "unmet": list(self.unmet),
+                "throttled": self.throttled,
+            },
+            sort_keys=True,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "Outcome":
+        said = json.loads(text)
+        return cls(
+            launched=tuple(
+                Launched(
+                    instance_id=one["instance"],
+                    claim=one["claim"],
+                    instance_type=one["instanceType"],
+                    zone=one["zone"],
+                    capacity_type=one["capacityType"],
+                    image_id=one["image"],
+                    price_per_hour=one["pricePerHour"],
+                )
+                for one in said["launched"]
+            ),
+            short=tuple(Short(*one) for one in said["short"]),
+            failed=tuple(Failure(*one) for one in said["failed"]),
+            unmet=tuple(said["unmet"]),
+            throttled=said["throttled"],
+        )
+
+
+def pair(claims: Iterable[str], instances: Iterable[str]) -> dict[str, str]:
+    """Claim -> instance id, both ascending: whoever pairs them again pairs them so.
+
+    >>> pair(["b", "a"], ["i-2"])
+    {'a': 'i-2'}
+    """
+    return dict(zip(sorted(claims), sorted(instances), strict=False))
+
+
+def read_answer(launch: Launch, answer: Mapping[str, Any]) -> Outcome:
+    """CreateFleet's answer to ``launch``."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for group in answer.get("Instances") or ():
+        place = _place(launch, group)
+        for instance in group["InstanceIds"]:
+            found[instance] = place
+    return read_instances(launch, found, answer.get("Errors") or ())
+
+
+def read_instances(launch: Launch, instances: Mapping[str, tuple[str, str, str]], errors: Iterable[Mapping[str, Any]] = ()) -> Outcome:
+    """The outcome where the instances (id -> type, zone, capacity type) are known from the answer, or by their launch tag from EC2."""
+    paired = pair(launch.claims, instances)
+    launched = []
+    for claim, instance in paired.items():
+        instance_type, zone, capacity_type = instances[instance]
+        price = launch.price_of(instance_type, zone)
+        launched.append(Launched(instance, claim, instance_type, zone, capacity_type, launch.image_of(instance_type), price))
+    unmet = tuple(claim for claim in launch.claims if claim not in paired)
+    short: set[Short] = set()
+    failed: set[Failure] = set()
+    throttled = False
+    for error in errors:
+        code = str(error.get("ErrorCode", ""))
+        if code in THROTTLES:
+            throttled = True
+        elif code in SHORTAGES:
+            short |= _short(launch, error, code)
+        else:
+            failed.add(_failure(code, str(error.get("ErrorMessage", ""))))
+    return Outcome(tuple(sorted(launched, key=lambda one: one.claim)), tuple(sorted(short)), tuple(sorted(failed)), unmet, throttled)
+
+
+def read_refusal(launch: Launch, code: str, message: str) -> Outcome:
+    """The outcome where EC2 refused the whole call."""
+    if code in THROTTLES:
+        return Outcome(unmet=launch.claims, throttled=True)
+    if code in SHORTAGES:
+        return Outcome(short=_all_short(launch, code), unmet=launch.claims)
+    return Outcome(failed=(_failure(code, message),), unmet=launch.claims)
+
+
+def _failure(code: str, message: str) -> Failure:
+    reason, remedy = remedy_for(code, message)
+    return Failure(code, reason, message, remedy)
+
+
+def _all_short(launch: Launch, code: str) -> tuple[Short, ...]:
+    if code in ALL_SPOT:
+        return (Short(names.SPOT, EVERY, EVERY, code),)
+    places = (offer.partition("/") for offer in launch.prices)
+    return tuple(sorted(Short(launch.capacity_type, instance_type, zone, code) for instance_type, _, zone in places))
+
+
+def _short(launch: Launch, error: Mapping[str, Any], code: str) -> set[Short]:
+    if code in ALL_SPOT:
+        return {Short(names.SPOT, EVERY, EVERY, code)}
+    instance_type, zone, capacity_type = _place(launch, error)
+    if not instance_type or not zone:
+        return set(_all_short(launch, code))
+    return {Short(capacity_type, EVERY if code in WHOLE_ZONE else instance_type, zone, code)}
+
+
+def _place(launch: Launch, said: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Type, zone and capacity type of one entry of the answer; an entry without a zone is understood by its subnet."""
+    override = (said.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    zone = override.get("AvailabilityZone") or said.get("AvailabilityZone") or _zones(launch).get(override.get("SubnetId", ""), "")
+    instance_type = said.get("InstanceType") or override.get("InstanceType") or ""
+    return instance_type, zone, said.get("Lifecycle") or launch.capacity_type
+
+
+def _zones(launch: Launch) -> dict[str, str]:
+    """Subnet -> zone, as it was asked."""
+    return {
+        override["SubnetId"]: override["AvailabilityZone"]
+        for config in launch.request["LaunchTemplateConfigs"]
+        for override in config["Overrides"]
+    }

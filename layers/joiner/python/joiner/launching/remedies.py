@@ -1,0 +1,93 @@
+"""EC2's error codes: which of them mean a shortage, which a throttle, and what to do about the rest.
+
+Source: EC2 API reference, "Error codes"; what Karpenter makes of them (`pkg/errors/errors.go`).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+SHORTAGES = frozenset(
+    {
+        "InsufficientCapacityOnHost",
+        "InsufficientFreeAddressesInSubnet",
+        "InsufficientInstanceCapacity",
+        "InsufficientReservedInstanceCapacity",
+        "InvalidFleetConfiguration",
+        "MaxFleetCountExceeded",
+        "MaxSpotInstanceCountExceeded",
+        "ReservationCapacityExceeded",
+        "SpotMaxPriceTooLow",
+        "UnfulfillableCapacity",
+        "Unsupported",
+        "VcpuLimitExceeded",
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+    }
+)
+"""Not this offering, for a while; others may be had."""
+
+THROTTLES = frozenset({"EC2ThrottledException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"})
+ALL_SPOT = frozenset({"AuthFailure.ServiceLinkedRoleCreationNotPermitted"})
+"""What stops every spot offering."""
+
+WHOLE_ZONE = frozenset({"InsufficientFreeAddressesInSubnet"})
+"""What stops every type in the zone (of one capacity type: the subnet is the same for the other, which will learn it as well)."""
+
+
+class Remedy(NamedTuple):
+    """A word for programs, a sentence for people."""
+
+    reason: str
+    remedy: str
+
+
+REMEDIES: Mapping[str, Remedy] = {
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": Remedy(
+        "SpotSLRCreationFailed", "run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+    ),
+    "InsufficientFreeAddressesInSubnet": Remedy("InsufficientFreeAddressesInSubnet", "give the class larger or more subnets"),
+    "InvalidAMIID.Malformed": Remedy("InvalidAMIID", "put the image's id right"),
+    "InvalidAMIID.NotFound": Remedy("AMINotFound", "the image is gone: select another"),
+    "InvalidAMIID.Unavailable": Remedy("AMINotFound", "the image is not available (any more): select another"),
+    "InvalidGroup.NotFound": Remedy("SecurityGroupNotFound", "the security group is gone: it will be looked up again"),
+    "InvalidLaunchTemplateId.NotFoundException": Remedy("LaunchTemplateNotFound", "the launch template was deleted: it will be made again"),
+    "InvalidLaunchTemplateName.NotFoundException": Remedy(
+        "LaunchTemplateNotFound", "the launch template was deleted: it will be made again"
+    ),
+    "InvalidSubnetID.NotFound": Remedy("SubnetNotFound", "the subnet is gone: it will be looked up again"),
+    "InvalidUserData.Malformed": Remedy("InvalidUserData", "put the class's userData right"),
+    "MaxFleetCountExceeded": Remedy("FleetQuotaExceeded", "have the quota of fleets raised in Service Quotas"),
+    "MaxSpotInstanceCountExceeded": Remedy("SpotQuotaExceeded", "have the quota of spot instances raised in Service Quotas"),
+    "PendingVerification": Remedy("AccountPendingVerification", "AWS is still checking this account or region: wait, or ask AWS"),
+    "UnauthorizedOperation": Remedy(
+        "Unauthorized", "allow the role of launch_instances what it lacks: aws sts decode-authorization-message tells what"
+    ),
+    "VcpuLimitExceeded": Remedy("VCPULimitExceeded", "have the vCPU quota of this instance family raised in Service Quotas"),
+}
+BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
+    (
+        re.compile(r"iam ?instance ?profile", re.IGNORECASE),
+        Remedy("InstanceProfileNameInvalid", "the instance profile does not exist or has no role: put the class's instanceProfile right"),
+    ),
+    (re.compile(r"user data is limited", re.IGNORECASE), Remedy("UserDataSizeLimitExceeded", "shorten the class's userData")),
+    (
+        re.compile(r"security group .*subnet .*different networks|different networks", re.IGNORECASE),
+        Remedy("SecurityGroupSubnetVPCMismatch", "select security groups and subnets of one VPC"),
+    ),
+    (re.compile(r"encoded authorization failure|not authorized", re.IGNORECASE), REMEDIES["UnauthorizedOperation"]),
+    (re.compile(r"free tier", re.IGNORECASE), Remedy("FreeTierIneligible", "this account may only use types of the free tier")),
+)
+
+
+def remedy_for(code: str, message: str) -> Remedy:
+    """What an error is called and what helps; of an unknown one, that it is unknown.
+
+    >>> remedy_for("InvalidParameterValue", "Invalid IAM Instance Profile name").reason
+    'InstanceProfileNameInvalid'
+    """
+    if code in REMEDIES:
+        return REMEDIES[code]
+    for pattern, remedy in BY_MESSAGE:
+        if pattern.search(message):
+            return remedy
+    return Remedy("LaunchFailed", f"EC2 says {code}: look at the message, put the class or the permissions right")

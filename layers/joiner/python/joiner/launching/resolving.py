@@ -1,0 +1,183 @@
+"""From what EC2 has to what a class's nodes are made of, or to the condition that says what is missing and how to mend it.
+
+A class that cannot be resolved is still a value: its problems become conditions, its pools plan nothing, and the others go on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from joiner.launching.images import ARCHITECTURES, SUPPORTED, family_of, image_parameters, newest_first, requirements_of
+from joiner.launching.questions import questions
+from joiner.pools import Image, NodeClass, Problem, ResolvedNodeClass, SecurityGroup, Subnet
+
+Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What the cluster's settings allow, whoever may write node classes.
+
+    The first role is the default and ``instance_profile`` its profile; roles are names or ARNs; an empty ``image_owners`` allows all.
+    """
+
+    node_roles: tuple[str, ...]
+    instance_profile: str
+    image_owners: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answers to ``questions``, put together.
+
+    ``profile_roles``: the role names of each instance profile that was asked for and exists. ``asked_at`` (RFC 3339, UTC) tells which
+    images are deprecated by now; left empty, none are.
+    """
+
+    subnets: Sequence[Answer] = ()
+    security_groups: Sequence[Answer] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    images: Sequence[Answer] = ()
+    profile_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    asked_at: str = ""
+
+
+def resolve(node_class: NodeClass, found: Found, ceilings: Ceilings, *, kubernetes_version: str) -> ResolvedNodeClass:
+    """What there is for this class, problems included."""
+    subnets = sorted({_subnet(said) for said in found.subnets}, key=lambda subnet: (-subnet.free_ips, subnet.id))
+    groups = sorted(
+        {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups}, key=lambda group: group.id
+    )
+    images = _images(node_class, found, kubernetes_version)
+    profile, profile_problems = _instance_profile(node_class, found, ceilings)
+    return ResolvedNodeClass(
+        name=node_class.name,
+        kind=node_class.kind,
+        ami_family=family_of(node_class),
+        subnets=tuple(subnets),
+        security_groups=tuple(groups),
+        images=images,
+        instance_profile=profile,
+        problems=(
+            *_subnet_problems(node_class, subnets),
+            *_group_problems(node_class, groups),
+            *_image_problems(node_class, images, ceilings, kubernetes_version),
+            *profile_problems,
+        ),
+        generation=node_class.generation,
+    )
+
+
+def _subnet(said: Answer) -> Subnet:
+    return Subnet(said["SubnetId"], said["AvailabilityZone"], said.get("AvailableIpAddressCount", 0), said.get("AvailabilityZoneId", ""))
+
+
+def asked_for(filters: Sequence[Mapping[str, Any]]) -> str:
+    """Filters as a reader would say them.
+
+    >>> asked_for([{"Name": "tag:karpenter.sh/discovery", "Values": ["prod"]}])
+    'tag karpenter.sh/discovery = prod'
+    """
+    words = {"tag-key": "any tag"}
+    return " and ".join(
+        f"tag {one['Name'][4:]} = {one['Values'][0]}"
+        if one["Name"].startswith("tag:")
+        else f"{words.get(one['Name'], one['Name'])} {one['Values'][0]}"
+        for one in filters
+    )
+
+
+def _subnet_problems(node_class: NodeClass, subnets: Sequence[Subnet]) -> list[Problem]:
+    if subnets:
+        return []
+    wanted = "; or ".join(asked_for(term) for term in questions(node_class, "").subnets)
+    remedy = "tag the subnets that nodes may use, or change the selector"
+    return [Problem("SubnetsReady", "SubnetsNotFound", f"no subnet has {wanted}: {remedy}")]
+
+
+def _group_problems(node_class: NodeClass, groups: Sequence[SecurityGroup]) -> list[Problem]:
+    if groups:
+        return []
+    wanted = "; or ".join(asked_for(term) for term in questions(node_class, "").security_groups)
+    remedy = "tag the security groups that nodes shall have, or change the selector"
+    return [Problem("SecurityGroupsReady", "SecurityGroupsNotFound", f"no security group has {wanted}: {remedy}")]
+
+
+def _images(node_class: NodeClass, found: Found, version: str) -> tuple[Image, ...]:
+    if parameters := image_parameters(node_class, version):
+        named = ((parameter, found.parameters.get(parameter.name)) for parameter in parameters)
+        return tuple(Image(image, parameter.arch, parameter.requirements) for parameter, image in named if image)
+    described = {said["ImageId"]: said for said in found.images if said.get("Architecture") in ARCHITECTURES}
+    return newest_first(_image(said, found.asked_at) for said in described.values())
+
+
+def _image(said: Answer, asked_at: str) -> Image:
+    arch = ARCHITECTURES[said["Architecture"]]
+    deprecation = str(said.get("DeprecationTime") or "")
+    return Image(
+        id=said["ImageId"],
+        arch=arch,
+        requirements=requirements_of(arch),
+        name=said.get("Name", ""),
+        created=str(said.get("CreationDate") or ""),
+        deprecated=bool(deprecation) and deprecation <= asked_at,
+    )
+
+
+def _image_problems(node_class: NodeClass, images: Sequence[Image], ceilings: Ceilings, version: str) -> list[Problem]:
+    family = family_of(node_class)
+    if family not in SUPPORTED:
+        remedy = f"{family} is not supported yet: set amiFamily to AL2023, or to Custom with userData of your own"
+        return [Problem("AMIsReady", "FamilyNotSupported", remedy)]
+    if any(term.ssm_parameter for term in node_class.image_terms):
+        return [Problem("AMIsReady", "TermNotSupported", "ssmParameter is not supported yet: name the image by alias, id, name or tags")]
+    if not images and image_parameters(node_class, version):
+        message = f"AWS has no {family} image of this release for Kubernetes {version}: use al2023@latest, or a release that exists for it"
+        return [Problem("AMIsReady", "AMIsNotFound", message)]
+    if not images:
+        owners = f" among images of {', '.join(ceilings.image_owners)} (the settings' imageOwners)" if ceilings.image_owners else ""
+        return [Problem("AMIsReady", "AMIsNotFound", f"the selector finds no image{owners}: change it, or have the owner allowed")]
+    if node_class.ami_family is None:
+        message = "amiFamily is not said: AL2023 is used (older software took AL2, of which there are no images from Kubernetes 1.33 on)"
+        return [Problem("AMIsReady", "FamilyAssumed", message, severity="info")]
+    return []
+
+
+def _instance_profile(node_class: NodeClass, found: Found, ceilings: Ceilings) -> tuple[str, list[Problem]]:
+    """The profile of the class's nodes: its own, its role's, or the default one; never one with a role that the settings do not name."""
+    profile = node_class.instance_profile or ceilings.instance_profile
+    wrong = _wrong_with_profile(node_class.instance_profile, found, ceilings) if node_class.instance_profile else None
+    wrong = wrong or (_wrong_with_role(node_class.role, ceilings) if node_class.role else None)
+    if not profile:
+        wrong = wrong or ("InstanceProfileMissing", "there is no default instance profile: name one in instanceProfile")
+    return ("", [Problem("InstanceProfileReady", *wrong)]) if wrong else (profile, [])
+
+
+def _wrong_with_profile(profile: str, found: Found, ceilings: Ceilings) -> tuple[str, str] | None:
+    roles = found.profile_roles.get(profile)
+    if roles is None:
+        message = f"there is no instance profile {profile}: create it, or leave the field out for the default one"
+        return "InstanceProfileNotFound", message
+    if not roles:
+        return "InstanceProfileEmpty", f"the instance profile {profile} has no role: add one to it"
+    strange = next((role for role in roles if role not in _allowed(ceilings)), None)
+    return ("RoleNotAllowed", f"the instance profile {profile} has the role {strange}; {_remedy(ceilings)}") if strange else None
+
+
+def _wrong_with_role(said: str, ceilings: Ceilings) -> tuple[str, str] | None:
+    role, allowed = said.rpartition("/")[2], _allowed(ceilings)
+    if role not in allowed:
+        return "RoleNotAllowed", f"nodes may not have the role {role}; {_remedy(ceilings)}"
+    if role != allowed[0]:
+        message = f"only the first role of the settings, {allowed[0]}, has an instance profile: name one with {role} in instanceProfile"
+        return "InstanceProfileMissing", message
+    return None
+
+
+def _allowed(ceilings: Ceilings) -> tuple[str, ...]:
+    return tuple(role.rpartition("/")[2] for role in ceilings.node_roles)
+
+
+def _remedy(ceilings: Ceilings) -> str:
+    named = ", ".join(_allowed(ceilings)) or "none"
+    return f"the settings (nodeRoles) name {named}: add it there, in clusters/NAME.yaml, and deploy; or use one of those"

@@ -1,0 +1,88 @@
+"""Launch templates: all that EC2 wants to know of a node beside its type, zone and capacity type.
+
+A template's name is a digest of its content, so equal content is one template, and one that exists is the right one.
+Source: EC2 API reference, RequestLaunchTemplateData.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from joiner import names
+from joiner.launching.launch import Template
+from joiner.pools import BlockDevice, NodeClass, NodePool, ResolvedNodeClass
+from joiner.pools.nodeclass import ImageFamily
+
+FAMILY_DEVICES: Mapping[ImageFamily, tuple[BlockDevice, ...]] = {
+    "AL2": (BlockDevice("/dev/xvda", 20, "gp3", encrypted=True),),
+    "AL2023": (BlockDevice("/dev/xvda", 20, "gp3", encrypted=True),),
+}
+"""The volumes of a node whose class names none; an image of one's own keeps its own."""
+
+
+def template_for(
+    node_class: NodeClass, resolved: ResolvedNodeClass, pool: NodePool, *, cluster: str, image: str, user_data: str
+) -> Template:
+    """The template of a class's nodes that start from ``image`` with this user data (text)."""
+    tags = owner_tags(cluster, pool, node_class)
+    groups = [group.id for group in resolved.security_groups]
+    options = node_class.metadata_options
+    data: dict[str, Any] = {
+        "ImageId": image,
+        "UserData": base64.b64encode(user_data.encode()).decode(),
+        "IamInstanceProfile": {"Name": resolved.instance_profile},
+        "MetadataOptions": {
+            "HttpEndpoint": options.http_endpoint,
+            "HttpProtocolIpv6": options.http_protocol_ipv6,
+            "HttpPutResponseHopLimit": options.http_put_response_hop_limit,
+            "HttpTokens": options.http_tokens,
+            "InstanceMetadataTags": "disabled",  # a pod on the node's network must not read our tags
+        },
+        "Monitoring": {"Enabled": node_class.detailed_monitoring},
+        # The fleet tags instances and volumes; interfaces (and requests for spot) take their tags from here only
+        "TagSpecifications": [_tagged("network-interface", tags), _tagged("spot-instances-request", tags)],
+    }
+    if node_class.associate_public_ip_address is None:
+        data["SecurityGroupIds"] = groups
+    else:
+        public = node_class.associate_public_ip_address
+        data["NetworkInterfaces"] = [{"DeviceIndex": 0, "AssociatePublicIpAddress": public, "Groups": groups}]
+    if devices := node_class.block_devices or FAMILY_DEVICES.get(resolved.ami_family, ()):
+        data["BlockDeviceMappings"] = [block_device(device) for device in devices]
+    digest = hashlib.sha256(json.dumps([data, tags], sort_keys=True).encode()).hexdigest()[:16]
+    return Template(name=f"joiner/{cluster}/{digest}", data=data, tags=tags)
+
+
+def block_device(device: BlockDevice) -> dict[str, Any]:
+    """One mapping, with only what is said; a volume goes with its instance unless it is said to stay."""
+    said = {
+        "DeleteOnTermination": True if device.delete_on_termination is None else device.delete_on_termination,
+        "Encrypted": device.encrypted,
+        "Iops": device.iops,
+        "KmsKeyId": device.kms_key_id,
+        "SnapshotId": device.snapshot_id,
+        "Throughput": device.throughput,
+        "VolumeInitializationRate": device.initialization_rate,
+        "VolumeSize": device.size_gib,
+        "VolumeType": device.volume_type,
+    }
+    return {"DeviceName": device.device_name, "Ebs": {key: value for key, value in said.items() if value is not None}}
+
+
+def owner_tags(cluster: str, pool: NodePool, node_class: NodeClass) -> dict[str, str]:
+    """Whose a resource is: the user's own tags, and over them ours, on which permissions hang. A Provisioner's carry both pool tags."""
+    ours = {
+        names.cluster_tag(cluster): "owned",
+        names.CLUSTER_NAME_TAG: cluster,
+        names.NODEPOOL: pool.name,
+        names.NODECLASS: node_class.name,
+    }
+    if pool.legacy:
+        ours[names.PROVISIONER] = pool.name
+    return {**node_class.tags, **ours}
+
+
+def _tagged(kind: str, tags: Mapping[str, str]) -> dict[str, Any]:
+    return {"ResourceType": kind, "Tags": [{"Key": key, "Value": tags[key]} for key in sorted(tags)]}

@@ -1,0 +1,182 @@
+"""User data: what a node reads at its first start to join the cluster. AL2023's nodeadm, and images of one's own.
+
+MIME parts: the user's own first, then ours, because nodeadm lets later parts win. Ours is a NodeConfig; JSON is YAML, and in JSON
+every value is quoted. All that comes from manifests is checked against its grammar before: whoever may write a NodePool must not
+reach the shell of a node. Nothing in it is secret (anybody with ec2:DescribeInstanceAttribute reads it).
+Sources: nodeadm's API reference (node.eks.aws/v1alpha1); Kubernetes, NodeRestriction; Karpenter, spec.userData.
+"""
+
+import email
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from joiner import names
+from joiner.cluster import Taint
+from joiner.pools import NodeClaim, NodeClass, NodePool
+from joiner.pools.nodeclass import ImageFamily
+from joiner.pools.requirements import NAME, OF_KUBERNETES, PREFIX, VALUE, in_domain
+
+LIMIT_BYTES = 16_384  # EC2's, before base64
+DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"  # the kubelet has set them all: registration need not, and must not twice
+GUARDS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
+CLUSTER_NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}")
+ENDPOINT = re.compile(r"https://[A-Za-z0-9.:\[\]-]+(:[0-9]+)?/?")
+BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+=*[\r\n]*")
+CIDR = re.compile(r"[0-9A-Fa-f.:]+/[0-9]{1,3}")
+
+
+class Cluster(Protocol):
+    """What a node must know of its cluster (``eks:DescribeCluster``); the CA is base64, as EKS gives it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def endpoint(self) -> str: ...
+    @property
+    def certificate_authority(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def service_cidr(self) -> str: ...
+
+
+class UserDataRefused(ValueError):
+    """No node can be started with this: ``reason`` for programs, the message for people, with the remedy."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One MIME part."""
+
+    content_type: str
+    text: str
+
+
+def user_data(cluster: Cluster, claim: NodeClaim, pool: NodePool, node_class: NodeClass, family: ImageFamily) -> str:
+    """The user data of a claim's node, as text; raises UserDataRefused.
+
+    The same for all claims of one pool and class, so that few launch templates are needed.
+    """
+    if family == "AL2023":
+        taints = (*claim.taints, *claim.startup_taints, *guards(pool))
+        config = node_config(cluster, node_labels(claim, pool), taints, kubelet_config(pool, node_class), node_class)
+        text = multipart([*own_parts(node_class.user_data or ""), Part("application/node.eks.aws", json.dumps(config, indent=2))])
+    elif family == "Custom":
+        text = node_class.user_data or ""
+    else:
+        raise UserDataRefused("FamilyNotSupported", f"amiFamily {family} is not supported yet: use AL2023 or Custom")
+    size = len(text.encode())
+    if size > LIMIT_BYTES:
+        raise UserDataRefused("UserDataSizeLimitExceeded", f"user data has {size} bytes and EC2 takes {LIMIT_BYTES}: shorten spec.userData")
+    return text
+
+
+def guards(pool: NodePool) -> tuple[Taint, ...]:
+    """The taints that keep pods away until the node is known, and until those planned for it are there.
+
+    A pool whose annotation ``joiner.dev/placing`` says ``schedule`` forgoes the latter.
+    """
+    said = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
+    return GUARDS[:1] if said == "schedule" else GUARDS
+
+
+def node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
+    """The labels that the kubelet sets on its own node: not those that NodeRestriction forbids (registration sets them instead),
+    nor those that only the launched instance decides.
+    """
+    ours = (names.NODEPOOL, names.PROVISIONER, names.NODECLASS)
+    said = {key: value for key, value in claim.labels.items() if key in pool.labels or key in ours}
+    return {key: value for key, value in said.items() if not in_domain(key, OF_KUBERNETES)} | {DO_NOT_SYNC_TAINTS: "true"}
+
+
+def kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, Any]:
+    """What the pool says of the kubelet (a Provisioner's kubeletConfiguration), or else the class."""
+    said = pool.kubelet or node_class.kubelet
+    return dict(sorted(said.config.items())) if said else {}
+
+
+def node_config(
+    cluster: Cluster, labels: Mapping[str, str], taints: Iterable[Taint], kubelet: Mapping[str, Any], node_class: NodeClass
+) -> dict[str, Any]:
+    """nodeadm's NodeConfig, every value checked."""
+    spec: dict[str, Any] = {
+        "cluster": {
+            "name": checked("the cluster's name", cluster.name, CLUSTER_NAME),
+            "apiServerEndpoint": checked("the cluster's endpoint", cluster.endpoint, ENDPOINT),
+            "certificateAuthority": checked("the cluster's certificate authority", cluster.certificate_authority, BASE64),
+            "cidr": checked("the cluster's service CIDR", cluster.service_cidr, CIDR),
+        },
+        "kubelet": {
+            "config": {**kubelet, "registerWithTaints": [_taint(taint) for taint in taints]},
+            "flags": [f"--node-labels={','.join(_labels(labels))}"],
+        },
+    }
+    if node_class.instance_store_policy == "RAID0":
+        spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
+    return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+
+
+def checked(what: str, value: str, grammar: re.Pattern[str]) -> str:
+    """The value, if it is of its grammar; UserDataRefused if not.
+
+    >>> checked("the cluster's name", "a; reboot", CLUSTER_NAME)
+    Traceback (most recent call last):
+    joiner.launching.user_data.UserDataRefused: 'a; reboot' cannot be the cluster's name
+    """
+    if not grammar.fullmatch(value):
+        raise UserDataRefused("InvalidUserData", f"{value[:80]!r} cannot be {what}")
+    return value
+
+
+def _key(what: str, key: str) -> str:
+    prefix, slash, name = key.rpartition("/")
+    if slash:
+        checked(f"the prefix of {what}", prefix, PREFIX)
+    checked(what, name, NAME)
+    return key
+
+
+def _labels(labels: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(labels):
+        yield f"{_key('a label', key)}={checked(f'the value of label {key}', labels[key], VALUE)}"
+
+
+def _taint(taint: Taint) -> dict[str, str]:
+    _key("a taint", taint.key)
+    checked(f"the value of taint {taint.key}", taint.value, VALUE)
+    return taint.to_kube()
+
+
+def own_parts(text: str) -> list[Part]:
+    """The user's own: MIME as it is, a NodeConfig as one, anything else as a shell script.
+
+    >>> [part.content_type for part in own_parts("apiVersion: node.eks.aws/v1alpha1")], own_parts("#!/bin/sh")[0].content_type
+    (['application/node.eks.aws'], 'text/x-shellscript')
+    """
+    if not text.strip():
+        return []
+    if re.match(r"(mime-version|content-type):", text.lstrip(), re.IGNORECASE):
+        message = email.message_from_string(text.lstrip())
+        return [Part(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()]
+    if re.search(r"^\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", text, re.MULTILINE):
+        return [Part("application/node.eks.aws", text)]
+    return [Part("text/x-shellscript", text)]
+
+
+def multipart(parts: Iterable[Part]) -> str:
+    """Parts as one MIME document, the same for the same parts: its boundary is counted up, not drawn by lot."""
+    listed = list(parts)
+    number, boundary = 0, "//"
+    while any(f"--{boundary}" in part.text for part in listed):
+        number, boundary = number + 1, f"//{number + 1}"
+    lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]
+    for part in listed:
+        lines += [f"--{boundary}", f"Content-Type: {part.content_type}", "", part.text.rstrip("\n"), ""]
+    return "\n".join([*lines, f"--{boundary}--", ""])

@@ -1,0 +1,75 @@
+"""The conditions of pools and node classes: whether each can be used, and if not, what is missing and how to mend it.
+
+Broken objects get them, too, although nothing of them can be read but name and status: that is where their authors look.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from joiner.pools import Conditions, InvalidManifest, NodePool, ResolvedNodeClass, pool_conditions
+
+MESSAGE_LIMIT = 1024  # a condition is read on a screen
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPatch:
+    """A merge patch for the status of one declared object."""
+
+    kind: str
+    name: str
+    changes: Manifest
+
+
+def status_patches(
+    manifests: Iterable[Manifest],
+    *,
+    pools: Mapping[str, NodePool],
+    classes: Mapping[str, ResolvedNodeClass],
+    problems: Sequence[InvalidManifest],
+    at: datetime,
+) -> list[StatusPatch]:
+    """A patch for each manifest (its kind said) whose status would change; pools and classes by their keys (``Kind/name``)."""
+    patches = []
+    for manifest in manifests:
+        kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
+        key = f"{kind}/{name}"
+        own = [problem for problem in problems if problem.object == key]
+        present: Manifest = manifest.get("status") or {}
+        before = Conditions.from_kube(present.get("conditions"))
+        generation = int(manifest["metadata"].get("generation") or 0)
+        if key in pools:
+            changes = _of_pool(pools[key], own, classes, before, at)
+        elif key in classes:
+            changes = classes[key].status_to_kube(before, at=at)["status"]
+        elif any(problem.severity == "error" for problem in own):
+            changes = _of_broken(own, before, generation, at)
+        else:
+            continue  # a class that no pool names: nobody asked EC2 about it
+        if any(present.get(field) != value for field, value in changes.items() if value or present.get(field)):
+            patches.append(StatusPatch(kind, name, {"status": changes}))
+    return patches
+
+
+def _of_pool(
+    pool: NodePool, own: Sequence[InvalidManifest], classes: Mapping[str, ResolvedNodeClass], before: Conditions, at: datetime
+) -> dict[str, Any]:
+    after = pool_conditions(
+        before,
+        problems=own,
+        node_class=classes.get(pool.class_ref.key),
+        class_key=pool.class_ref.key,
+        generation=pool.generation,
+        at=at,
+        legacy=pool.legacy,
+    )
+    return {"conditions": after.to_kube()}
+
+
+def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: int, at: datetime) -> dict[str, Any]:
+    told = "; ".join(problem.message for problem in own if problem.severity == "error")[:MESSAGE_LIMIT]
+    after = before.set("ValidationSucceeded", "False", "ValidationFailed", told, at=at, generation=generation)
+    return {"conditions": after.with_ready("ValidationSucceeded", at=at, generation=generation).to_kube()}

@@ -1,0 +1,56 @@
+"""A claim once its instance runs: the labels that the instance decided, what its node will have, and what it costs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+
+from joiner import names
+from joiner.cluster import Resources
+from joiner.pools import NodeClaim
+
+
+class LaunchedInstance(Protocol):
+    """What a fleet's answer says of one instance."""
+
+    @property
+    def instance_id(self) -> str: ...
+    @property
+    def image_id(self) -> str: ...
+    @property
+    def instance_type(self) -> str: ...
+    @property
+    def zone(self) -> str: ...
+    @property
+    def capacity_type(self) -> str: ...
+    @property
+    def price_per_hour(self) -> float | None: ...
+
+
+def launched_claim(
+    claim: NodeClaim,
+    instance: LaunchedInstance,
+    *,
+    labels: Mapping[str, str],
+    capacity: Resources | None,
+    allocatable: Resources | None,
+    at: datetime,
+) -> NodeClaim:
+    """The claim as it should look, `labels` being those of the instance's type.
+
+    Pods may ask for a label only by what the claim's requirements allow, so a type's labels never contradict them.
+    """
+    priced = claim
+    if instance.price_per_hour is not None:
+        priced = replace(claim, annotations={**claim.annotations, names.PRICE: f"{instance.price_per_hour:g}"})
+    return priced.as_launched(
+        instance_id=instance.instance_id,
+        image_id=instance.image_id,
+        instance_type=instance.instance_type,
+        zone=instance.zone,
+        capacity_type=instance.capacity_type,
+        at=at,
+        capacity=capacity,
+        allocatable=allocatable,
+        labels=labels,
+    )

@@ -1,0 +1,52 @@
+"""Whether a finished plan breaks a rule between pods: asked where it was not made strictly one pod after the other.
+
+Dealing pods out beforehand and taking nodes apart again bypass the order in which rules were asked; what comes of it is looked
+at here as a whole, and thrown away if it does not hold.
+"""
+
+from joiner.planning.groups import Group
+from joiner.planning.rooms import Room, World
+
+
+def holds(world: World) -> bool:
+    """Whether every pod of the plan is where its own and everybody's rules allow."""
+    rooms = [*world.existing, *world.new]
+    return all(_may_stay(world, group, room) for room in rooms for group in room.planned) and all(
+        _one_beginning(world, group) for group in world.left
+    )
+
+
+def _may_stay(world: World, group: Group, room: Room) -> bool:
+    own = world.rules[group.index]
+    for tally in (*own.away, *own.unwanted):
+        domain = room.labels.get(tally.key)
+        if domain is not None and tally.by_domain.get(domain, 0) > (1 if tally in own.feeds else 0):
+            return False
+    for rule in own.spreads:
+        domain = room.labels.get(rule.spread.topology_key)
+        if domain is None or rule.tally.by_domain.get(domain, 0) - rule.lowest() > rule.spread.max_skew:
+            return False
+    return all(tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.affinity)
+
+
+def _one_beginning(world: World, group: Group) -> bool:
+    """Pods that want to be beside their own kind may begin in one place only, and only if there were none of their kind anywhere."""
+    own = world.rules[group.index]
+    if not own.affinity:
+        return True
+    mine: dict[tuple[str, ...], int] = {}
+    for room in (*world.existing, *world.new):
+        if group in room.planned:
+            where = tuple(room.labels.get(tally.key, "") for tally in own.affinity)
+            mine[where] = mine.get(where, 0) + room.planned[group]
+    counted = 1 if own.affinity[0] in own.feeds else 0
+    begun = [
+        where
+        for where, number in mine.items()
+        if any(tally.by_domain.get(domain, 0) <= counted * number for tally, domain in zip(own.affinity, where, strict=True))
+    ]
+    if not begun:
+        return True
+    if len(begun) > 1 or not own.may_begin:
+        return False
+    return all(tally.total <= counted * mine[begun[0]] for tally in own.affinity)

@@ -1,0 +1,120 @@
+"""Why a pod stays pending: for each pool the first rule that keeps it out, and the offer that comes nearest.
+
+The order of the rules and most words are Karpenter's, which people search for: taints, requirements, resources, offerings,
+limits, and then the rules between pods.
+"""
+
+from collections.abc import Mapping
+
+from joiner.catalogue import Catalogue
+from joiner.cluster import Requirements
+from joiner.planning.frontier import Frontier
+from joiner.planning.groups import Group
+from joiner.planning.offers import Launchable, Market, node_labels, positions
+from joiner.planning.plan import Reason
+from joiner.planning.rooms import World
+from joiner.pools import ResolvedNodeClass
+
+ENOUGH_TRIED = 200
+
+
+def explain(
+    world: World, frontier: Frontier, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]
+) -> dict[Group, tuple[Reason, ...]]:
+    """Reasons for each group of which pods are left, in the order in which pools were tried."""
+    found = {}
+    for group, number in world.left.items():
+        if not number:
+            continue
+        if group.refused:
+            found[group] = (Reason("", group.refused),)
+        elif not world.markets:
+            found[group] = (Reason("", "there is no NodePool or Provisioner that can be used"),)
+        else:
+            found[group] = tuple(_reason(world, group, market, catalogue, classes) for market in world.markets)
+    return found
+
+
+def _reason(world: World, group: Group, market: Market, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]) -> Reason:
+    pool = market.pool.name
+    if market.closed:
+        return Reason(pool, market.closed)
+    taint = group.constraints.untolerated(market.pool.taints)
+    if taint is not None:
+        return Reason(pool, f"did not tolerate taint {taint}")
+    if not group.where:
+        return Reason(pool, "it asks for a node by name, and a new node has none yet")
+    usable = sorted(
+        {one for variant in market.variants for one in _open_to(group, market, variant.bits)}, key=lambda one: (one.offer, one.index)
+    )
+    if not usable:
+        return Reason(pool, _requirements(group, market, catalogue, classes))
+    large = [one for one in usable if all(amount <= one.room[position] for position, amount in group.needs)]
+    if not large:
+        nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
+        lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
+        return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
+    limits = [world.over_limit(market, one) for one in large]
+    if all(limits):
+        return Reason(pool, f"all available instance types exceed limits for nodepool: {limits[0]}", large[0].offer)
+    return Reason(
+        pool, _between_pods(world, group, market, [one for one, limit in zip(large, limits, strict=True) if not limit]), large[0].offer
+    )
+
+
+def _open_to(group: Group, market: Market, bits: Mapping[int, int]) -> list[Launchable]:
+    return [market.launchable[position] for position in positions(bits[group.index])]
+
+
+def _shortfall(group: Group, one: Launchable) -> float:
+    return sum(max(amount - one.room[position], 0) / amount for position, amount in group.needs)
+
+
+def _requirements(group: Group, market: Market, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]) -> str:
+    """Which requirement of the pod no offer of the pool meets, or that only offerings that are short would."""
+    short = _short_offerings(group, market, catalogue, classes)
+    if short:
+        return f"no instance type has the required offering: short of capacity, or not offered in the class's zones ({short})"
+    for requirements in group.where:
+        for key, values in sorted(requirements.items()):
+            carried = {variant.labels.get(key) or one.labels.get(key) for variant in market.variants for one in market.launchable}
+            alone = Requirements({key: values})
+            if not any(alone.allow({key: value} if value is not None else {}) for value in carried):
+                return f"incompatible requirements: the pod wants {key} {values}, and no node of this pool has that"
+    return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
+
+
+def _short_offerings(group: Group, market: Market, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]) -> str:
+    """A few offerings that would do if they were to be had."""
+    pool = market.pool
+    found = []
+    offered = {one.offer for one in market.launchable}
+    for known in catalogue.types.values():
+        for offering in known.offerings:
+            labels = {**pool.labels, **node_labels(pool, known, offering.zone, offering.capacity_type)}
+            decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
+            missing = not any(
+                (one.instance_type, one.zone, one.capacity_type) == (known.name, offering.zone, offering.capacity_type) for one in offered
+            )
+            if missing and decided.allow(labels) and any(one.allow(labels) for one in group.where):
+                found.append(f"{offering.capacity_type} {known.name} in {offering.zone}")
+                if len(found) == 3:
+                    return ", ".join(found)
+    return ", ".join(found)
+
+
+def _between_pods(world: World, group: Group, market: Market, offers: list[Launchable]) -> str:
+    """The rule between pods that keeps one more of the group out of every new node."""
+    told: dict[str, int] = {}
+    for one in offers[:ENOUGH_TRIED]:
+        for variant in market.variants:
+            if not variant.bits[group.index] >> one.index & 1:
+                continue
+            room = world.open(market, variant, one)
+            why = world.refusal(group, room)
+            world.close(room)
+            told[why] = told.get(why, 0) + 1
+    worst = max(sorted(told), key=lambda why: told[why], default="")
+    if worst:
+        return f"unsatisfiable topology constraint: {worst} keeps it out of every new node"
+    return "this plan found no place for it; the next round looks again"

@@ -1,0 +1,224 @@
+"""Making a plan: what stands is filled first, then nodes are opened one by one, each the best for what it would carry.
+
+Greedy, and the same in every run: groups in a fixed order; for the first group that still has pods, every offer worth a look is
+opened on trial and filled; the one with the lowest price for what its pods are worth (their shares of the bound) stays. Wherever
+one more node could take all that is left, that ending is remembered, and taken if going on turns out dearer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from joiner.cluster.resources import CPU, MEMORY
+from joiner.planning.frontier import Choice, Frontier
+from joiner.planning.groups import Group
+from joiner.planning.rooms import Room, World
+
+FEW_PODS = 256
+"""Below this many pods an early ending is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approach:
+    """One way to go about it: the order of groups, the largest node (cpu, in millicores; None = any), and whether pods that
+    spread over zones are dealt out to the zones beforehand."""
+
+    order: str = "worth"
+    largest: int | None = None
+    dealt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One more node for all that is left: after how many rooms, and what the whole then costs."""
+
+    rooms: int
+    price: float
+    choice: Choice
+
+
+class Filler:
+    """One attempt at a plan in one world."""
+
+    def __init__(self, world: World, frontier: Frontier, shares: Mapping[int, float], approach: Approach) -> None:
+        self.world = world
+        self.frontier = frontier
+        self.shares = {index: share if share != float("inf") else 0.0 for index, share in shares.items()}
+        self.approach = approach
+        self.order = ordered(world, self.shares, approach.order)
+        self.ending: Ending | None = None
+
+    def fill(self) -> None:
+        """Places what can be placed."""
+        self._fill_rooms(self.world.existing)
+        stuck: set[Group] = set()
+        while True:
+            waiting = [group for group in self.order if self.world.left[group] and group not in stuck]
+            if not waiting:
+                break
+            self._fill_rooms(self.world.new, waiting[:1])
+            if not self.world.left[waiting[0]]:
+                continue
+            if self._open_for(waiting[0]):
+                stuck.clear()  # whoever waited for a neighbour may have one now
+                self._fill_rooms(
+                    [*self.world.existing, *self.world.new], [group for group in self.order if self.world.rules[group.index].affinity]
+                )
+            else:
+                stuck.add(waiting[0])
+        self._end_early()
+
+    def _fill_rooms(self, rooms: Sequence[Room], groups: Sequence[Group] | None = None) -> None:
+        """Again and again as long as somebody finds a place: a pod may wait for a neighbour that comes later in the order."""
+        moved = True
+        while moved:
+            moved = False
+            for group in groups if groups is not None else self.order:
+                for room in rooms:
+                    if not self.world.left[group]:
+                        break
+                    moved |= self.world.put(group, room, self.world.left[group]) > 0
+
+    def _open_for(self, group: Group) -> bool:
+        """Opens the best node for the group's pods; False if there is none."""
+        for choices in self.frontier.by_weight(group):
+            small = [one for one in choices if self._small_enough(one)]
+            for among in (small, choices) if len(small) < len(choices) else (choices,):
+                best = self._best(group, among)
+                if best is not None:
+                    self._repeat(best, group)
+                    return True
+        return False
+
+    def _small_enough(self, choice: Choice) -> bool:
+        return self.approach.largest is None or choice.one.allocatable.get(CPU, 0) <= self.approach.largest
+
+    def _best(self, seed: Group, choices: Sequence[Choice]) -> Choice | None:
+        best: tuple[float, float, int] | None = None
+        found: Choice | None = None
+        before = self.world.price
+        for choice in choices:
+            if any(amount > choice.one.room[position] for position, amount in seed.needs):
+                continue
+            if self.world.over_limit(choice.market, choice.one):
+                continue
+            room = self.world.open(choice.market, choice.variant, choice.one)
+            if self._stock(room, seed):
+                price = choice.one.offer.price_per_hour
+                worth = sum(number * self.shares[group.index] for group, number in room.planned.items())
+                score = (price / worth if worth > 0 else float("inf"), price, -self._liking(seed, room))
+                if best is None or score < best:
+                    best, found = score, choice
+                if not self.world.pods_left and (self.ending is None or before + price < self.ending.price - 1e-12):
+                    self.ending = Ending(len(self.world.new) - 1, before + price, choice)
+            self.world.close(room)
+        return found
+
+    def _stock(self, room: Room, seed: Group) -> bool:
+        """Fills a new room, the seed first; False if not even one of the seed's pods may go there."""
+        if not self.world.put(seed, room, self.world.left[seed]):
+            return False
+        moved = True
+        while moved:
+            moved = False
+            for group in self.order:
+                if self.world.left[group] and self.world.put(group, room, self.world.left[group]):
+                    moved = bool(self.world.rules[group.index].feeds)
+        return True
+
+    def _repeat(self, choice: Choice, seed: Group) -> None:
+        """Opens this node, and as many more like it as would be filled just alike."""
+        while True:
+            room = self.world.open(choice.market, choice.variant, choice.one)
+            self._stock(room, seed)
+            plain = all(self.world.rules[group.index].free for group in room.planned)
+            enough = all(self.world.left[group] >= number for group, number in room.planned.items())
+            if not plain or not enough or self.world.over_limit(choice.market, choice.one):
+                return
+
+    def _liking(self, group: Group, room: Room) -> int:
+        """How many of the group's wishes this room fulfils, by weight."""
+        said = group.constraints
+        liked = sum(wish.weight for wish in said.preferences if wish.term.suits(room.labels, room.name))
+        liked -= sum(1 for taint in room.taints if not taint.hard and not said.tolerates(taint))
+        for weight, tally in self.world.rules[group.index].wishes:
+            domain = room.labels.get(tally.key)
+            liked += weight * tally.by_domain.get(domain, 0) if domain is not None else 0
+        return liked
+
+    def _end_early(self) -> None:
+        ending = self.ending
+        if ending is None or len(self.world.new) <= ending.rooms or ending.price >= self.world.price - 1e-12:
+            return
+        kept = [(room, dict(room.planned)) for room in self.world.new[ending.rooms :]]
+        for room, _ in reversed(kept):
+            self.world.close(room)
+        last = self.world.open(ending.choice.market, ending.choice.variant, ending.choice.one)
+        self._fill_rooms([last])
+        if self.world.pods_left:  # cannot be, but a plan is never made worse
+            self.world.close(last)
+            for room, planned in kept:
+                self.world.reopen(room)
+                for group, number in planned.items():
+                    self.world.take(group, room, -number)
+
+
+def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group]:
+    """Pending groups: the most important first, then those that others depend on, then the largest by the given measure."""
+    sizes: dict[str, Callable[[Group], float]] = {
+        "worth": lambda group: shares[group.index],
+        "cpu": lambda group: group.constraints.requests.get(CPU, 0),
+        "memory": lambda group: group.constraints.requests.get(MEMORY, 0),
+    }
+    size = sizes[order]
+
+    def key(group: Group) -> tuple[float, ...]:
+        own = world.rules[group.index]
+        bound = 0 if own.free else 2 if own.affinity and not own.may_begin else 1
+        return (-group.constraints.priority, {1: 0, 0: 1, 2: 2}[bound], -size(group), group.index)
+
+    return sorted(world.left, key=key)
+
+
+def deal(world: World, shares: Mapping[int, float]) -> None:
+    """Quotas: how many pods of each group that spreads over zones go to each zone, as evenly as its skew asks.
+
+    Pods then fill whole nodes zone by zone instead of alternating; the finished plan is checked against the true skew.
+    """
+    expected: dict[tuple[str, object, str], dict[str, int]] = {}
+    for group in ordered(world, {index: min(share, 1e9) for index, share in shares.items()}, "worth"):
+        rule = world.rules[group.index].quoted
+        if rule is None or not rule.universe:
+            continue
+        counts = expected.setdefault(
+            (rule.spread.topology_key, rule.spread.selector, group.namespace),
+            {domain: rule.tally.by_domain.get(domain, 0) for domain in rule.universe},
+        )
+        quota: dict[str, int] = {}
+        reachable = _reachable(world, group, rule.spread.topology_key) & rule.universe
+        for _ in range(world.left[group]):
+            lowest = min(counts.values()) if len(rule.universe) >= rule.spread.min_domains else 0
+            domain = min(sorted(reachable), key=lambda one: counts.get(one, 0), default=None)
+            if domain is None or counts.get(domain, 0) + (1 if rule.counts_itself else 0) - lowest > rule.spread.max_skew:
+                break
+            quota[domain] = quota.get(domain, 0) + 1
+            if rule.counts_itself:
+                counts[domain] = counts.get(domain, 0) + 1
+        world.quotas[group.index] = quota
+
+
+def _reachable(world: World, group: Group, key: str) -> frozenset[str]:
+    """Domains in which the group has an offer, or a node with room."""
+    found = {room.labels[key] for room in world.existing if key in room.labels and world.suits(group, room) and _fits(group, room.free)}
+    for market in world.markets:
+        if group.constraints.untolerated(market.pool.taints) is None:
+            for variant in market.variants:
+                bits = variant.bits[group.index]
+                for one in market.launchable:
+                    value = variant.labels.get(key) or one.labels.get(key)
+                    if value is not None and value not in found and bits >> one.index & 1 and _fits(group, one.room):
+                        found.add(value)
+    return frozenset(found)
+
+
+def _fits(group: Group, room: Sequence[int]) -> bool:
+    return all(amount <= room[position] for position, amount in group.needs)

@@ -1,0 +1,66 @@
+"""Taking a small plan apart again: two or three nodes at a time, to see whether their pods go cheaper some other way."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from joiner.planning.auditing import holds
+from joiner.planning.filling import Approach, Filler
+from joiner.planning.frontier import Frontier
+from joiner.planning.groups import Group
+from joiner.planning.rooms import Room, World
+
+MOST_NODES = 12
+MOST_PODS = 64
+ROUNDS = 4
+
+
+def improve(world: World, frontier: Frontier, shares: Mapping[int, float]) -> None:
+    """Makes the plan in this world cheaper if it can, never dearer, and never with fewer pods placed."""
+    for _ in range(ROUNDS):
+        if (
+            not world.new
+            or len(world.new) > MOST_NODES
+            or sum(number for room in world.new for number in room.planned.values()) > MOST_PODS
+        ):
+            return
+        if not any(_rebuild(world, frontier, shares, rooms) for size in (1, 2, 3) for rooms in combinations(tuple(world.new), size)):
+            return
+
+
+def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], rooms: Sequence[Room]) -> bool:
+    """Whether these rooms could be replaced by something cheaper; then they are."""
+    before, left = world.price, world.pods_left
+    kept = [(room, dict(room.planned)) for room in rooms]
+    others = [(room, dict(room.planned)) for room in (*world.existing, *world.new) if room not in rooms]
+    for room in rooms:
+        world.close(room)
+    for order in ("worth", "cpu"):
+        Filler(world, frontier, shares, Approach(order)).fill()
+        if world.pods_left <= left and world.price < before - 1e-9 and holds(world):
+            return True
+        _reset(world, others)
+    for room, planned in kept:
+        world.reopen(room)
+        for group, number in planned.items():
+            world.take(group, room, -number)
+    return False
+
+
+def _reset(world: World, rooms: Sequence[tuple[Room, Mapping[Group, int]]]) -> None:
+    """Back to these rooms with these pods in them."""
+    known = {room for room, _ in rooms}
+    for room in [one for one in world.new if one not in known]:
+        world.close(room)
+    for room in world.existing:
+        wanted = next((planned for one, planned in rooms if one is room), {})
+        _to(world, room, wanted)
+    for room, planned in rooms:
+        if room in world.new:
+            _to(world, room, planned)
+
+
+def _to(world: World, room: Room, wanted: Mapping[Group, int]) -> None:
+    for group in dict.fromkeys([*room.planned, *wanted]):
+        surplus = room.planned.get(group, 0) - wanted.get(group, 0)
+        if surplus:
+            world.take(group, room, surplus)

@@ -1,0 +1,177 @@
+"""What stands already: nodes as they are, claims on their way as they will be, and what both use of limits and ceilings."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from joiner import names
+from joiner.catalogue import Catalogue, allocatable, capacity
+from joiner.cluster import Node, Pod, Resources, Taint
+from joiner.planning.groups import Groups
+from joiner.planning.offers import node_labels
+from joiner.planning.pending import Waiting, nodes_of_claims, on_its_way, retiring_nodes
+from joiner.planning.rooms import Room
+from joiner.planning.snapshot import Snapshot
+from joiner.pools import NodeClaim, NodePool
+
+EPHEMERAL = (
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    names.UNREGISTERED,
+    names.FILLING,
+)
+"""Taints that a node loses by itself while it joins (Karpenter's list, and our own)."""
+READINESS = "readiness.k8s.io/"
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """``used`` counts, by pool key, the capacity and the nodes that limits speak of; ``price`` is of all nodes of ours, in $/h."""
+
+    rooms: tuple[Room, ...]
+    used: Mapping[str, Mapping[str, int]]
+    nodes: int
+    price: float
+
+
+def standing(snapshot: Snapshot, catalogue: Catalogue, groups: Groups, waiting: Waiting) -> Standing:
+    """Rooms in the order in which they are filled: nodes that take pods, nodes that join, claims; each by name."""
+    joined = nodes_of_claims(snapshot)
+    claims = {joined[claim.key].name: claim for claim in snapshot.claims if claim.key in joined}
+    leaving = retiring_nodes(snapshot)
+    on_node: dict[str, list[Pod]] = {}
+    for pod in snapshot.pods:
+        if pod.node_name and not pod.terminal:
+            on_node.setdefault(pod.node_name, []).append(pod)
+    found: list[tuple[tuple[int, str], Room]] = []
+    for node in snapshot.nodes:
+        if node.name not in leaving:
+            claim = claims.get(node.name)
+            room = _room_of_node(node, claim, on_node.get(node.name, []), groups)
+            _reserve(room, waiting.reserved.get(claim.key, ()) if claim else (), groups)
+            found.append(((1 if claim and not claim.initialized else 0, node.name), room))
+    pools = {pool.key: pool for pool in snapshot.pools}
+    for claim in snapshot.claims:
+        if claim.key not in joined and on_its_way(claim, None, snapshot):
+            room = _room_of_claim(claim, pools.get(claim.pool_key), snapshot, catalogue, groups)
+            _reserve(room, waiting.reserved.get(claim.key, ()), groups)
+            found.append(((2, claim.name), room))
+    used, number, price = _usage(snapshot, joined, catalogue)
+    return Standing(tuple(room for _, room in sorted(found, key=lambda one: one[0])), used, number, price)
+
+
+def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], groups: Groups) -> Room:
+    joining = claim is not None and not claim.initialized
+    known = node.allocatable
+    if claim is not None and joining:  # a node that has just come has not counted everything yet
+        known = Resources({**claim.allocatable, **{name: amount for name, amount in node.allocatable.items() if amount}})
+    taints = tuple(taint for taint in node.taints if not (claim and _passes(taint, claim)))
+    room = Room(
+        name=node.name,
+        labels={**(claim.labels if claim and joining else {}), names.HOSTNAME: node.name, **node.labels},
+        taints=(*taints, UNSCHEDULABLE) if node.unschedulable else taints,
+        free=[known.get(name, 0) for name in groups.resources],
+        node=node.name,
+        claim=claim.name if claim else "",
+    )
+    for pod in pods:
+        _hold(room, pod, groups)
+    present = {(pod.namespace, pod.owner_name) for pod in pods if pod.owner_kind == "DaemonSet"}
+    for daemon, own in groups.daemons:
+        missing = (daemon.namespace, daemon.name) not in present
+        if missing and daemon.runs_on(room.labels, room.taints, node.name):
+            _occupy(room, own.vector)
+            room.held[own] = room.held.get(own, 0) + 1
+            room.ports.extend(own.constraints.host_ports)
+    return room
+
+
+def _passes(taint: Taint, claim: NodeClaim) -> bool:
+    """Whether a taint goes by itself before the node takes pods: all start-up taints, until the node is initialized."""
+    if taint.key == names.FILLING:
+        return True
+    if claim.initialized:
+        return False
+    return taint.key in EPHEMERAL or taint.key.startswith(READINESS) or any(taint.matches(one) for one in claim.startup_taints)
+
+
+def _room_of_claim(claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, catalogue: Catalogue, groups: Groups) -> Room:
+    """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own pods only."""
+    known = catalogue.types.get(claim.instance_type)
+    labels: Mapping[str, str] = claim.labels
+    can = claim.allocatable if claim.launched else Resources()
+    if known is not None and pool is not None:
+        labels = {**node_labels(pool, known, claim.zone, claim.capacity_type), **claim.labels}
+        if claim.launched and not can:
+            can = allocatable(known, snapshot.node_class(pool), pool)
+    name = f"{claim.kind}/{claim.name}"
+    room = Room(
+        name=name,
+        labels={**labels, names.HOSTNAME: name},
+        taints=claim.taints,
+        free=[can.get(resource, 0) for resource in groups.resources],
+        claim=claim.name,
+    )
+    for daemon, own in groups.daemons:
+        if daemon.runs_on(room.labels, room.taints):
+            _occupy(room, own.vector)
+            room.held[own] = 1
+            room.ports.extend(own.constraints.host_ports)
+    return room
+
+
+def _reserve(room: Room, pods: Iterable[Pod], groups: Groups) -> None:
+    """What an assignment keeps for pods that will come."""
+    for pod in pods:
+        _hold(room, pod, groups)
+
+
+def _hold(room: Room, pod: Pod, groups: Groups) -> None:
+    """A pod that has its place. One that is ending holds its resources until it is gone, and nobody counts it any more."""
+    _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
+    room.ports.extend(pod.constraints.host_ports)
+    if not pod.deletion:
+        own = groups.of_pod[pod.key]
+        room.held[own] = room.held.get(own, 0) + 1
+
+
+def _occupy(room: Room, vector: Sequence[int]) -> None:
+    for position, amount in enumerate(vector):
+        room.free[position] -= amount
+
+
+def _usage(snapshot: Snapshot, joined: Mapping[str, Node], catalogue: Catalogue) -> tuple[dict[str, dict[str, int]], int, float]:
+    used: dict[str, dict[str, int]] = {}
+    pools = {pool.key: pool for pool in snapshot.pools}
+    number, price = 0, 0.0
+    with_claim = {node.name for node in joined.values()}
+    ours: list[tuple[str, Mapping[str, str], Resources]] = []
+    for claim in snapshot.claims:
+        node = joined.get(claim.key)
+        has = (node.capacity if node else None) or claim.capacity or _capacity(claim, pools, snapshot, catalogue)
+        ours.append((claim.pool_key, claim.labels, has))
+    for one in snapshot.nodes:
+        key = _pool_of(one)
+        if one.name not in with_claim and key in pools:
+            ours.append((key, one.labels, one.capacity))
+    for key, labels, has in ours:
+        counted = used.setdefault(key, {"nodes": 0})
+        counted["nodes"] += 1
+        for resource, amount in has.items():
+            counted[resource] = counted.get(resource, 0) + amount
+        number += 1
+        offered = catalogue.price(labels.get(names.INSTANCE_TYPE, ""), labels.get(names.ZONE, ""), labels.get(names.CAPACITY_TYPE, ""))
+        price += offered or 0.0
+    return used, number, price
+
+
+def _pool_of(node: Node) -> str:
+    if names.PROVISIONER in node.labels:
+        return f"Provisioner/{node.labels[names.PROVISIONER]}"
+    return f"NodePool/{node.labels.get(names.NODEPOOL, '')}"
+
+
+def _capacity(claim: NodeClaim, pools: Mapping[str, NodePool], snapshot: Snapshot, catalogue: Catalogue) -> Resources:
+    known, pool = catalogue.types.get(claim.instance_type), pools.get(claim.pool_key)
+    return capacity(known, snapshot.node_class(pool), pool) if known and pool else claim.requests

@@ -1,0 +1,33 @@
+"""What is told of a launch: on each claim that has its instance, and on the pool when EC2 had none or refused."""
+
+from collections.abc import Iterable
+
+from joiner.launching import Outcome
+from joiner.pools import NodeClaim, NodePool
+from joiner.telling.events import Event, Subject
+
+OFFERINGS_SHOWN = 5
+
+
+def outcome(outcome: Outcome, launched: Iterable[NodeClaim], pool: NodePool | None) -> list[Event]:
+    """The events of one recorded launch."""
+    told = [
+        Event(
+            Subject.claim(claim),
+            "Launched",
+            "Launch",
+            f"Instance {claim.instance_id}: {claim.instance_type} in {claim.zone}, {claim.capacity_type}",
+        )
+        for claim in launched
+    ]
+    if pool is None:
+        return told
+    if outcome.short:
+        shown = [f"{short.instance_type} in {short.zone} ({short.capacity_type}): {short.code}" for short in outcome.short]
+        more = f" and {len(shown) - OFFERINGS_SHOWN} more" if len(shown) > OFFERINGS_SHOWN else ""
+        note = f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three minutes; others are tried"
+        told.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
+    for failure in outcome.failed:
+        note = f"EC2 refused: {failure.message} ({failure.code}). {failure.remedy}"
+        told.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))
+    return told

@@ -1,0 +1,45 @@
+"""What is told of a plan: on each pod where it will run and for how much, or why nowhere; on pools and classes what is wrong with them."""
+
+from collections.abc import Iterable
+
+from joiner.cluster import Pod
+from joiner.planning import ExistingNode, PendingPod, PlannedNode
+from joiner.pools import InvalidManifest, NodeClaim
+from joiner.telling.events import Event, Subject
+
+REASONS_SHOWN = 6
+
+
+def new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> Event:
+    """A node is launched for the pod."""
+    price = f"${node.price_per_hour:.4f}/h"
+    note = f"{claim.kind} {claim.name} is made for it: {node.instance_type} in {node.zone}, {node.capacity_type}, {price} ({execution})"
+    return Event(Subject.pod(pod), "TriggeredScaleUp", "ScaleUp", note)
+
+
+def room_on_its_way(pod: Pod, existing: ExistingNode, execution: str) -> Event:
+    """The pod fits what is there or comes anyway."""
+    where = f"node {existing.node}" if existing.node else f"the node of claim {existing.claim}, which is on its way"
+    return Event(Subject.pod(pod), "Nominated", "ScaleUp", f"It fits {where} ({execution})")
+
+
+def no_node(pod: Pod, pending: PendingPod, execution: str) -> Event:
+    """No plan helps the pod: each pool's reason."""
+    said = [str(reason) for reason in pending.reasons] or ["there is no NodePool"]
+    more = f"; and {len(said) - REASONS_SHOWN} more pools" if len(said) > REASONS_SHOWN else ""
+    note = f"No node can be made for it. {'; '.join(said[:REASONS_SHOWN])}{more} ({execution})"
+    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning")
+
+
+def mistakes(subject: Subject, problems: Iterable[InvalidManifest]) -> list[Event]:
+    """One event for each mistake in an object; what was merely assumed is in its status."""
+    return [
+        Event(subject, "ValidationFailed" if each.severity == "error" else "WithoutEffect", "Validate", each.message, "Warning")
+        for each in problems
+        if each.severity != "info"
+    ]
+
+
+def claim_refused(subject: Subject, reason: str, message: str) -> Event:
+    """A claim of a pool could not be made."""
+    return Event(subject, reason, "ScaleUp", message, "Warning")

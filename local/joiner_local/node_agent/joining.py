@@ -1,0 +1,113 @@
+"""One instance joins: user data read, identity taken, the Node created by the node itself.
+
+Whatever a real node would fail at fails here, with the reason for the log. `Unbootable` is for good; `NotYet` is tried again, as a kubelet
+tries again for ever (an access entry may still come).
+"""
+
+import hashlib
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import urllib3
+
+from joiner_local.kube_api import ApiError, KubeApi
+from joiner_local.kubeconfig import Endpoint
+from joiner_local.node_agent.ec2 import ClusterFacts, Ec2
+from joiner_local.node_agent.identity import assume_profile_role
+from joiner_local.node_agent.node_config import NodeConfig
+from joiner_local.node_agent.node_objects import FAULT, KUBELET, Ec2Instance, Object, Software, registered
+from joiner_local.node_agent.registration import Unbootable
+from joiner_local.node_agent.room import Room
+
+EXISTS: Final = 409
+REFUSED: Final = {401: "the cluster does not know it (401): has its role an access entry of type EC2_LINUX?"}
+
+
+class NotYet(Exception):
+    """The node could not join now; says why."""
+
+
+@dataclass(slots=True)
+class Joining:
+    """What is needed to join any instance of one cluster."""
+
+    aws: Ec2
+    cluster: str
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="joiner-node-agent-")))
+
+    def join(self, instance: Ec2Instance, *, ready_after: float, fault: str = "") -> None:
+        """Raises Unbootable or NotYet."""
+        facts = self.aws.cluster(self.cluster)
+        software = _software(self.aws.image_name(instance.image_id), facts)
+        config = NodeConfig.read(self.aws.user_data(instance.id))
+        _check_cluster(config, facts)
+        room = Room.of(self.aws.machine(instance), config.kubelet, config.local_storage)
+        node = registered(instance, config.registration, room, software, ready_after=ready_after, now=datetime.now(UTC))
+        if fault == "not-ready":
+            node["metadata"]["labels"][FAULT] = fault
+        session = assume_profile_role(self.aws, instance.profile_arn, instance.id)
+        token = session.eks_token(self.aws.endpoint, self.aws.region, config.cluster)
+        kube = KubeApi(Endpoint(config.endpoint, self._authority(config.certificate_authority)), token=token, connections=1)
+        _register(kube, node)
+
+    def _authority(self, pem: bytes) -> Path:
+        path = self.folder / f"{hashlib.sha256(pem).hexdigest()[:16]}.crt"
+        if not path.exists():
+            fresh = Path(tempfile.mkstemp(dir=self.folder)[1])
+            fresh.write_bytes(pem)
+            fresh.replace(path)
+        return path
+
+
+def _software(image: str, facts: ClusterFacts) -> Software:
+    """By the image's name, which also tells what reads its user data."""
+    if not image.startswith("amazon-eks-node-al2023-"):
+        # The place of the other families: Amazon Linux 2's bootstrap arguments, Bottlerocket's TOML.
+        raise Unbootable(f"the node agent cannot boot the image {image or '(unknown)'} yet, only Amazon Linux 2023")
+    version = image.rpartition("-v")[0].rpartition("-")[2]
+    if _minor(version) > _minor(facts.version):
+        raise Unbootable(f"a kubelet of {version} does not work with a control plane of {facts.version}")
+    return Software("Amazon Linux 2023.9.20261027", f"v{version}.0-eks-local")
+
+
+def _minor(version: str) -> int:
+    return int(version.split(".")[1])
+
+
+def _check_cluster(config: NodeConfig, facts: ClusterFacts) -> None:
+    """Another endpoint is not called: it might be somebody's real cluster."""
+    if config.endpoint.rstrip("/") != facts.endpoint:
+        raise Unbootable(f"the user data names the API server {config.endpoint}; that of {facts.name} is {facts.endpoint}")
+    if config.cluster != facts.name:
+        raise Unbootable(f"the user data is for the cluster {config.cluster}; this API server is {facts.name}'s")
+
+
+def _register(kube: KubeApi, node: Object) -> None:
+    name = node["metadata"]["name"]
+    try:
+        kube.create("/api/v1/nodes", node)
+    except ApiError as error:
+        if error.status != EXISTS:
+            raise NotYet(f"{REFUSED.get(error.status, 'the API server refuses it')}: {error}") from error
+        _return(kube, node)
+    except urllib3.exceptions.SSLError as error:
+        raise NotYet(f"the API server is not signed by the user data's CA: {error}") from error
+    except urllib3.exceptions.HTTPError as error:
+        raise NotYet(f"the API server cannot be reached: {error}") from error
+    except OSError as error:  # a CA file that TLS cannot read
+        raise NotYet(f"the user data's CA cannot be used for {name}: {error}") from error
+
+
+def _return(kube: KubeApi, node: Object) -> None:
+    """The node is there: this instance was stopped and starts again, or another instance had the name."""
+    path = f"/api/v1/nodes/{node['metadata']['name']}"
+    try:
+        present = kube.get(path)
+        if present["spec"].get("providerID") != node["spec"]["providerID"]:
+            raise NotYet(f"{node['metadata']['name']} is {present['spec'].get('providerID')}, whose node is still there")
+        kube.merge(path, {"metadata": {"labels": {KUBELET: "kwok"}}})
+    except ApiError as error:
+        raise NotYet(f"the API server refuses its node's update: {error}") from error

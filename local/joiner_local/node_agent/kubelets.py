@@ -1,0 +1,212 @@
+"""The kubelets of all instances, from launch to the end: booting, joined, silent, gone.
+
+Nothing here decides *whether* an instance joins (that is `joining`), only when; and what becomes of its node when the instance ends.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joiner_local.agenda import Agenda
+from joiner_local.kube_api import ApiError, KubeApi
+from joiner_local.node_agent import cloud_controller
+from joiner_local.node_agent.ec2 import Ec2
+from joiner_local.node_agent.faults import Faults
+from joiner_local.node_agent.joining import Joining, NotYet
+from joiner_local.node_agent.node_objects import FAULT, KUBELET, Ec2Instance
+from joiner_local.node_agent.registration import Unbootable
+
+log = logging.getLogger(__name__)
+
+AGAIN: Final = 3.0  # seconds until a node that could not join tries again
+SETTLED: Final = 2.0  # seconds after Ready until a kubelet that shall fall silent does
+AT_ONCE: Final = 16
+
+
+@dataclass(slots=True)
+class Pace:
+    """Seconds: from running to the node's first sign, from that to Ready, and from the instance's end to its node's."""
+
+    boot: float = 5.0
+    ready: float = 0.5
+    gone: float = 5.0
+
+    def turn(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if unknown := asked.keys() - {"seconds", "readySeconds", "goneSeconds"}:
+            raise ValueError(f"boot: {sorted(unknown)} is not known")
+        self.boot = float(asked.get("seconds", self.boot))
+        self.ready = float(asked.get("readySeconds", self.ready))
+        self.gone = float(asked.get("goneSeconds", self.gone))
+        return {"seconds": self.boot, "readySeconds": self.ready, "goneSeconds": self.gone}
+
+
+@dataclass(slots=True)
+class Kubelet:
+    """`phase` is booting, joined, silent, refused (for good) or ended; `why` says what keeps it from joining."""
+
+    instance: Ec2Instance
+    phase: str = "booting"
+    why: str = ""
+    fault: str = ""
+    boots: int = 0  # counts starts, so that what was planned for an earlier one is dropped
+
+    def told(self) -> dict[str, str]:
+        known = {"node": self.instance.name, "phase": self.phase, "why": self.why, "fault": self.fault}
+        return {name: value for name, value in known.items() if value}
+
+
+@dataclass(slots=True)
+class Kubelets:
+    aws: Ec2
+    kube: KubeApi
+    joining: Joining
+    pace: Pace = field(default_factory=Pace)
+    faults: Faults = field(default_factory=Faults)
+    _kubelets: dict[str, Kubelet] = field(default_factory=dict)
+    _states: dict[str, str] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _agenda: Agenda = field(default_factory=lambda: Agenda("kubelets"))
+    _work: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE, "kubelet"))
+
+    def told(self) -> dict[str, Any]:
+        with self._lock:
+            return {identity: kubelet.told() for identity, kubelet in self._kubelets.items()}
+
+    def changed(self, instance_id: str, state: str) -> None:
+        """An instance's new state, from EC2."""
+        with self._lock:
+            self._states[instance_id] = state
+            kubelet = self._kubelets.get(instance_id)
+            if state == "running":
+                if kubelet is None or kubelet.phase == "ended":
+                    self._do(lambda: self._begin(instance_id))
+            elif kubelet is not None and state in ("shutting-down", "stopping", "terminated", "stopped"):
+                self._end(kubelet, state)
+
+    def turn_faults(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The knob: rules for new instances; and at once for a living one that is named."""
+        choice = self.faults.turn(asked)
+        with self._lock:
+            kubelet = self._kubelets.get(choice.instance_id) if choice is not None else None
+            if kubelet is not None and kubelet.phase in ("joined", "silent"):
+                self._strike(kubelet, asked["fault"])
+        return {"rules": len(self.faults.rules)}
+
+    # --- its beginning ---
+
+    def _begin(self, instance_id: str) -> None:
+        instance = next(self.aws.instances([instance_id]))
+        with self._lock:
+            kubelet = self._kubelets.get(instance_id)
+            if self._states[instance_id] != "running" or (kubelet is not None and kubelet.phase != "ended"):
+                return
+            boots = kubelet.boots + 1 if kubelet else 1
+            fault = self.faults.of(instance.instance_type, instance.zone, instance_id)
+            kubelet = self._kubelets[instance_id] = Kubelet(instance, fault=fault.kind, boots=boots)
+            match fault.kind:
+                case "never-boots":
+                    log.info("%s never boots: a fault that was asked for", instance_id)
+                case "dies-while-booting":
+                    self._later(self.pace.boot / 2, lambda: self.aws.terminate(instance_id))
+                case _:
+                    factor = fault.factor if fault.kind == "slow" else 1.0
+                    self._later(self.pace.boot * factor, lambda: self._join(kubelet, boots))
+
+    def _join(self, kubelet: Kubelet, boots: int) -> None:
+        if kubelet.phase != "booting" or kubelet.boots != boots:
+            return
+        instance = kubelet.instance
+        try:
+            self.joining.join(instance, ready_after=self.pace.ready, fault=kubelet.fault)
+            cloud_controller.initialize(self.kube, instance, self.aws.zone_ids[instance.zone])
+        except Unbootable as error:
+            self._say(kubelet, str(error))
+            kubelet.phase = "refused"
+        except NotYet as error:
+            self._say(kubelet, str(error))
+            self._later(AGAIN, lambda: self._join(kubelet, boots))
+        except (ApiError, ClientError, BotoCoreError) as error:
+            self._say(kubelet, f"{type(error).__name__}: {error}")
+            self._later(AGAIN, lambda: self._join(kubelet, boots))
+        else:
+            self._joined(kubelet)
+
+    def _joined(self, kubelet: Kubelet) -> None:
+        log.info("%s joined as %s", kubelet.instance.id, kubelet.instance.name)
+        with self._lock:
+            kubelet.why = ""
+            if kubelet.phase == "ended":  # the instance ended while its node registered
+                self._do(lambda: self._label(kubelet, {KUBELET: None}))
+                return
+            kubelet.phase = "joined"
+            if kubelet.boots > 1:
+                self._do(lambda: cloud_controller.mark_started(self.kube, kubelet.instance.name))
+            if kubelet.fault == "silent":
+                self._later(self.pace.ready + SETTLED, lambda: self._strike(kubelet, "silent"))
+
+    def _say(self, kubelet: Kubelet, why: str) -> None:
+        if why != kubelet.why:
+            log.warning("%s does not join: %s", kubelet.instance.id, why)
+        kubelet.why = why
+
+    # --- its faults ---
+
+    def _strike(self, kubelet: Kubelet, fault: str) -> None:
+        with self._lock:
+            if kubelet.phase not in ("joined", "silent"):
+                return
+            kubelet.fault = "" if fault == "none" else fault
+            kubelet.phase = "silent" if fault == "silent" else "joined"
+        labels = {KUBELET: None if fault == "silent" else "kwok", FAULT: "not-ready" if fault == "not-ready" else None}
+        self._do(lambda: self._label(kubelet, labels))
+
+    def _label(self, kubelet: Kubelet, labels: dict[str, str | None]) -> None:
+        try:
+            self.kube.merge(f"/api/v1/nodes/{kubelet.instance.name}", {"metadata": {"labels": labels}})
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    # --- its end ---
+
+    def _end(self, kubelet: Kubelet, state: str) -> None:
+        had_node = kubelet.phase in ("joined", "silent")
+        if kubelet.phase != "ended":
+            kubelet.phase = "ended"
+            if had_node:
+                self._do(lambda: self._label(kubelet, {KUBELET: None}))
+        if state == "terminated":
+            self._later(self.pace.gone, lambda: self._remove(kubelet))
+        elif state == "stopped":
+            self._do(lambda: cloud_controller.mark_stopped(self.kube, kubelet.instance.name))
+
+    def _remove(self, kubelet: Kubelet) -> None:
+        if cloud_controller.remove(self.kube, kubelet.instance):
+            log.info("%s is gone: node %s deleted", kubelet.instance.id, kubelet.instance.name)
+
+    def node_deleted(self, name: str) -> None:
+        """A Node object is gone. If its instance is, too, nobody will ever report on its pods."""
+        with self._lock:
+            ended = [kubelet for kubelet in self._kubelets.values() if kubelet.instance.name == name and kubelet.phase == "ended"]
+        if ended:
+            self._do(lambda: cloud_controller.remove_pods(self.kube, name))
+
+    # --- work ---
+
+    def _do(self, act: Callable[[], None]) -> None:
+        self._work.submit(_logged, act)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self._agenda.after(seconds, lambda: self._do(act))
+
+
+def _logged(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception:
+        log.exception("a kubelet's work")

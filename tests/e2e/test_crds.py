@@ -1,0 +1,210 @@
+"""Our CRDs on a real API server: what people have applies unchanged, defaults are filled in, mistakes are refused with a remedy.
+
+Almost all of it is asked with ``dryRun=All``: the API server then does everything but store the object, and a running stack is left alone.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from joiner.cluster import Resources
+from joiner.pools import NodeClaim, NodePool, claim_for, read
+from joiner_local.kube_api import ApiError, KubeApi
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "tests" / "unit" / "pools" / "manifests"
+SCENARIOS = sorted((ROOT / "examples" / "scenarios").glob("*.yaml"))
+MISTAKES: list[dict[str, Any]] = yaml.safe_load((MANIFESTS / "mistakes.yaml").read_text())
+PATHS = {
+    "NodePool": "/apis/karpenter.sh/v1/nodepools",
+    "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
+    "Provisioner": "/apis/karpenter.sh/v1alpha5/provisioners",
+    "Machine": "/apis/karpenter.sh/v1alpha5/machines",
+    "EC2NodeClass": "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+    "AWSNodeTemplate": "/apis/karpenter.k8s.aws/v1alpha1/awsnodetemplates",
+    "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+}
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DRY = "?dryRun=All&fieldValidation=Strict"
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def api(kube: KubeApi) -> KubeApi:
+    """The API server with our CRDs, served."""
+    crds = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "manifests" / "crds").glob("*.yaml"))]
+    kube.apply_manifests(crds, manager="joiner")
+    deadline = time.monotonic() + 30
+    for path in PATHS.values():
+        while not served(kube, path):
+            assert time.monotonic() < deadline, f"{path} is not served"
+            time.sleep(0.1)
+    return kube
+
+
+def served(kube: KubeApi, path: str) -> bool:
+    """A CRD that was just made or changed answers 404, then 429 ("storage is (re)initializing"), before it serves."""
+    try:
+        return kube.find(path) is not None
+    except ApiError as error:
+        if error.status == 429:
+            return False
+        raise
+
+
+@pytest.fixture
+def own_pool(api: KubeApi) -> Iterator[dict[str, Any]]:
+    """A NodePool that really is there, for what dry runs cannot show."""
+    name = f"crd-test-{time.monotonic_ns():x}"
+    pool = api.create(PATHS["NodePool"], node_pool(name))
+    yield pool
+    api.delete(f"{PATHS['NodePool']}/{name}", missing_ok=True)
+
+
+def node_pool(name: str, **spec: Any) -> dict[str, Any]:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    template = {"spec": {"nodeClassRef": reference}}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"template": template, **spec}}
+
+
+def tried(api: KubeApi, manifest: dict[str, Any]) -> dict[str, Any]:
+    """As ``kubectl apply`` has it checked, defaults filled in; nothing is stored. The name is one that nobody else has."""
+    renamed = {**manifest, "metadata": {**manifest["metadata"], "name": f"crd-test-{manifest['metadata']['name']}"}}
+    return api.call("POST", PATHS[manifest["kind"]] + DRY, renamed)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
+def test_a_scenario_applies_unchanged(api: KubeApi, scenario: Path) -> None:
+    stored = [tried(api, manifest) for manifest in yaml.safe_load_all(scenario.read_text())]
+
+    found = read(stored)
+    assert len(found.pools) == 1
+    assert [problem for problem in found.problems if "there is no such" not in problem.remedy] == []
+
+
+def test_every_field_of_every_kind_is_taken_by_the_api_server(api: KubeApi) -> None:
+    for manifest in yaml.safe_load_all((MANIFESTS / "everything.yaml").read_text()):
+        assert covers(tried(api, manifest)["spec"], manifest["spec"])
+
+
+def covers(stored: Any, said: Any) -> bool:
+    """Whether all that was said is stored: nothing pruned, nothing changed."""
+    if isinstance(said, dict):
+        return isinstance(stored, dict) and all(key in stored and covers(stored[key], value) for key, value in said.items())
+    if isinstance(said, list):
+        return len(stored) == len(said) and all(covers(one, other) for one, other in zip(stored, said, strict=True))
+    return bool(stored == said)
+
+
+@pytest.mark.parametrize("case", [case for case in MISTAKES if "apiServer" in case], ids=lambda case: case["mistake"])
+def test_a_mistake_is_refused_with_its_remedy(api: KubeApi, case: dict[str, Any]) -> None:
+    with pytest.raises(ApiError) as refused:
+        tried(api, case["manifest"])
+
+    assert refused.value.status in (400, 422)
+    assert case["apiServer"] in str(refused.value)
+
+
+@pytest.mark.parametrize("case", [case for case in MISTAKES if "apiServer" not in case], ids=lambda case: case["mistake"])
+def test_a_mistake_that_only_we_can_see_is_taken(api: KubeApi, case: dict[str, Any]) -> None:
+    assert tried(api, case["manifest"])["spec"] is not None
+
+
+def test_defaults_are_filled_in(api: KubeApi) -> None:
+    pool = tried(api, node_pool("plain"))["spec"]
+
+    assert pool["disruption"] == {
+        "budgets": [{"nodes": "10%"}],
+        "consolidateAfter": "0s",
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+    }
+    assert pool["template"]["spec"]["expireAfter"] == "720h"
+
+
+def test_a_pool_without_words_reads_the_same_before_and_after_the_api_server(api: KubeApi) -> None:
+    before, after = NodePool.from_kube(node_pool("crd-test-plain")), NodePool.from_kube(tried(api, node_pool("plain")))
+
+    assert (before.disruption, before.expire_after) == (after.disruption, after.expire_after)
+
+
+@pytest.mark.parametrize("generation", ["legacy", "v1"])
+def test_a_claim_of_ours_is_taken_and_read_back_the_same(api: KubeApi, generation: str) -> None:
+    scenario = SCENARIOS[2] if generation == "legacy" else MANIFESTS / "everything.yaml"
+    pool = read(yaml.safe_load_all(scenario.read_text())).pools[0]
+    claim = claim_for(
+        pool, suffix="crdtest", requirements=pool.requirements, requests=Resources.of(cpu="1900m", memory="3Gi"), lease=7, execution="up-1"
+    )
+
+    read_back = NodeClaim.from_kube(api.call("POST", PATHS[claim.kind] + DRY, claim.to_kube()))
+
+    assert read_back.requirements == claim.requirements
+    assert read_back.requests == claim.requests
+    assert (read_back.taints, read_back.startup_taints) == (claim.taints, claim.startup_taints)
+    assert (read_back.labels, read_back.annotations) == (claim.labels, claim.annotations)
+    assert (read_back.class_ref, read_back.expire_after) == (claim.class_ref, claim.expire_after)
+    assert read_back.finalizers == ("karpenter.sh/termination",)
+
+
+def test_the_spec_of_a_claim_cannot_change_but_its_status_can(api: KubeApi, own_pool: dict[str, Any]) -> None:
+    pool = NodePool.from_kube(own_pool)
+    claim = claim_for(pool, suffix="frozen", requirements=pool.requirements, requests=Resources.of(cpu=1), lease=0, execution="test")
+    path = f"{PATHS['NodeClaim']}/{claim.name}"
+    api.create(PATHS["NodeClaim"], claim.to_kube())
+    launched = claim.as_launched(
+        instance_id="i-0123456789abcdef0",
+        image_id="ami-1",
+        instance_type="m5.large",
+        zone="us-east-1a",
+        capacity_type="spot",
+        at=datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC),
+        capacity=Resources.of(cpu=2),
+        allocatable=Resources.of(cpu="1930m"),
+    )
+
+    with pytest.raises(ApiError, match="a claim's spec cannot change"):
+        api.merge(path, {"spec": {"resources": {"requests": {"cpu": "2"}}}})
+    api.merge(path, {"metadata": {"labels": dict(launched.labels)}})
+    read_back = NodeClaim.from_kube(api.merge(f"{path}/status", launched.status_to_kube()))
+    api.merge(path, {"metadata": {"finalizers": []}})
+    api.delete(path)
+
+    assert (read_back.launched, read_back.registered) == (True, False)
+    assert (read_back.provider_id, read_back.capacity_type) == ("aws:///us-east-1a/i-0123456789abcdef0", "spot")
+    assert (read_back.capacity, read_back.allocatable) == (launched.capacity, launched.allocatable)
+    assert read_back.conditions == launched.conditions
+
+
+def test_a_pool_cannot_begin_to_have_replicas(api: KubeApi, own_pool: dict[str, Any]) -> None:
+    with pytest.raises(ApiError, match="a pool cannot begin or cease to have replicas"):
+        api.merge(f"{PATHS['NodePool']}/{own_pool['metadata']['name']}", {"spec": {"replicas": 3}})
+
+
+def test_a_pool_with_replicas_can_be_scaled_as_kubectl_scales(api: KubeApi) -> None:
+    path = f"{PATHS['NodePool']}/crd-test-static"
+    api.create(PATHS["NodePool"], node_pool("crd-test-static", replicas=0))
+
+    api.merge(f"{path}/scale", {"spec": {"replicas": 2}})
+    scaled = NodePool.from_kube(api.get(path))
+    api.delete(path)
+
+    assert scaled.replicas == 2
+
+
+def test_kubectl_shows_what_people_want_to_know(api: KubeApi) -> None:
+    columns = {
+        crd["spec"]["names"]["kind"]: [column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
+        for crd in api.items(CRDS)
+        if crd["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "joiner"
+    }
+
+    claim = ["Type", "Capacity", "Zone", "Node", "Ready", "Age"]
+    assert columns["NodeClaim"][:6] == columns["Machine"][:6] == claim
+    assert columns["NodePool"][:4] == ["NodeClass", "Nodes", "Ready", "Age"]
+    assert columns["Provisioner"][:4] == ["Template", "Nodes", "Ready", "Age"]
+    assert all("karpenter" in crd["spec"]["names"]["categories"] for crd in api.items(CRDS) if crd["spec"]["names"]["kind"] in columns)

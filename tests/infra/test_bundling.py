@@ -1,0 +1,89 @@
+"""What is uploaded: the same bytes from the same input, and a lock file's line where a wheel is missing."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from infra import bundling
+from infra.bundling import BundlingError, Target, bundle_requirements, bundle_sources
+from infra.settings import Runtime
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def _tree(root: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_sources_leave_out_what_is_for_people_and_tests(tmp_path: Path) -> None:
+    files = {"handler.py": "1", "part/more.py": "2", "README.md": "3", "event.json": "4", "part/__pycache__/more.cpython-311.pyc": "5"}
+    root = _tree(tmp_path / "function", files)
+
+    packed = bundle_sources("function", {"": root, "manifests": _tree(tmp_path / "manifests", {"crds/a.yaml": "6"})})
+
+    assert zipfile.ZipFile(packed).namelist() == ["handler.py", "manifests/crds/a.yaml", "part/more.py"]
+
+
+def test_the_same_sources_give_the_same_bytes_wherever_and_whenever(tmp_path: Path) -> None:
+    one = bundle_sources("function", {"": _tree(tmp_path / "here", {"b.py": "1", "a.py": "2"})})
+    before = one.read_bytes()
+    one.unlink()
+
+    other = bundle_sources("function", {"": _tree(tmp_path / "there", {"a.py": "2", "b.py": "1"})})
+
+    assert (other, other.read_bytes()) == (one, before)
+
+
+def test_changed_sources_give_another_bundle(tmp_path: Path) -> None:
+    one = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})})
+
+    assert bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "2"})}) != one
+
+
+def test_a_requirement_without_a_wheel_is_told_with_its_line(tmp_path: Path) -> None:
+    layer = _tree(tmp_path / "layer", {"requirements.lock": "# parts\nmsgspec==99.0.0 # no such version\n"})
+
+    with pytest.raises(BundlingError) as error:
+        bundle_requirements(layer, Target("3.14", "arm64"))
+
+    assert str(error.value).startswith(f"{layer / 'requirements.lock'}:2: msgspec==99.0.0 has no wheel for python 3.14 on arm64: pin a")
+
+
+def test_requirements_are_installed_once_for_a_lock_and_a_target(tmp_path: Path) -> None:
+    layer = _tree(tmp_path / "layer", {"requirements.lock": "six==1.17.0\n"})
+    packed = bundle_requirements(layer, Target("3.14", "arm64"))
+    made = packed.stat().st_ino
+
+    assert bundle_requirements(layer, Target("3.14", "arm64")).stat().st_ino == made
+    assert bundle_requirements(layer, Target("3.13", "arm64")) != packed
+    assert "python/six.py" in zipfile.ZipFile(packed).namelist()
+
+
+def test_the_word_host_means_the_interpreter_that_synthesises() -> None:
+    host = Target.of(Runtime("host", "host"))
+
+    assert host.is_host
+    assert host.pip_options == ()
+    assert Target.of(Runtime("3.14", "arm64")).pip_options[-4:] == ("--python-version", "3.14", "--implementation", "cp")
+
+
+def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) -> None:
+    import os
+    import time
+
+    old = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})})
+    long_ago = time.time() - (bundling.UNUSED_DAYS + 1) * 86_400
+    os.utime(old, (long_ago, long_ago))
+
+    new = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "2"})})
+
+    assert (old.exists(), new.exists()) == (False, True)

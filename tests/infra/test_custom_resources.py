@@ -1,0 +1,161 @@
+"""The deployment's own functions answer CloudFormation once, whatever happens."""
+
+import importlib.util
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from infra.installation import MANIFESTS, manifests_digest
+from joiner.adapters.custom_resource import Answer, Request, serve
+from tests.infra.conftest import ROOT
+
+
+@dataclass
+class Remaining:
+    """Lambda's context, as far as it is used."""
+
+    seconds: float = 60.0
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.seconds * 1000)
+
+
+@dataclass
+class Mailbox:
+    """Where CloudFormation waits for answers."""
+
+    url: str = ""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    def event(self, kind: str, properties: Mapping[str, str], physical_id: str | None = None) -> dict[str, Any]:
+        event: dict[str, Any] = {
+            "RequestType": kind,
+            "ResponseURL": self.url,
+            "StackId": "stack",
+            "RequestId": "request",
+            "LogicalResourceId": "Resource",
+            "ResourceProperties": properties,
+        }
+        return event | ({"PhysicalResourceId": physical_id} if physical_id else {})
+
+
+@pytest.fixture
+def mailbox() -> Iterator[Mailbox]:
+    box = Mailbox()
+
+    class Door(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            assert self.headers["content-type"] == ""
+            box.answers.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    box.url = f"http://127.0.0.1:{server.server_port}/answer?signature=1"
+    yield box
+    server.shutdown()
+    server.server_close()
+
+
+def function(name: str) -> ModuleType:
+    """A function's handler as Lambda loads it."""
+    specification = importlib.util.spec_from_file_location(f"{name}_handler", ROOT / "functions" / name / "handler.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_what_was_made_is_answered_with_its_attributes(mailbox: Mailbox) -> None:
+    def make(request: Request) -> Answer:
+        return Answer("thing", {"Size": request.properties["Size"]})
+
+    serve(mailbox.event("Create", {"Size": "7"}), Remaining(), make)
+
+    assert mailbox.answers == [
+        {
+            "StackId": "stack",
+            "RequestId": "request",
+            "LogicalResourceId": "Resource",
+            "Status": "SUCCESS",
+            "PhysicalResourceId": "thing",
+            "Data": {"Size": "7"},
+        }
+    ]
+
+
+def test_a_failure_is_answered_with_its_reason_and_the_identity_that_was(mailbox: Mailbox) -> None:
+    def fail(_: Request) -> Answer:
+        raise ValueError("no such cluster")
+
+    serve(mailbox.event("Update", {}, "thing"), Remaining(), fail)
+    serve(mailbox.event("Create", {}), Remaining(), fail)
+
+    assert [(each["Status"], each["PhysicalResourceId"], each["Reason"]) for each in mailbox.answers] == [
+        ("FAILED", "thing", "ValueError: no such cluster"),
+        ("FAILED", "never-made", "ValueError: no such cluster"),
+    ]
+
+
+def test_a_function_whose_time_runs_out_answers_before_lambda_ends_it(mailbox: Mailbox) -> None:
+    def dawdle(_: Request) -> Answer:
+        time.sleep(30)
+        return Answer("never")
+
+    began = time.monotonic()
+    serve(mailbox.event("Create", {}), Remaining(seconds=10.3), dawdle)
+
+    assert time.monotonic() - began < 5
+    assert mailbox.answers[0]["Reason"].startswith("TimeIsUp: not done after 0 s")
+
+
+@pytest.mark.parametrize("name", ["await_catalogue", "describe_cluster"])
+def test_what_made_nothing_has_nothing_to_delete(name: str, mailbox: Mailbox) -> None:
+    asked = json.loads((ROOT / "functions" / name / "event.json").read_text())["ResourceProperties"]
+
+    function(name).handler(mailbox.event("Delete", asked, "thing"), Remaining())
+
+    assert [each["Status"] for each in mailbox.answers] == ["SUCCESS"]
+
+
+@pytest.mark.parametrize("name", ["await_catalogue", "describe_cluster", "empty_bucket", "install_manifests"])
+def test_a_request_that_makes_no_sense_is_answered_too(name: str, mailbox: Mailbox) -> None:
+    function(name).handler(mailbox.event("Create", {}), Remaining())
+
+    assert [(each["Status"], each["Reason"].split(":")[0]) for each in mailbox.answers] == [("FAILED", "KeyError")]
+
+
+def test_the_installer_and_the_template_mean_the_same_digest(tmp_path: Path) -> None:
+    installer = function("install_manifests")
+    assert installer.package_digest(MANIFESTS) == manifests_digest(MANIFESTS)
+
+    (tmp_path / "crds").mkdir()
+    (tmp_path / "crds/a.yaml").write_text("a: 1")
+    before = installer.package_digest(tmp_path)
+    (tmp_path / "crds/a.yaml").write_text("a: 2")
+    assert installer.package_digest(tmp_path) != before
+
+
+def test_a_door_is_fitted_with_its_address_and_with_a_ca_only_if_it_needs_one() -> None:
+    installer = function("install_manifests")
+    webhook = {"name": "pods", "clientConfig": {"url": "DOORBELL/pods"}}
+
+    public = installer.Door("https://api/ring/secret/").fitted(webhook)
+    local = installer.Door("https://api/ring/secret/", "PEM").fitted(webhook)
+
+    assert public["clientConfig"] == {"url": "https://api/ring/secret/pods"}
+    assert local["clientConfig"] == {"url": "https://api/ring/secret/pods", "caBundle": "UEVN"}
+    assert webhook["clientConfig"] == {"url": "DOORBELL/pods"}

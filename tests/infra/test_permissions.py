@@ -1,0 +1,250 @@
+"""Who may do what: one role a function, creation only with our tags, changes only of what carries them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.duties import DUTIES, Side
+from joiner.names import BINDERS, DRAINERS, RECORDERS, VIEWERS
+from tests.infra.conftest import ROOT, Synthesis, flat
+
+Statement = Mapping[str, Any]
+
+ASKED = {
+    "StringEquals": {"aws:RequestTag/kubernetes.io/cluster/example": "owned", "aws:RequestTag/eks:eks-cluster-name": "example"},
+    "StringLike": {"aws:RequestTag/karpenter.sh/nodepool": "*"},
+}
+OWNED = {
+    "StringEquals": {"aws:ResourceTag/kubernetes.io/cluster/example": "owned", "aws:ResourceTag/eks:eks-cluster-name": "example"},
+    "StringLike": {"aws:ResourceTag/karpenter.sh/nodepool": "*"},
+}
+
+
+@pytest.fixture(scope="session")
+def granted(example: Synthesis) -> dict[str, list[Statement]]:
+    """The statements of each function's role, by the function's name."""
+    policies = example.resources("AWS::IAM::Policy").values()
+    found: dict[str, list[Statement]] = {}
+    for function in example.resources("AWS::Lambda::Function").values():
+        role = function["Properties"]["Role"]["Fn::GetAtt"][0]
+        name = function["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+        found[name] = [
+            flat(statement)
+            for policy in policies
+            if {"Ref": role} in policy["Properties"]["Roles"]
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        ]
+    return found
+
+
+def test_every_duty_is_a_function_with_a_folder(granted: Mapping[str, list[Statement]]) -> None:
+    assert set(granted) == set(DUTIES)
+    assert {path.parent.name for path in (ROOT / "functions").glob("*/handler.py")} == set(DUTIES)
+
+
+def test_no_two_functions_share_a_role_or_a_log_group(example: Synthesis) -> None:
+    functions = example.resources("AWS::Lambda::Function").values()
+
+    assert len({each["Properties"]["Role"]["Fn::GetAtt"][0] for each in functions}) == len(functions)
+    assert len({each["Properties"]["LoggingConfig"]["LogGroup"]["Ref"] for each in functions}) == len(functions)
+
+
+def test_no_role_may_do_everything_of_a_service(example: Synthesis) -> None:
+    actions = [
+        action
+        for policy in example.resources("AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        for action in _listed(statement["Action"])
+    ]
+
+    assert [action for action in actions if "*" in action] == []
+
+
+def test_only_calls_that_know_no_resources_are_allowed_on_all(granted: Mapping[str, list[Statement]]) -> None:
+    everywhere = {
+        action: statement.get("Condition")
+        for statements in granted.values()
+        for statement in statements
+        if "*" in _listed(statement["Resource"])
+        for action in _listed(statement["Action"])
+    }
+
+    assert {action for action in everywhere if not action.startswith("ec2:Describe")} == {"pricing:GetProducts"}
+    assert all(
+        condition == {"StringEquals": {"aws:RequestedRegion": "eu-west-1"}}
+        for action, condition in everywhere.items()
+        if action.startswith("ec2:Describe")
+    )
+
+
+def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_duty(granted: Mapping[str, list[Statement]]) -> None:
+    for name, statements in granted.items():
+        duty = DUTIES[name]
+        read = _kinds(statements, "dynamodb:GetItem")
+        written = _kinds(statements, "dynamodb:UpdateItem")
+        assert (read, written) == (set(duty.reads_items), set(duty.writes_items)), name
+        assert _prefixes(statements, "s3:GetObject") == set(duty.reads_documents), name
+        assert _prefixes(statements, "s3:PutObject") == set(duty.writes_documents), name
+
+
+def test_ec2_and_kubernetes_are_never_in_one_hand(granted: Mapping[str, list[Statement]]) -> None:
+    elsewhere = {
+        name
+        for name, statements in granted.items()
+        if DUTIES[name].side is Side.KUBERNETES
+        for statement in statements
+        for action in _listed(statement["Action"])
+        if action.split(":")[0] not in {"logs", "dynamodb", "s3"}
+    }
+
+    assert elsewhere == set()
+    with_groups = {name for name, duty in DUTIES.items() if duty.groups}
+    assert with_groups | {"install_manifests"} == {name for name, duty in DUTIES.items() if duty.side is Side.KUBERNETES}
+
+
+def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted: Mapping[str, list[Statement]]) -> None:
+    changing = {
+        name
+        for name, statements in granted.items()
+        for statement in statements
+        for action in _listed(statement["Action"])
+        if action.startswith("ec2:") and not action.startswith("ec2:Describe")
+    }
+    assert changing == {"launch_instances"}
+
+    making = [each for each in granted["launch_instances"] if "ec2:RunInstances" in _listed(each["Action"])]
+    for statement in making:
+        kinds = {arn.rsplit(":", 1)[1] for arn in _listed(statement["Resource"])}
+        if kinds <= {"image/*"}:
+            assert statement["Condition"] == {"StringEquals": {"ec2:Owner": ["amazon", "${AWS::AccountId}"]}}
+        elif kinds <= {"launch-template/*"} and statement["Condition"] == OWNED:
+            continue  # one that exists
+        elif kinds <= {"security-group/*", "snapshot/*", "subnet/*"}:
+            assert "Condition" not in statement
+        else:
+            assert statement["Condition"] == ASKED, kinds
+            assert kinds == {f"{each}/*" for each in _made_by_a_launch()}
+
+
+def test_tags_are_written_when_something_is_made_and_later_only_to_what_is_ours(granted: Mapping[str, list[Statement]]) -> None:
+    at_birth, later = [each for each in granted["launch_instances"] if _listed(each["Action"]) == ["ec2:CreateTags"]]
+
+    assert at_birth["Condition"] == {
+        **ASKED,
+        "StringEquals": {**ASKED["StringEquals"], "ec2:CreateAction": ["CreateFleet", "CreateLaunchTemplate", "RunInstances"]},
+    }
+    assert later["Condition"] == {**OWNED, "ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "karpenter.sh/nodeclaim"]}}
+
+
+def test_nothing_is_terminated_yet_and_templates_only_if_they_are_ours(granted: Mapping[str, list[Statement]]) -> None:
+    ending = {
+        action: statement.get("Condition")
+        for statements in granted.values()
+        for statement in statements
+        for action in _listed(statement["Action"])
+        if action.startswith(("ec2:Terminate", "ec2:Delete"))
+    }
+
+    assert ending == {"ec2:DeleteLaunchTemplate": OWNED}
+
+
+def test_only_the_node_roles_of_the_settings_can_be_passed_and_only_to_ec2(granted: Mapping[str, list[Statement]]) -> None:
+    passing = [
+        (name, statement)
+        for name, statements in granted.items()
+        for statement in statements
+        if "iam:PassRole" in _listed(statement["Action"])
+    ]
+
+    assert [name for name, _ in passing] == ["launch_instances"]
+    assert passing[0][1]["Resource"] == "arn:aws:iam::${AWS::AccountId}:role/joiner-node-example-eu-west-1"
+    assert passing[0][1]["Condition"] == {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}}
+
+
+def test_nobody_starts_another_machine_than_scale_up(example: Synthesis) -> None:
+    started = {
+        resource
+        for policy in example.resources("AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if "states:StartExecution" in _listed(statement["Action"])
+        for resource in _listed(flat(statement["Resource"]))
+    }
+    machines = set(example.resources("AWS::StepFunctions::StateMachine"))
+    scale_up = next(name for name in machines if name.startswith("ScaleUp"))
+    sweep = next(name for name in machines if name.startswith("Sweep"))
+
+    # The last is the schedule's: it starts the sweep
+    assert started == {
+        f"${{{scale_up}}}",
+        "arn:aws:states:eu-west-1:${AWS::AccountId}:stateMachine:joiner-scale-up-example",
+        f"${{{sweep}}}",
+    }
+
+
+def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesis) -> None:
+    for machine, count in (("ScaleUp", 7), ("Sweep", 2)):
+        policy = example.one("AWS::IAM::Policy", f"{machine}StatesMachineRole")["Properties"]["PolicyDocument"]["Statement"]
+        called = next(flat(each["Resource"]) for each in policy if _listed(each["Action"]) == ["lambda:InvokeFunction"])
+        functions = {arn for arn in called if not arn.endswith(":*")}
+        assert len(functions) == count
+        assert set(called) == functions | {f"{arn}:*" for arn in functions}
+
+
+def test_each_function_is_in_the_cluster_who_its_duty_says(example: Synthesis) -> None:
+    entries = [each["Properties"] for each in example.resources("AWS::EKS::AccessEntry").values()]
+    groups = {each["PrincipalArn"]["Fn::GetAtt"][0]: each["KubernetesGroups"] for each in entries if "KubernetesGroups" in each}
+    policies = [each for each in entries if "AccessPolicies" in each]
+
+    for function in example.resources("AWS::Lambda::Function").values():
+        duty = DUTIES[function["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]]
+        assert groups.get(function["Properties"]["Role"]["Fn::GetAtt"][0], []) == list(duty.groups)
+    assert [each["AccessPolicies"][0]["PolicyArn"] for each in policies] == [
+        "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    ]
+    assert policies[0]["PrincipalArn"]["Fn::GetAtt"][0].startswith("InstallationInstallManifests")
+
+
+def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() -> None:
+    manifests = [document for path in (ROOT / "manifests/rbac").glob("*.yaml") for document in yaml.safe_load_all(path.read_text())]
+    roles = {each["metadata"]["name"]: each["rules"] for each in manifests if each["kind"] == "ClusterRole"}
+    bindings = {each["roleRef"]["name"]: each["subjects"] for each in manifests if each["kind"] == "ClusterRoleBinding"}
+
+    assert set(roles) == set(bindings) == {VIEWERS, RECORDERS, BINDERS, DRAINERS}
+    assert all(
+        subjects == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}] for role, subjects in bindings.items()
+    )
+    for role, rules in roles.items():
+        for rule in rules:
+            assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"]), role
+            assert not {"secrets", "configmaps", "serviceaccounts"} & set(rule["resources"]), role
+    assert {verb for rule in roles[VIEWERS] for verb in rule["verbs"]} == {"get", "list"}
+    assert not any("aggregate" in label for each in manifests for label in each["metadata"]["labels"])
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _kinds(statements: list[Statement], action: str) -> set[str]:
+    return {
+        kind
+        for statement in statements
+        if action in _listed(statement["Action"])
+        for kind in statement["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]
+    }
+
+
+def _prefixes(statements: list[Statement], action: str) -> set[str]:
+    return {
+        Path(arn).parent.name
+        for statement in statements
+        if action in _listed(statement["Action"])
+        for arn in _listed(statement["Resource"])
+    }
+
+
+def _made_by_a_launch() -> tuple[str, ...]:
+    return ("fleet", "instance", "launch-template", "network-interface", "spot-instances-request", "volume")

@@ -1,0 +1,298 @@
+"""The state machines as graphs: nothing dangles, nothing is unreachable, everything that can fail is tried again and leads somewhere."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonata
+import pytest
+
+from infra.duties import DUTIES
+from infra.scale_up_states import AWAIT_SECONDS, LEASE_SECONDS, SUMMARY
+from infra.states import CLUSTER
+from tests.infra.conftest import Synthesis, flat
+
+States = Mapping[str, Mapping[str, Any]]
+
+UNDER_THE_LEASE = (
+    "find_pending_pods",
+    "resolve_node_classes",
+    "plan_capacity",
+    "record_node_claims",
+    "launch_instances",
+    "record_launches",
+)
+
+
+@pytest.fixture(scope="session")
+def machines(example: Synthesis) -> dict[str, Mapping[str, Any]]:
+    return {
+        each["Properties"]["StateMachineName"]: json.loads(flat(each["Properties"]["DefinitionString"]))
+        for each in example.resources("AWS::StepFunctions::StateMachine").values()
+    }
+
+
+@pytest.fixture(scope="session")
+def scale_up(machines: Mapping[str, Mapping[str, Any]]) -> States:
+    states: States = machines["joiner-scale-up-example"]["States"]
+    return states
+
+
+def test_scale_up_tells_its_story_in_these_states(scale_up: States) -> None:
+    assert list(scale_up) == [
+        "Describe the cluster",
+        "Take the lease",
+        "Joined the running scale-up",
+        "Let pods gather",
+        "Find pending pods",
+        "Is there anything to do?",
+        "Resolve node classes",
+        "Plan capacity",
+        "Record node claims",
+        "Launch instances",
+        "Record launches",
+        "Did offerings turn out short?",
+        "Plan around them",
+        "Release the lease",
+        "Look again",
+        "Is it still time?",
+        "Hand over",
+        "Start the next scale-up",
+        "Are nodes on their way?",
+        "Check registration",
+        "Have all nodes joined?",
+        "Await nodes",
+        "Let rings gather",
+        "Summarise",
+        "Release after a failure",
+        "Did it ring meanwhile?",
+        "Ring again",
+        "The scale-up failed",
+    ]
+
+
+def test_sweep_tells_its_story_in_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    assert list(machines["joiner-sweep-example"]["States"]) == [
+        "Describe the cluster",
+        "Survey the cluster",
+        "Survey the instances",
+        "Decide what is due",
+        "Start it",
+        "A scale-up is on its way",
+        "Nothing is due",
+        "The sweep failed",
+    ]
+
+
+def test_every_next_exists_and_every_state_is_reached(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, machine in machines.items():
+        for graph in _graphs(machine):
+            states: States = graph["States"]
+            reached, found = set(), [graph["StartAt"]]
+            while found:
+                state = found.pop()
+                assert state in states, f"{name}: nothing is called {state}"
+                if state not in reached:
+                    reached.add(state)
+                    found.extend(_following(states[state]))
+            assert reached == set(states), name
+
+
+def test_every_task_has_a_timeout_is_tried_again_and_leads_somewhere_when_it_fails(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    for machine in machines.values():
+        for graph in _graphs(machine):
+            for name, state in graph["States"].items():
+                if state["Type"] == "Task":
+                    assert state["TimeoutSeconds"] > 0, name
+                    assert any(
+                        each.get("MaxAttempts", 3) > 0 and each["JitterStrategy"] == "FULL"
+                        for each in state["Retry"]
+                        if "JitterStrategy" in each
+                    ), name
+                    assert state["Catch"][-1]["ErrorEquals"] == ["States.ALL"], name
+
+
+def test_every_ends_and_joins_are_well_formed(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    for machine in machines.values():
+        for graph in _graphs(machine):
+            for name, state in graph["States"].items():
+                assert len(name) <= 80
+                ends = state["Type"] in {"Succeed", "Fail", "Choice"}
+                assert ends or ("Next" in state) != ("End" in state), name
+                for each in (*state.get("Retry", ()), *state.get("Catch", ())):
+                    # "States.ALL must appear alone": Amazon States Language, Retrying after error
+                    assert each["ErrorEquals"] == ["States.ALL"] or "States.ALL" not in each["ErrorEquals"], name
+
+
+def test_lambdas_own_troubles_are_retried_throttling_included(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    calls = [
+        state
+        for machine in machines.values()
+        for graph in _graphs(machine)
+        for state in graph["States"].values()
+        if str(state.get("Resource", "")).endswith(":lambda:invoke")
+    ]
+
+    assert len(calls) == 9
+    for state in calls:
+        assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
+
+
+def test_a_lost_lease_is_no_failure_and_is_not_tried_again(scale_up: States) -> None:
+    under = ["Find pending pods", "Resolve node classes", "Plan capacity", "Record node claims", "Record launches"]
+
+    for name in under:
+        assert scale_up[name]["Retry"][0] == {"ErrorEquals": ["LeaseLost"], "MaxAttempts": 0}, name
+        assert [(each["ErrorEquals"], each["Next"]) for each in scale_up[name]["Catch"]] == [
+            (["LeaseLost"], "Are nodes on their way?"),
+            (["States.ALL"], "Release after a failure"),
+        ], name
+
+
+def test_every_way_out_gives_the_lease_back(scale_up: States) -> None:
+    """Between taking and releasing, no path ends the execution but through one of the states that release."""
+    releasing = {"Release the lease", "Release after a failure", "Hand over"}
+    found, reached = ["Let pods gather"], set()
+    while found:
+        name = found.pop()
+        if name in reached or name in releasing:
+            continue
+        reached.add(name)
+        state = scale_up[name]
+        lost = {each["Next"] for each in state.get("Catch", ()) if each["ErrorEquals"] == ["LeaseLost"]}  # nothing to give back
+        found.extend(next_ for next_ in _following(state) if next_ not in lost)
+
+    assert not reached & {
+        "Summarise",
+        "The scale-up failed",
+        "Joined the running scale-up",
+        "Are nodes on their way?",
+        "Check registration",
+    }
+
+
+def test_no_function_under_the_lease_may_run_longer_than_the_lease() -> None:
+    assert max(DUTIES[name].timeout for name in UNDER_THE_LEASE) < LEASE_SECONDS
+
+
+def test_a_tasks_timeout_comes_after_its_functions_own(machines: Mapping[str, Mapping[str, Any]], example: Synthesis) -> None:
+    timeouts = {
+        version: example.template["Resources"][each["Properties"]["FunctionName"]["Ref"]]["Properties"]["Timeout"]
+        for version, each in example.resources("AWS::Lambda::Version").items()
+    }
+
+    for machine in machines.values():
+        for graph in _graphs(machine):
+            for name, state in graph["States"].items():
+                if str(state.get("Resource", "")).endswith(":lambda:invoke"):
+                    version = state["Arguments"]["FunctionName"].strip("${}")
+                    assert state["TimeoutSeconds"] > timeouts[version], name
+
+
+def test_no_wait_for_nodes_is_deaf_for_long(scale_up: States) -> None:
+    assert scale_up["Await nodes"]["TimeoutSeconds"] == AWAIT_SECONDS == 5
+    caught = {error: each["Next"] for each in scale_up["Await nodes"]["Catch"] for error in each["ErrorEquals"]}
+    assert caught["States.Timeout"] == caught["DynamoDb.ConditionalCheckFailedException"] == "Check registration"
+
+
+def test_an_express_machine_waits_for_no_token(example: Synthesis) -> None:
+    for machine in example.resources("AWS::StepFunctions::StateMachine").values():
+        if machine["Properties"].get("StateMachineType") == "EXPRESS":
+            assert "waitForTaskToken" not in flat(machine["Properties"]["DefinitionString"])
+
+
+def test_every_expression_is_jsonata(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    expressions = [text for machine in machines.values() for text in _expressions(machine)]
+
+    assert len(expressions) > 100
+    for text in expressions:
+        jsonata.Jsonata(text)
+
+
+def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    for machine in machines.values():
+        written = {name for graph in _graphs(machine) for state in graph["States"].values() for name in _assigned(state)}
+        read = {
+            name
+            for text in _expressions(machine)
+            for name in re.findall(r"\$([a-z]\w*)(?!\w*\s*\()", re.sub(r"\$\w+ :=", "", text))
+            if name not in {"states", "started"}
+        }
+        assert read <= written, read - written
+        # They would no longer be functions where the variable is known
+        assert not written & {"round", "count", "sum", "max", "min", "string", "number", "now", "millis", "exists", "floor", "type", "keys"}
+
+
+def test_the_summary_fits_one_screen_and_leaves_out_what_is_not_known() -> None:
+    expression = jsonata.Jsonata(SUMMARY)
+    started = {"context": {"Execution": {"StartTime": "2026-11-21T05:17:28.000Z"}}}
+    variables = {
+        "states": started,
+        "turn": 1,
+        "pods": 17,
+        "plan": {"pricePerHour": 0.34, "lowerBoundPerHour": 0.3, "gap": 0.1, "pendingReasons": []},
+        "registration": {"nodes": [{"name": "ip-10-0-0-1", "instanceType": "c7g.4xlarge"}], "podsPlaced": 17, "placedAsPlanned": 1},
+        "launched": 1,
+        "short": 0,
+        "failed": 0,
+        "releasedAt": 1795238252500,
+    }
+    for name, value in variables.items():
+        expression.assign(name, value)
+
+    told = expression.evaluate(None)
+
+    assert (told["pods"], told["launched"], told["rounds"], told["pending"]) == (17, 1, 1, [])
+    assert told["nodes"] == [{"name": "ip-10-0-0-1", "instanceType": "c7g.4xlarge"}]
+    assert told["seconds"]["untilLaunched"] == 4.5
+    assert told["seconds"]["total"] > 0
+
+
+def test_the_clusters_facts_are_read_from_eks() -> None:
+    expression = jsonata.Jsonata(CLUSTER)
+    cluster = {
+        "Name": "prod",
+        "Endpoint": "https://example",
+        "Version": "1.36",
+        "CertificateAuthority": {"Data": "Q0E="},
+        "KubernetesNetworkConfig": {"ServiceIpv4Cidr": "10.100.0.0/16"},
+    }
+    expression.assign("states", {"result": {"Cluster": cluster}})
+
+    assert expression.evaluate(None) == {
+        "name": "prod",
+        "endpoint": "https://example",
+        "certificateAuthority": "Q0E=",
+        "version": "1.36",
+        "serviceCidr": "10.100.0.0/16",
+    }
+
+
+def _graphs(machine: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield machine
+    for state in machine["States"].values():
+        if "ItemProcessor" in state:
+            yield from _graphs(state["ItemProcessor"])
+
+
+def _following(state: Mapping[str, Any]) -> list[str]:
+    found = [each["Next"] for each in (*state.get("Choices", ()), *state.get("Catch", ()))]
+    return [*found, *(state[key] for key in ("Next", "Default") if key in state)]
+
+
+def _assigned(state: Mapping[str, Any]) -> Iterator[str]:
+    yield from state.get("Assign", {})
+    for each in state.get("Catch", ()):
+        yield from each.get("Assign", {})
+
+
+def _expressions(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value.startswith("{%"):
+        yield value.removeprefix("{%").removesuffix("%}")
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _expressions(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _expressions(each)

@@ -1,0 +1,347 @@
+"""What is deployed: the same for every cluster, but for what its settings say."""
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.bundling import Target
+from infra.settings import Logs, NodeRoles, Settings, Sweep, Vpc
+from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat
+
+
+def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_say(
+    example: Synthesis, local: Synthesis, example_settings: Settings, local_settings: Settings
+) -> None:
+    different = dict(_differences(_normalised(example, example_settings), _normalised(local, local_settings)))
+
+    ca = {path: both for path, both in different.items() if "Ca" in path or "DescribeCluster" in path}
+    assert {path: both for path, both in different.items() if path not in ca} == {}
+    # The local door's certificate is its own: a parameter with its CA, and the one permission to read it
+    assert set(ca) == {
+        "InstallationCluster.Properties.CaParameter",
+        "InstallationManifests.Properties.DoorbellCa",
+        "InstallationDescribeClusterRoleDefaultPolicy.Properties.PolicyDocument.Statement[2]",
+    }
+    assert ca["InstallationDescribeClusterRoleDefaultPolicy.Properties.PolicyDocument.Statement[2]"] == (
+        None,
+        {
+            "Action": "ssm:GetParameter",
+            "Effect": "Allow",
+            "Resource": f"arn:aws:ssm:REGION:ACCOUNT:parameter{local_settings.doorbell.ca_parameter}",
+        },
+    )
+
+
+def test_the_same_settings_give_the_same_bytes(synthesise: Synthesise, local: Synthesis, local_settings: Settings) -> None:
+    again = synthesise(local_settings)
+
+    assert _files(again.folder) == _files(local.folder)
+
+
+def test_the_command_line_synthesises_without_credentials_and_without_docker(example: Synthesis, tmp_path: Path) -> None:
+    node = shutil.which("node")
+    assert node is not None
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(Path(node).parent), "/usr/bin", "/bin"]),
+        "HOME": os.environ["HOME"],
+        "CDK_DISABLE_CLI_TELEMETRY": "1",
+        "CDK_DOCKER": "/no/such/docker",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "NODE_NO_WARNINGS": "1",
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"],
+    }
+    command = [str(ROOT / "node_modules/.bin/cdk"), "synth", "-c", "cluster=example", "--quiet", "--output", str(tmp_path)]
+
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "joiner-example.template.json").read_text())
+    assert _without_metadata(written) == _without_metadata(example.template)
+
+
+def test_a_cluster_that_nobody_named_is_told_in_one_line(tmp_path: Path) -> None:
+    environment = {**os.environ, "CDK_OUTDIR": str(tmp_path), "CDK_CONTEXT_JSON": "{}"}
+
+    done = subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "joiner: which cluster? Say -c cluster=NAME; there are: example, local"
+
+
+def test_the_outputs_are_what_people_and_tools_ask_for(example: Synthesis) -> None:
+    assert set(example.template["Outputs"]) == {
+        "BucketName",
+        "DoorbellUrl",
+        "InstanceProfile",
+        "InterruptionQueueUrl",
+        "NodeRole",
+        "ScaleUpArn",
+        "ScaleUpConsole",
+        "SweepArn",
+        "SweepConsole",
+        "SweepScheduleName",
+        "TableName",
+    }
+    assert not any("token" in str(flat(output["Value"])).lower() for output in example.template["Outputs"].values())
+
+
+def test_only_what_people_or_iam_must_name_has_a_name(example: Synthesis) -> None:
+    named = {
+        str(value)
+        for resource in example.template["Resources"].values()
+        for key, value in resource.get("Properties", {}).items()
+        if key
+        in {"StateMachineName", "RoleName", "FunctionName", "TableName", "BucketName", "QueueName", "LogGroupName", "AlarmName", "Name"}
+        and resource["Type"]
+        not in {"AWS::Lambda::Permission", "AWS::Lambda::Version", "AWS::ApiGatewayV2::Api", "AWS::Lambda::EventSourceMapping"}
+    }
+
+    assert named == {
+        "joiner-scale-up-example",
+        "joiner-sweep-example",
+        "joiner-node-example-eu-west-1",
+        "/aws/vendedlogs/states/joiner-scale-up-example",
+        "/aws/vendedlogs/states/joiner-sweep-example",
+    }
+
+
+def test_every_function_with_its_layers_has_room_below_lambdas_250_megabytes(example: Synthesis) -> None:
+    sizes = {}
+    for name, function in example.resources("AWS::Lambda::Function").items():
+        layers = [example.template["Resources"][each["Ref"]]["Properties"]["Content"] for each in function["Properties"]["Layers"]]
+        assert len(layers) <= 5
+        sizes[name] = sum(_unzipped(example, content) for content in (function["Properties"]["Code"], *layers))
+
+    assert max(sizes.values()) < 125_000_000, sizes
+
+
+def test_nothing_of_the_packing_machine_is_in_a_layer_for_arm(example: Synthesis, example_settings: Settings) -> None:
+    assert str(Target.of(example_settings.runtime)) == "python 3.14 on arm64"
+    libraries = {
+        name: data
+        for layer in example.resources("AWS::Lambda::LayerVersion").values()
+        for name, data in _entries(example, layer["Properties"]["Content"])
+        if ".so" in name
+    }
+
+    assert {Path(name).name.split(".")[0] for name in libraries} >= {"_core", "_pydantic_core"}
+    assert {data[:4] for data in libraries.values()} == {b"\x7fELF"}
+    # e_machine of an ELF header: 183 is AArch64
+    assert {int.from_bytes(data[18:20], "little") for data in libraries.values()} == {183}
+    assert {tag for name in libraries for tag in re.findall(r"cpython-\d+", name)} == {"cpython-314"}
+
+
+def test_a_layer_holds_no_tests_no_scripts_and_one_dateutil_that_botocore_can_live_with(example: Synthesis) -> None:
+    layers = example.resources("AWS::Lambda::LayerVersion").values()
+    names = [name for layer in layers for name, _ in _entries(example, layer["Properties"]["Content"])]
+
+    assert [name for name in names if "/tests/" in name or "__pycache__" in name or name.startswith("python/bin/")] == []
+    assert [name for name in names if re.search(r"python_dateutil-[^2]", name)] == []
+    assert [name for name in names if name.startswith(("python/boto3/", "python/botocore/"))] == []
+
+
+def test_the_installer_carries_the_manifests_that_the_template_names(example: Synthesis) -> None:
+    function = example.one("AWS::Lambda::Function", "InstallationInstallManifests")
+    inside = {
+        name.removeprefix("manifests/"): data for name, data in _entries(example, function["Properties"]["Code"]) if name.endswith(".yaml")
+    }
+
+    assert inside == {path.relative_to(ROOT / "manifests").as_posix(): path.read_bytes() for path in (ROOT / "manifests").rglob("*.yaml")}
+
+
+def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(synthesise: Synthesise, example_settings: Settings) -> None:
+    vpc = Vpc(("subnet-0123456789abcdef0", "subnet-0123456789abcdef1"), "sg-0123456789abcdef0")
+
+    private = synthesise(replace(example_settings, vpc=vpc))
+
+    placed = {
+        _function_of(function): function["Properties"]["VpcConfig"]
+        for function in private.resources("AWS::Lambda::Function").values()
+        if "VpcConfig" in function["Properties"]
+    }
+    assert set(placed) == {
+        "check_registration",
+        "find_pending_pods",
+        "install_manifests",
+        "record_launches",
+        "record_node_claims",
+        "survey_cluster",
+    }
+    assert placed["find_pending_pods"] == {"SubnetIds": list(vpc.subnets), "SecurityGroupIds": [vpc.security_group]}
+
+
+def test_settings_reach_what_they_are_about(synthesise: Synthesise, example_settings: Settings) -> None:
+    settings = replace(
+        example_settings,
+        node_roles=NodeRoles(("Mine", "Other"), manage_node_access_entry=False),
+        sweep=Sweep(every_minutes=5),
+        logs=Logs(retention_days=3653, execution_data=False),
+        tags={"team": "platform"},
+        permissions_boundary="Boundary",
+        alarm_topic="arn:aws:sns:eu-west-1:123456789012:alarms",
+        retain_data=True,
+    )
+
+    made = synthesise(settings)
+
+    assert not made.template["Resources"].keys() & {"NodesRole"}
+    assert made.one("AWS::IAM::InstanceProfile", "NodesProfile")["Properties"]["Roles"] == ["Mine"]
+    assert [each["Properties"].get("Type") for each in made.resources("AWS::EKS::AccessEntry").values()].count("EC2_LINUX") == 0
+    assert made.one("AWS::Scheduler::Schedule", "SweepSchedule")["Properties"]["ScheduleExpression"] == "rate(5 minutes)"
+    assert {each["Properties"]["RetentionInDays"] for each in made.resources("AWS::Logs::LogGroup").values()} == {3653}
+    for machine in made.resources("AWS::StepFunctions::StateMachine").values():
+        assert machine["Properties"]["LoggingConfiguration"]["IncludeExecutionData"] is False
+    for role in made.resources("AWS::IAM::Role").values():
+        assert flat(role["Properties"]["PermissionsBoundary"]).endswith(":policy/Boundary")
+    for function in made.resources("AWS::Lambda::Function").values():
+        assert {"Key": "team", "Value": "platform"} in function["Properties"]["Tags"]
+    for alarm in made.resources("AWS::CloudWatch::Alarm").values():
+        assert alarm["Properties"]["AlarmActions"] == [settings.alarm_topic]
+    assert made.one("AWS::DynamoDB::Table", "Memory")["DeletionPolicy"] == "Retain"
+    assert made.one("AWS::S3::Bucket", "Memory")["DeletionPolicy"] == "Retain"
+    assert made.resources("Custom::EmptiedBucket") == {}
+
+
+def test_the_doorbells_routes_are_throttled_apart(example: Synthesis) -> None:
+    stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
+
+    assert stage["RouteSettings"] == {
+        "POST /ring/{token}/pods": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
+        "POST /ring/{token}/nodes": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
+        "POST /ring/{token}/pools": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
+    }
+    assert {each["Properties"]["RouteKey"] for each in example.resources("AWS::ApiGatewayV2::Route").values()} == set(
+        stage["RouteSettings"]
+    )
+    ring = example.one("AWS::Lambda::Function", "DoorbellRingDoorbell")["Properties"]
+    assert ring["ReservedConcurrentExecutions"] == 5
+
+
+def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_goes_before_what_it_rings(example: Synthesis) -> None:
+    waits = {name: set(each.get("DependsOn", ())) for name, each in example.template["Resources"].items()}
+    schedule = next(name for name in waits if name.startswith("SweepSchedule"))
+    manifests = next(name for name in example.resources("Custom::Manifests"))
+    needed = {
+        *example.resources("Custom::FirstCatalogue"),
+        *example.resources("AWS::ApiGatewayV2::Stage"),
+        *(name for name in example.resources("AWS::StepFunctions::StateMachine") if name.startswith("ScaleUp")),
+        *(name for name in example.resources("AWS::EKS::AccessEntry") if name.startswith("Access")),
+    }
+
+    assert manifests in waits[schedule]
+    assert needed <= waits[manifests]
+
+
+def test_interruption_events_go_through_an_encrypted_queue_with_dead_letters(example: Synthesis) -> None:
+    rules = [each["Properties"]["EventPattern"] for each in example.resources("AWS::Events::Rule").values()]
+    queue = example.one("AWS::SQS::Queue", "InterruptionQueue")["Properties"]
+    mapping = example.one("AWS::Lambda::EventSourceMapping", "Interruption")["Properties"]
+
+    assert {kind for rule in rules for kind in rule["detail-type"]} == {
+        "AWS Health Event",
+        "EC2 Capacity Reservation Instance Interruption Warning",
+        "EC2 Instance Rebalance Recommendation",
+        "EC2 Instance State-change Notification",
+        "EC2 Spot Instance Interruption Warning",
+    }
+    assert queue["SqsManagedSseEnabled"] is True
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == 4
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    policies = [flat(each["Properties"]["PolicyDocument"]) for each in example.resources("AWS::SQS::QueuePolicy").values()]
+    assert all(
+        {"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}.items() <= policy["Statement"][0].items()
+        for policy in policies
+    )
+
+
+@pytest.mark.parametrize("name", ["example", "local"])
+def test_state_machines_call_published_versions_that_outlive_an_upgrade(name: str, request: pytest.FixtureRequest) -> None:
+    made: Synthesis = request.getfixturevalue(name)
+    versions = made.resources("AWS::Lambda::Version")
+
+    assert {each["DeletionPolicy"] for each in versions.values()} == {"Retain"}
+    for machine in made.resources("AWS::StepFunctions::StateMachine").values():
+        called = re.findall(r'"FunctionName": "\$\{(\w+)\}"', flat(machine["Properties"]["DefinitionString"]))
+        assert called
+        assert set(called) <= set(versions)
+
+
+def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
+    """Resources by an id without CDK's digests, with the words of the settings instead of their values."""
+    target = Target.of(settings.runtime)
+    words = {
+        settings.cluster.replace("-", ""): "CLUSTER",  # in ids
+        settings.cluster: "CLUSTER",
+        settings.region: "REGION",
+        settings.account or "${AWS::AccountId}": "ACCOUNT",
+        f"python{target.python}": "RUNTIME",
+        f'"{target.architecture}"': '"ARCHITECTURE"',
+    }
+    text = json.dumps({name: flat(each) for name, each in made.template["Resources"].items()})
+    for value, word in words.items():
+        text = text.replace(value, word)
+    text = re.sub(r"[0-9a-f]{64}\.zip", "ASSET.zip", text)
+    text = re.sub(r"(CurrentVersion\w{8})[0-9a-f]{32}", r"\1", text)
+    resources: dict[str, Any] = json.loads(text, object_hook=_with_resources_in_order)
+    for each in resources.values():
+        each.pop("Metadata", None)
+    short = {name: re.sub(r"([0-9A-F]{8})+$", "", name) for name in resources}
+    return {short[name]: each for name, each in resources.items()}
+
+
+def _with_resources_in_order(statement: dict[str, Any]) -> dict[str, Any]:
+    """CDK sorts them by what stands in them."""
+    resource = statement.get("Resource")
+    return {**statement, "Resource": sorted(resource)} if isinstance(resource, list) else statement
+
+
+def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted({*one, *other}):
+            here = f"{path}.{key}" if path else key
+            yield from _differences(one.get(key), other.get(key), here)
+    elif isinstance(one, list) and isinstance(other, list):
+        for index in range(max(len(one), len(other))):
+            pair = (one[index] if index < len(one) else None, other[index] if index < len(other) else None)
+            yield from _differences(*pair, f"{path}[{index}]")
+    elif one != other:
+        yield path, (one, other)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in {".zip"} or path.name.endswith("template.json")}
+
+
+def _without_metadata(template: Mapping[str, Any]) -> Any:
+    """The command line adds where a resource stands in the code."""
+    return {
+        **template,
+        "Resources": {
+            name: {key: value for key, value in each.items() if key != "Metadata"} for name, each in template["Resources"].items()
+        },
+    }
+
+
+def _entries(made: Synthesis, content: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO((made.folder / f"asset.{content['S3Key']}").read_bytes())) as archive:
+        return [(entry.filename, archive.read(entry)) for entry in archive.infolist()]
+
+
+def _unzipped(made: Synthesis, content: Mapping[str, Any]) -> int:
+    with zipfile.ZipFile(made.folder / f"asset.{content['S3Key']}") as archive:
+        return sum(entry.file_size for entry in archive.infolist())
+
+
+def _function_of(resource: Mapping[str, Any]) -> str:
+    return str(resource["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])

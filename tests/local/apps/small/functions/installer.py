@@ -1,0 +1,18 @@
+"""The small app's custom resource: it answers with what it was asked, and refuses the value "refused"."""
+
+import json
+import urllib.request
+
+
+def handler(event: dict, context: object) -> None:
+    wanted = event["ResourceProperties"]
+    answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
+    refused = wanted["Value"] == "refused" and event["RequestType"] != "Delete"
+    answer |= {
+        "Status": "FAILED" if refused else "SUCCESS",
+        "Reason": "the cluster said no",
+        "PhysicalResourceId": "installation",
+        "Data": {"Value": wanted["Value"]},
+    }
+    request = urllib.request.Request(event["ResponseURL"], json.dumps(answer).encode(), method="PUT")
+    urllib.request.urlopen(request, timeout=5).close()

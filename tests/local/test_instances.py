@@ -1,0 +1,131 @@
+"""An instance's life as EC2 tells it: its states, an event for each, interruptions, and what terminating refuses."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from joiner_local.aws.network import seed_network
+from tests.local.launch_pad import LaunchPad
+from tests.local.running_aws import RunningAws, eventually
+
+pytestmark = pytest.mark.local
+
+Heard = Callable[[str], list[Any]]
+
+
+@pytest.fixture(scope="module")
+def pad(local_aws: RunningAws) -> LaunchPad:
+    network = seed_network(local_aws.endpoint, "instances")
+    return LaunchPad.build(local_aws.client("ec2"), local_aws.client("ssm"), network, local_aws.fresh("template"))
+
+
+@pytest.fixture
+def heard(local_aws: RunningAws) -> Heard:
+    """What a rule for all events of EC2 has brought about an instance so far: states, or else the kinds of events."""
+    url, arn = local_aws.queue()
+    allow = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage", "Resource": arn}
+    local_aws.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps({"Statement": [allow]})})
+    rule = local_aws.fresh("rule")
+    local_aws.client("events").put_rule(Name=rule, EventPattern=json.dumps({"source": ["aws.ec2"]}))
+    local_aws.client("events").put_targets(Rule=rule, Targets=[{"Id": "queue", "Arn": arn}])
+    events: list[dict[str, Any]] = []
+
+    def about(instance_id: str) -> list[Any]:
+        messages = local_aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+        events.extend(json.loads(message["Body"]) for message in messages)
+        for message in messages:
+            local_aws.client("sqs").delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        mine = [event for event in events if event["detail"]["instance-id"] == instance_id]
+        return sorted((event["detail"].get("state", event["detail-type"]) for event in mine), key=ORDER.index)
+
+    return about
+
+
+WARNED, ADVISED = "EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"
+ORDER = ["pending", "running", WARNED, ADVISED, "stopping", "stopped", "shutting-down", "terminated"]
+
+
+def test_an_instance_is_pending_then_runs_then_ends_and_each_step_is_an_event(pad: LaunchPad, heard: Heard) -> None:
+    (identity,) = pad.launch()
+    assert pad.state(identity) == "pending"
+    eventually(lambda: pad.state(identity) == "running")
+
+    (change,) = pad.ec2.terminate_instances(InstanceIds=[identity])["TerminatingInstances"]
+    assert (change["PreviousState"]["Name"], change["CurrentState"]["Name"]) == ("running", "shutting-down")
+    eventually(lambda: pad.state(identity) == "terminated")
+
+    eventually(lambda: heard(identity) == ["pending", "running", "shutting-down", "terminated"])
+
+
+def test_volumes_and_addresses_go_with_the_instance(pad: LaunchPad) -> None:
+    (identity,) = pad.launch()
+    by_instance = [{"Name": "attachment.instance-id", "Values": [identity]}]
+    assert len(pad.ec2.describe_volumes(Filters=by_instance)["Volumes"]) == 1
+
+    pad.ec2.terminate_instances(InstanceIds=[identity])
+
+    eventually(lambda: not pad.ec2.describe_volumes(Filters=by_instance)["Volumes"])
+    eventually(lambda: not pad.ec2.describe_network_interfaces(Filters=by_instance)["NetworkInterfaces"])
+
+
+def test_one_unknown_id_terminates_nobody(pad: LaunchPad) -> None:
+    (identity,) = pad.launch()
+
+    with pytest.raises(ClientError) as error:
+        pad.ec2.terminate_instances(InstanceIds=[identity, "i-0123456789abcdef0"])
+
+    assert error.value.response["Error"]["Code"] == "InvalidInstanceID.NotFound"
+    assert pad.state(identity) in ("pending", "running")
+
+
+def test_terminating_twice_is_no_error(pad: LaunchPad) -> None:
+    (identity,) = pad.launch()
+    pad.ec2.terminate_instances(InstanceIds=[identity])
+    eventually(lambda: pad.state(identity) == "terminated")
+
+    (change,) = pad.ec2.terminate_instances(InstanceIds=[identity])["TerminatingInstances"]
+
+    assert (change["PreviousState"]["Name"], change["CurrentState"]["Name"]) == ("terminated", "terminated")
+
+
+def test_a_stopped_instance_starts_again(pad: LaunchPad, heard: Heard) -> None:
+    (identity,) = pad.launch()
+    eventually(lambda: pad.state(identity) == "running")
+
+    pad.ec2.stop_instances(InstanceIds=[identity])
+    eventually(lambda: pad.state(identity) == "stopped")
+    pad.ec2.start_instances(InstanceIds=[identity])
+    eventually(lambda: pad.state(identity) == "running")
+
+    eventually(lambda: heard(identity) == ["pending", "pending", "running", "running", "stopping", "stopped"])
+
+
+def test_a_spot_instance_is_warned_before_it_is_reclaimed(local_aws: RunningAws, pad: LaunchPad, heard: Heard) -> None:
+    (identity,) = pad.launch(spot=True)
+    eventually(lambda: pad.state(identity) == "running")
+
+    local_aws.knob("interrupt", instanceId=identity, grace=1)
+    eventually(lambda: WARNED in heard(identity))
+    assert pad.state(identity) == "running"
+
+    eventually(lambda: pad.state(identity) == "terminated")
+    assert pad.instance(identity)["StateReason"]["Code"] == "Server.SpotInstanceTermination"
+
+
+def test_a_rebalance_recommendation_changes_nothing(local_aws: RunningAws, pad: LaunchPad, heard: Heard) -> None:
+    (identity,) = pad.launch(spot=True)
+
+    local_aws.knob("rebalance", instanceId=identity)
+
+    eventually(lambda: heard(identity) == ["pending", "running", ADVISED])
+    assert pad.state(identity) == "running"
+
+
+def test_an_on_demand_instance_cannot_be_interrupted(local_aws: RunningAws, pad: LaunchPad) -> None:
+    (identity,) = pad.launch()
+
+    with pytest.raises(OSError, match="400"):
+        local_aws.knob("interrupt", instanceId=identity)

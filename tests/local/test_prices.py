@@ -1,0 +1,77 @@
+"""What offerings cost here, from the APIs that a catalogue reads."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from joiner_local.aws.network import seed_network
+from tests.local.launch_pad import LaunchPad, chosen
+from tests.local.running_aws import RunningAws
+
+pytestmark = pytest.mark.local
+
+
+def price_list(aws: RunningAws, **filters: str) -> dict[str, float]:
+    """On-demand dollars an hour by type."""
+    wanted = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
+    found = {}
+    for page in aws.client("pricing").get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=wanted):
+        for product in map(json.loads, page["PriceList"]):
+            (term,) = product["terms"]["OnDemand"].values()
+            (dimension,) = term["priceDimensions"].values()
+            found[product["product"]["attributes"]["instanceType"]] = float(dimension["pricePerUnit"]["USD"])
+    return found
+
+
+def spot_prices(aws: RunningAws, **asked: Any) -> dict[tuple[str, str], float]:
+    pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(ProductDescriptions=["Linux/UNIX"], **asked)
+    rows = [row for page in pages for row in page["SpotPriceHistory"]]
+    assert not [
+        offering for offering, count in Counter((row["InstanceType"], row["AvailabilityZone"]) for row in rows).items() if count > 1
+    ]
+    return {(row["InstanceType"], row["AvailabilityZone"]): float(row["SpotPrice"]) for row in rows}
+
+
+def test_on_demand_prices_are_those_that_aws_publishes(local_aws: RunningAws) -> None:
+    query = {"regionCode": "us-east-1", "operatingSystem": "Linux", "preInstalledSw": "NA", "capacitystatus": "Used", "tenancy": "Shared"}
+
+    prices = price_list(local_aws, **query, marketoption="OnDemand", productFamily="Compute Instance")
+
+    assert (prices["m5.large"], prices["c6g.xlarge"], prices["p4d.24xlarge"]) == (0.096, 0.136, 21.95764)
+    assert "m5.metal" not in prices
+
+
+def test_every_type_has_a_price(local_aws: RunningAws) -> None:
+    pages = local_aws.client("ec2").get_paginator("describe_instance_types").paginate()
+    types = {each["InstanceType"] for page in pages for each in page["InstanceTypes"]}
+
+    prices = price_list(local_aws)
+
+    assert types == prices.keys()
+    assert min(prices.values()) > 0
+
+
+def test_spot_is_cheaper_than_on_demand_everywhere_and_differs_by_zone(local_aws: RunningAws) -> None:
+    spot, on_demand = spot_prices(local_aws), price_list(local_aws)
+
+    assert [offering for offering, price in spot.items() if not 0 < price < on_demand[offering[0]]] == []
+    assert len({spot["m5.large", f"us-east-1{zone}"] for zone in "abc"}) == 3
+
+
+def test_spot_prices_are_told_for_the_types_and_zones_asked_for(local_aws: RunningAws) -> None:
+    zone = [{"Name": "availability-zone", "Values": ["us-east-1a"]}]
+
+    assert spot_prices(local_aws, InstanceTypes=["m5.large"], Filters=zone).keys() == {("m5.large", "us-east-1a")}
+
+
+def test_a_spot_fleet_launches_what_the_history_calls_cheapest(local_aws: RunningAws) -> None:
+    network = seed_network(local_aws.endpoint, "prices")
+    pad = LaunchPad.build(local_aws.client("ec2"), local_aws.client("ssm"), network, local_aws.fresh("template"))
+    types, zones = ("m5.large", "c5.large", "r5.large"), ("a", "b", "c")
+    told = {offering: price for offering, price in spot_prices(local_aws, InstanceTypes=list(types)).items() if offering[1][-1] in zones}
+
+    answer = pad.fleet([pad.override(kind, zone) for kind in types for zone in zones], spot=True, strategy="lowest-price")
+
+    assert [offering[:2] for offering in chosen(answer)] == [min(told, key=lambda offering: told[offering])]

@@ -1,0 +1,104 @@
+"""Programs end with whoever started them; strangers are never touched."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from joiner_local.processes import Identity, ProgramFailed, Programs, end, session_members
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    programs = Programs(tmp_path)
+    yield programs
+    programs.end()
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_an_identity_is_gone_with_its_process(programs: Programs) -> None:
+    program = programs.start("sleeper", ["sleep", "60"])
+    identity = Identity.of(program.process.pid)
+    assert identity is not None
+    assert identity.lives()
+    program.end(gently=False)
+    assert not identity.lives()
+
+
+def test_a_number_that_somebody_else_got_is_not_signalled(programs: Programs) -> None:
+    stranger = programs.start("stranger", ["sleep", "60"])
+    Identity(stranger.process.pid, "another boot/1").signal(signal.SIGKILL)
+    time.sleep(0.1)
+    assert stranger.process.poll() is None
+
+
+def test_a_session_s_members_are_found_and_ended_after_their_leader_was_killed() -> None:
+    leader = subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60 & echo up; wait"], start_new_session=True, stdout=subprocess.PIPE)
+    with leader:
+        assert leader.stdout is not None
+        assert leader.stdout.readline() == b"up\n"
+        identity = Identity.of(leader.pid)
+        assert identity is not None
+        assert len(session_members(identity)) == 3
+        leader.kill()
+        leader.wait()
+        assert len(session_members(identity)) == 2
+        end(lambda: session_members(identity))
+        assert session_members(identity) == []
+
+
+def test_who_does_not_end_when_asked_is_killed(programs: Programs) -> None:
+    deaf = programs.start(
+        "deaf", python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready yes', flush=True); time.sleep(60)")
+    )
+    assert deaf.wait_ready() == "yes"
+    identity = Identity.of(deaf.process.pid)
+    assert identity is not None
+    end(lambda: [identity] if identity.lives() else [], patience=0.2)
+    assert deaf.process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's death")
+def test_a_program_dies_with_its_starter(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from joiner_local.processes import Program;"
+        f"print(Program.start('child', ['sleep', '60'], log=Path({str(tmp_path)!r}) / 'log').process.pid, flush=True); input()"
+    )
+    with subprocess.Popen(python(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as starter:
+        assert starter.stdout is not None
+        child = Identity.of(int(starter.stdout.readline()))
+        assert child is not None
+        starter.kill()
+    deadline = time.monotonic() + 5
+    while child.lives() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not child.lives()
+
+
+def test_a_program_that_ends_early_is_told_with_the_end_of_its_log(programs: Programs) -> None:
+    program = programs.start("faulty", python("print('no such port'); raise SystemExit(3)"))
+    with pytest.raises(ProgramFailed, match=r"faulty ended with 3(.|\n)*no such port"):
+        program.wait_ready(limit=10)
+
+
+def test_a_program_that_never_gets_ready_is_told(programs: Programs) -> None:
+    program = programs.start("slow", python("import time; print('not yet', flush=True); time.sleep(60)"))
+    with pytest.raises(ProgramFailed, match=r"slow was not ready after 1 s(.|\n)*not yet"):
+        program.wait_ready(limit=0.8)
+
+
+def test_programs_end_in_the_opposite_order_of_their_start(tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    programs = Programs(tmp_path / "log")
+    for name in ("first", "second"):
+        note = f"trap 'echo {name} >> {order}; exit' TERM; echo ready yes; while :; do sleep 0.05; done"
+        programs.start(name, ["sh", "-c", note]).wait_ready()
+    programs.end(gently=("first", "second"))
+    assert order.read_text().split() == ["second", "first"]

@@ -1,0 +1,84 @@
+"""What people get wrong in their manifests is told by object, field, value and remedy; and the others go on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from joiner.pools import InvalidManifests, NodeClass, NodePool, read
+
+MANIFESTS = Path(__file__).parent / "manifests"
+MISTAKES: list[dict[str, Any]] = yaml.safe_load((MANIFESTS / "mistakes.yaml").read_text())
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case["mistake"])
+def test_a_mistake_is_told_with_field_and_remedy(case: dict[str, Any]) -> None:
+    found = read([case["manifest"]])
+
+    subject = f"{case['manifest']['kind']}/wrong"
+    told = [problem for problem in found.problems if problem.field == case["field"] and problem.severity == "error"]
+    assert (found.pools, found.classes) == ((), ())
+    assert [problem.object for problem in told] == [subject]
+    assert case["says"] in told[0].remedy
+
+
+def test_all_mistakes_of_an_object_are_told_at_once() -> None:
+    wrong = {
+        "kind": "Provisioner",
+        "metadata": {"name": "a"},
+        "spec": {"weight": 500, "limits": {"resources": {"cpu": "many"}}, "consolidation": {"enabled": "yes"}, "providerRef": {"nam": "b"}},
+    }
+
+    with pytest.raises(InvalidManifests) as raised:
+        NodePool.from_kube(wrong)
+
+    assert sorted(problem.field for problem in raised.value.problems) == [
+        "spec.consolidation.enabled",
+        "spec.limits.resources.cpu",
+        "spec.providerRef.nam",
+        "spec.providerRef.name",
+        "spec.weight",
+    ]
+
+
+def test_a_broken_pool_never_stops_the_others() -> None:
+    good = {
+        "kind": "Provisioner",
+        "metadata": {"name": "good"},
+        "spec": {"provider": {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}}},
+    }
+
+    found = read([case["manifest"] for case in MISTAKES] + [good])
+
+    assert [pool.key for pool in found.pools] == ["Provisioner/good"]
+    assert [node_class.key for node_class in found.classes] == ["Inline/good"]
+
+
+def test_a_pool_whose_class_is_not_there_stays_and_says_so() -> None:
+    pool = {"kind": "Provisioner", "metadata": {"name": "a"}, "spec": {"providerRef": {"name": "b"}}}
+
+    found = read([pool])
+
+    assert [one.key for one in found.pools] == ["Provisioner/a"]
+    assert [str(problem) for problem in found.problems] == [
+        "Provisioner/a: spec.providerRef is AWSNodeTemplate/b: there is no such AWSNodeTemplate; create it or name another"
+    ]
+
+
+@pytest.mark.parametrize("spec", [None, [], "text", 3, {"requirements": "text", "taints": {}, "limits": 1, "labels": [1], "provider": []}])
+def test_no_nonsense_makes_the_reader_fail(spec: Any) -> None:
+    for kind in ("NodePool", "Provisioner", "EC2NodeClass", "AWSNodeTemplate"):
+        found = read([{"kind": kind, "metadata": {"name": "a"}, "spec": spec}])
+        assert (found.pools, found.classes) == ((), ())
+        assert found.problems
+
+
+def test_another_version_of_a_kind_is_refused() -> None:
+    with pytest.raises(InvalidManifests, match=r"apiVersion is karpenter.sh/v1beta1: use karpenter.sh/v1"):
+        NodePool.from_kube({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {}})
+
+
+def test_a_kind_that_is_no_class_is_refused() -> None:
+    with pytest.raises(InvalidManifests, match="use an EC2NodeClass"):
+        NodeClass.from_kube({"kind": "NodePool", "metadata": {"name": "a"}})

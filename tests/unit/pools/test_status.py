@@ -1,0 +1,86 @@
+"""A pool's status says whether it can be used, and if not, what its author must do."""
+
+from datetime import UTC, datetime
+
+from joiner.cluster import Resources
+from joiner.pools import Conditions, InvalidManifest, Problem, ResolvedNodeClass, Subnet, pool_conditions, pool_status
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+READY = ResolvedNodeClass("default", "EC2NodeClass")
+
+
+def conditions(*problems: InvalidManifest, node_class: ResolvedNodeClass | None = READY, legacy: bool = False) -> Conditions:
+    return pool_conditions(
+        Conditions(), problems=problems, node_class=node_class, class_key="EC2NodeClass/default", generation=3, at=NOON, legacy=legacy
+    )
+
+
+def test_a_good_pool_is_ready() -> None:
+    assert {condition.type: condition.status for condition in conditions()} == {
+        "ValidationSucceeded": "True",
+        "NodeClassReady": "True",
+        "Ready": "True",
+    }
+
+
+def test_a_provisioner_is_active_as_it_always_was() -> None:
+    assert conditions(legacy=True)["Active"].true
+
+
+def test_a_broken_pool_says_field_and_remedy() -> None:
+    ready = conditions(InvalidManifest("NodePool/a", "spec.weight", "0", "give a number of at least 1"))["Ready"]
+
+    assert (ready.status, ready.reason) == ("False", "ValidationFailed")
+    assert ready.message == "ValidationSucceeded: spec.weight is 0: give a number of at least 1"
+
+
+def test_a_warning_does_not_stop_a_pool() -> None:
+    told = conditions(InvalidManifest("NodePool/a", "spec.replicas", "2", "it has no effect yet", "warning"))
+
+    assert told["Ready"].true
+    assert told["ValidationSucceeded"].message == "spec.replicas is 2: it has no effect yet"
+
+
+def test_a_pool_without_its_class_says_so() -> None:
+    assert conditions(node_class=None)["Ready"].reason == "NodeClassNotFound"
+
+
+def test_a_pool_tells_what_its_class_lacks() -> None:
+    lacking = READY.with_problems([Problem("SubnetsReady", "SubnetsNotFound", "no subnet has tag a = b: tag some")])
+
+    ready = conditions(node_class=lacking)["Ready"]
+
+    assert (ready.status, ready.reason) == ("False", "SubnetsNotFound")
+    assert ready.message == "NodeClassReady: EC2NodeClass/default: no subnet has tag a = b: tag some"
+
+
+def test_resources_stand_beside_the_conditions() -> None:
+    status = pool_status(conditions(), used=Resources.of(cpu=4, memory="8Gi"), nodes=2)["status"]
+
+    assert (status["resources"], status["nodes"]) == ({"cpu": "4", "memory": "8Gi"}, 2)
+    assert len(status["conditions"]) == 3
+
+
+def test_a_resolved_class_reads_back_from_json_and_shows_in_its_status() -> None:
+    resolved = ResolvedNodeClass(
+        "default",
+        "EC2NodeClass",
+        subnets=(Subnet("subnet-1", "us-east-1a", 10), Subnet("subnet-2", "us-east-1a", 20)),
+        problems=(Problem("AMIsReady", "FamilyAssumed", "AL2023 is used", "info"), Problem("SecurityGroupsReady", "None", "tag some")),
+    )
+
+    assert ResolvedNodeClass.from_json(resolved.to_json()) == resolved
+    assert not resolved.ready
+    chosen = resolved.subnet_in("us-east-1a")
+    assert chosen is not None
+    assert chosen.id == "subnet-2"
+    status = resolved.status_to_kube(Conditions(), at=NOON)["status"]
+    assert [subnet["id"] for subnet in status["subnets"]] == ["subnet-2", "subnet-1"]
+    assert {condition["type"]: condition["status"] for condition in status["conditions"]} == {
+        "SubnetsReady": "True",
+        "SecurityGroupsReady": "False",
+        "AMIsReady": "True",
+        "InstanceProfileReady": "True",
+        "ValidationSucceeded": "True",
+        "Ready": "False",
+    }

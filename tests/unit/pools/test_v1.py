@@ -1,0 +1,116 @@
+"""NodePool and EC2NodeClass as they are today."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from joiner.cluster import Resources
+from joiner.pools import Budget, Disruption, ImageTerm, MetadataOptions, NodeClass, NodePool, read
+from joiner.pools.nodeclass import ImageFamily
+
+ROOT = Path(__file__).parents[3]
+MANIFESTS = Path(__file__).parent / "manifests"
+EVERYTHING: list[dict[str, Any]] = list(yaml.safe_load_all((MANIFESTS / "everything.yaml").read_text()))
+
+
+def node_pool(**spec: Any) -> NodePool:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    said = {"template": {"spec": {"nodeClassRef": reference}}, **spec}
+    return NodePool.from_kube({"kind": "NodePool", "metadata": {"name": "default"}, "spec": said})
+
+
+def node_class(**spec: Any) -> NodeClass:
+    terms = {"subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}]}
+    said = {"amiSelectorTerms": [{"alias": "al2023@latest"}], **terms, **spec}
+    return NodeClass.from_kube({"kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": said})
+
+
+def test_a_pool_that_says_least_has_the_defaults() -> None:
+    pool = node_pool()
+
+    assert pool.disruption == Disruption("WhenEmptyOrUnderutilized", 0, (Budget("10%"),))
+    assert (pool.expire_after, pool.termination_grace_period, pool.weight, pool.replicas) == (720 * 3600, None, 0, None)
+    assert (dict(pool.requirements), pool.limits) == ({}, Resources())
+
+
+def test_every_field_is_read_without_an_error() -> None:
+    found = read(EVERYTHING)
+
+    assert [problem for problem in found.problems if problem.severity == "error"] == []
+    assert [one.key for one in (*found.pools, *found.classes)] == [
+        "NodePool/everything",
+        "Provisioner/everything",
+        "AWSNodeTemplate/everything",
+        "EC2NodeClass/everything",
+    ]
+
+
+def test_what_is_read_but_not_acted_on_is_told() -> None:
+    found = read(EVERYTHING)
+
+    assert sorted(problem.field for problem in found.problems_of("EC2NodeClass/everything")) == [
+        "spec.capacityReservationSelectorTerms",
+        "spec.connectionTracking",
+        "spec.cpuOptions",
+        "spec.ipPrefixCount",
+        "spec.networkInterfaces",
+        "spec.placementGroupSelector",
+    ]
+    assert {problem.severity for problem in found.problems} == {"warning"}
+
+
+def test_the_manifest_with_everything_names_every_field_of_the_crds() -> None:
+    excused = {
+        "NodePool": {"replicas"},  # excludes weight
+        "EC2NodeClass": {"role"},  # excludes instanceProfile
+        "Provisioner": {"provider", "ttlSecondsAfterEmpty"},  # exclude providerRef and consolidation
+        "AWSNodeTemplate": {"launchTemplate"},  # refused
+    }
+    for path in (ROOT / "manifests" / "crds").glob("*.yaml"):
+        crd = yaml.safe_load(path.read_text())["spec"]
+        kind = crd["names"]["kind"]
+        if kind in excused:
+            spec = crd["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+            said = next(manifest for manifest in EVERYTHING if manifest["kind"] == kind)["spec"]
+            assert set(spec) - excused[kind] == set(said)
+
+
+def test_budgets_with_windows() -> None:
+    pool = node_pool(disruption={"budgets": [{"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h30m", "reasons": ["Drifted"]}]})
+
+    assert pool.disruption.budgets == (Budget("0", ("Drifted",), "0 9 * * mon-fri", 30600),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "family"),
+    [
+        ({}, "AL2023"),
+        ({"amiSelectorTerms": [{"alias": "bottlerocket@v1.50.0"}]}, "Bottlerocket"),
+        ({"amiFamily": "Custom"}, "Custom"),
+        ({"amiFamily": "AL2023", "amiSelectorTerms": [{"id": "ami-1"}]}, "AL2023"),
+    ],
+)
+def test_the_image_family(spec: dict[str, Any], family: ImageFamily) -> None:
+    assert node_class(**spec).ami_family == family
+
+
+def test_a_class_that_says_least_has_the_defaults() -> None:
+    plain = node_class()
+
+    assert plain.metadata_options == MetadataOptions("enabled", "disabled", 1, "required")
+    assert (plain.role, plain.instance_profile, plain.block_devices, plain.kubelet) == (None, None, (), None)
+    assert plain.image_terms == (ImageTerm(alias="al2023@latest"),)
+
+
+def test_a_static_pool_is_told_to_have_no_effect() -> None:
+    manifest = {**EVERYTHING[0], "spec": {**EVERYTHING[0]["spec"], "replicas": 2, "limits": {"nodes": 5}}}
+    manifest["spec"].pop("weight")
+
+    found = read([manifest])
+
+    assert found.pools[0].replicas == 2
+    assert [problem.field for problem in found.problems if problem.severity == "warning" and "minValues" not in problem.field] == [
+        "spec.replicas"
+    ]
