@@ -35,7 +35,7 @@ class Layers(Construct):
     def __init__(self, scope: Construct, id: str, *, target: Target) -> None:
         super().__init__(scope, id)
         self._target = target
-        library = bundle_sources("joiner", {"python": ROOT / "layers/joiner/python"})
+        library = bundle_sources("joiner", {"python": ROOT / "layers/joiner/python"}, target)
         self.joiner = self._layer("Joiner", library, "Joiner's own library")
         self.runtime = self._layer("Runtime", bundle_requirements(ROOT / "layers/runtime", target), "Powertools and msgspec")
         self.kubernetes = self._layer("Kubernetes", bundle_requirements(ROOT / "layers/kubernetes", target), "The Kubernetes client")
@@ -87,13 +87,14 @@ class Function(Construct):
             self, "Logs", retention=retention_of(settings.logs.retention_days), removal_policy=RemovalPolicy.DESTROY
         )
         self.role = self._role(settings)
+        code = bundle_sources(name, {"": ROOT / "functions" / name, **(files or {})}, ground.target)
         self.function = lambda_.Function(
             self,
             "Function",
             description=self.duty.does,
             runtime=runtime_of(ground.target),
             architecture=architecture_of(ground.target),
-            code=lambda_.Code.from_asset(str(bundle_sources(name, {"": ROOT / "functions" / name, **(files or {})}))),
+            code=lambda_.Code.from_asset(str(code)),
             handler="handler.handler",
             layers=ground.layers.of(self.duty.side),
             role=self.role,

@@ -8,7 +8,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 LEAST = (3, 11)
@@ -50,11 +50,18 @@ def make_venv() -> None:
         progress.run("venv", [sys.executable, "-m", "venv", "--clear", VENV], say)
 
 
+def unpacking(said: Sequence[str]) -> str:
+    """pip says all names at once, and then nothing until it is done."""
+    last = progress.last_line(said)
+    return f"unpacking {said[-1].count(',') + 1} packages" if last.startswith("Installing collected packages") else last
+
+
 def install_packages() -> None:
     make_venv()
-    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check"]
+    # Byte code is made as modules are imported; made for all of them at once it would take a minute.
+    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
     constraints = REPOSITORY / "constraints.txt"
-    progress.run("packages", [*pip, "-c", constraints, "-r", REPOSITORY / "requirements-dev.txt"], say)
+    progress.run("packages", [*pip, "-c", constraints, "-r", REPOSITORY / "requirements-dev.txt"], say, told=unpacking)
     progress.run("the joiner command", [*pip, "--no-deps", "-e", REPOSITORY], say)
 
 

@@ -94,7 +94,6 @@ def _environment(stack: Mapping[str, str]) -> dict[str, str]:
         "CDK_VALIDATION": "false",  # `make check` validates; here it would cost two seconds of every start
         "NODE_NO_WARNINGS": "1",
         "NO_COLOR": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     if node:

@@ -5,6 +5,7 @@
 """
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ Object = dict[str, Any]
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+TOO_MANY_REQUESTS = 429
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
 
@@ -60,6 +62,14 @@ class KubeApi:
         return content
 
     def get(self, path: str, *, timeout: float = 30.0) -> Object:
+        """One object or list. A server that is not ready to tell it (the storage of a new kind) is asked again, as client-go does."""
+        for pause in (0.2, 0.5, 1.0, 2.0):
+            try:
+                return self.call("GET", path, timeout=timeout)
+            except ApiError as error:
+                if error.status != TOO_MANY_REQUESTS:
+                    raise
+            time.sleep(pause)
         return self.call("GET", path, timeout=timeout)
 
     def find(self, path: str) -> Object | None:

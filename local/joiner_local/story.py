@@ -52,7 +52,10 @@ class StateTime:
 
 @dataclass(slots=True)
 class Watch:
-    """One app, watched from now on: what was there before is not told, and each thing after that once."""
+    """One app, watched from now on: what was there before is not told, and each thing after that once.
+
+    `executions` are those that run now or begin later.
+    """
 
     world: World
     app: str
@@ -64,7 +67,7 @@ class Watch:
     def __post_init__(self) -> None:
         for _ in self.moments():
             pass
-        self.executions.clear()
+        self.executions = [arn for arn in self.executions if not _ended(self.world, arn)]
 
     def until_running(self, replicas: int, *, limit: float = 180.0) -> Iterator[Moment]:
         """Moments until `replicas` pods run and every execution begun since has ended; StoryStalled after `limit` seconds."""

@@ -1,5 +1,7 @@
 """What is uploaded: the same bytes from the same input, and a lock file's line where a wheel is missing."""
 
+import importlib.util
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +18,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+LAMBDA = Target("3.14", "arm64")
+
+
 def _tree(root: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():
         path = root / name
@@ -28,42 +33,54 @@ def test_sources_leave_out_what_is_for_people_and_tests(tmp_path: Path) -> None:
     files = {"handler.py": "1", "part/more.py": "2", "README.md": "3", "event.json": "4", "part/__pycache__/more.cpython-311.pyc": "5"}
     root = _tree(tmp_path / "function", files)
 
-    packed = bundle_sources("function", {"": root, "manifests": _tree(tmp_path / "manifests", {"crds/a.yaml": "6"})})
+    packed = bundle_sources("function", {"": root, "manifests": _tree(tmp_path / "manifests", {"crds/a.yaml": "6"})}, LAMBDA)
 
     assert zipfile.ZipFile(packed).namelist() == ["handler.py", "manifests/crds/a.yaml", "part/more.py"]
 
 
 def test_the_same_sources_give_the_same_bytes_wherever_and_whenever(tmp_path: Path) -> None:
-    one = bundle_sources("function", {"": _tree(tmp_path / "here", {"b.py": "1", "a.py": "2"})})
+    one = bundle_sources("function", {"": _tree(tmp_path / "here", {"b.py": "1", "a.py": "2"})}, LAMBDA)
     before = one.read_bytes()
     one.unlink()
 
-    other = bundle_sources("function", {"": _tree(tmp_path / "there", {"a.py": "2", "b.py": "1"})})
+    other = bundle_sources("function", {"": _tree(tmp_path / "there", {"a.py": "2", "b.py": "1"})}, LAMBDA)
 
     assert (other, other.read_bytes()) == (one, before)
 
 
 def test_changed_sources_give_another_bundle(tmp_path: Path) -> None:
-    one = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})})
+    one = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})}, LAMBDA)
 
-    assert bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "2"})}) != one
+    assert bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "2"})}, LAMBDA) != one
+
+
+def test_for_the_interpreter_that_packs_modules_come_compiled(tmp_path: Path) -> None:
+    root = _tree(tmp_path / "function", {"handler.py": "1", "part/more.py": "2", "part/broken.py": "("})
+    host = Target.of(Runtime("host", "host"))
+
+    packed = zipfile.ZipFile(bundle_sources("function", {"": root}, host))
+
+    tag = sys.implementation.cache_tag
+    compiled = [f"__pycache__/handler.{tag}.pyc", f"part/__pycache__/more.{tag}.pyc"]
+    assert packed.namelist() == sorted([*compiled, "handler.py", "part/broken.py", "part/more.py"])
+    assert packed.read(compiled[0])[:4] == importlib.util.MAGIC_NUMBER
 
 
 def test_a_requirement_without_a_wheel_is_told_with_its_line(tmp_path: Path) -> None:
     layer = _tree(tmp_path / "layer", {"requirements.lock": "# parts\nmsgspec==99.0.0 # no such version\n"})
 
     with pytest.raises(BundlingError) as error:
-        bundle_requirements(layer, Target("3.14", "arm64"))
+        bundle_requirements(layer, LAMBDA)
 
     assert str(error.value).startswith(f"{layer / 'requirements.lock'}:2: msgspec==99.0.0 has no wheel for python 3.14 on arm64: pin a")
 
 
 def test_requirements_are_installed_once_for_a_lock_and_a_target(tmp_path: Path) -> None:
     layer = _tree(tmp_path / "layer", {"requirements.lock": "six==1.17.0\n"})
-    packed = bundle_requirements(layer, Target("3.14", "arm64"))
+    packed = bundle_requirements(layer, LAMBDA)
     made = packed.stat().st_ino
 
-    assert bundle_requirements(layer, Target("3.14", "arm64")).stat().st_ino == made
+    assert bundle_requirements(layer, LAMBDA).stat().st_ino == made
     assert bundle_requirements(layer, Target("3.13", "arm64")) != packed
     assert "python/six.py" in zipfile.ZipFile(packed).namelist()
 
@@ -80,10 +97,10 @@ def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) ->
     import os
     import time
 
-    old = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})})
+    old = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})}, LAMBDA)
     long_ago = time.time() - (bundling.UNUSED_DAYS + 1) * 86_400
     os.utime(old, (long_ago, long_ago))
 
-    new = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "2"})})
+    new = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "2"})}, LAMBDA)
 
     assert (old.exists(), new.exists()) == (False, True)

@@ -34,7 +34,7 @@ class RunningAws:
             self._clients[service] = session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload] # a name known at run time
         return self._clients[service]
 
-    def knob(self, name: str, **asked: Any) -> dict[str, Any]:
+    def knob(self, name: str, /, **asked: Any) -> dict[str, Any]:
         """Turn a knob: `POST /_local/NAME`."""
         host = self.endpoint.removeprefix("http://")
         connection = http.client.HTTPConnection(host, timeout=PATIENCE)

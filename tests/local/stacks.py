@@ -63,8 +63,8 @@ class DeployedStack:
 
     def reason(self, logical_id: str) -> str:
         """Why a resource failed at first."""
-        failed = [event for event in self._events if event["LogicalResourceId"] == logical_id and event["ResourceStatus"].endswith("_FAILED")]
-        return str(failed[0]["ResourceStatusReason"])
+        own = [event for event in self._events if event["LogicalResourceId"] == logical_id]
+        return next(str(event["ResourceStatusReason"]) for event in own if event["ResourceStatus"].endswith("_FAILED"))
 
     def physical_id(self, logical_id: str) -> str:
         found = self.cloudformation.describe_stack_resource(StackName=self.stack_id, LogicalResourceId=logical_id)

@@ -43,8 +43,8 @@ class Cli:
             "NO_COLOR": "1",
         }
 
-    def synth(self, value: str) -> None:
-        environment = self.environment | {"SMALL_VALUE": value, "CDK_OUTDIR": str(self.folder / "cdk.out")}
+    def synth(self) -> None:
+        environment = self.environment | {"CDK_OUTDIR": str(self.folder / "cdk.out")}
         subprocess.run([sys.executable, str(APP / "app.py")], env=environment, check=True, capture_output=True, timeout=60)
 
     def run(self, *command: str) -> tuple[int, str]:
@@ -54,8 +54,8 @@ class Cli:
         return done.returncode, re.sub(r"\s+", " ", done.stdout + done.stderr)
 
     def deploy(self, value: str, *options: str) -> tuple[int, str]:
-        self.synth(value)
-        return self.run("deploy", "--require-approval", "never", "--outputs-file", "outputs.json", *options)
+        parameter = f"Small:Value={value}"
+        return self.run("deploy", "--require-approval", "never", "--outputs-file", "outputs.json", "--parameters", parameter, *options)
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -67,6 +67,7 @@ class Cli:
 def test_the_cdk_deploys_updates_and_destroys_an_app(local_aws: RunningAws, tmp_path: Path) -> None:
     prepare_account(local_aws.endpoint)
     cli, ssm = Cli(local_aws, tmp_path), local_aws.client("ssm")
+    cli.synth()
 
     code, said = cli.deploy("one", "--method", "direct")
     assert code == 0, said
@@ -89,4 +90,4 @@ def test_the_cdk_deploys_updates_and_destroys_an_app(local_aws: RunningAws, tmp_
 
     code, said = cli.run("destroy", "--force", "Small")
     assert code == 0, said
-    assert "Parameters" not in ssm.get_parameters_by_path(Path="/small") or ssm.get_parameters_by_path(Path="/small")["Parameters"] == []
+    assert ssm.get_parameters_by_path(Path="/small")["Parameters"] == []

@@ -97,7 +97,7 @@ def test_what_cannot_change_in_place_is_replaced_and_the_old_one_deleted_last(lo
 def test_a_resource_with_a_name_of_its_own_cannot_be_replaced_under_it(local_aws: RunningAws) -> None:
     stack, name = DeployedStack(local_aws), local_aws.fresh("machine")
     role = local_aws.role("states.amazonaws.com")
-    machine = {
+    machine: dict[str, Any] = {
         "Type": "AWS::StepFunctions::StateMachine",
         "Properties": {
             "StateMachineName": name,
@@ -107,7 +107,7 @@ def test_a_resource_with_a_name_of_its_own_cannot_be_replaced_under_it(local_aws
     }
     stack.create({"Machine": machine})
 
-    status = stack.update({"Machine": {**machine, "Properties": {**machine["Properties"], "StateMachineType": "EXPRESS"}}})  # type: ignore[dict-item] # JSON
+    status = stack.update({"Machine": {**machine, "Properties": {**machine["Properties"], "StateMachineType": "EXPRESS"}}})
     assert status == "UPDATE_ROLLBACK_COMPLETE"
     assert f"Rename {name} and update the stack again" in stack.reason("Machine")
 

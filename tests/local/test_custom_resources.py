@@ -1,6 +1,7 @@
 """Custom resources: a function of the template's own decides, and CloudFormation believes only a proper answer."""
 
 import json
+import urllib.error
 from typing import Any
 
 import pytest
@@ -167,9 +168,5 @@ def test_an_attribute_that_was_not_answered_fails_who_asks_for_it(local_aws: Run
 
 
 def test_an_answer_that_comes_too_late_is_refused(local_aws: RunningAws) -> None:
-    import urllib.error
-    import urllib.request
-
-    request = urllib.request.Request(f"{local_aws.endpoint}/_local/custom-resources/expired", b"{}", method="PUT")
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.urlopen(request)
+        local_aws.knob("custom-resources/expired")

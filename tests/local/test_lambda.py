@@ -2,8 +2,10 @@
 
 import base64
 import json
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,6 +214,20 @@ def test_an_event_that_fails_three_times_is_a_dead_letter(local_aws: RunningAws)
     assert "never" in received[0]["MessageAttributes"]["ErrorMessage"]["StringValue"]
 
 
+def test_the_destination_on_failure_gets_the_event_with_the_answer(local_aws: RunningAws) -> None:
+    url, arn = local_aws.queue()
+    name = local_aws.function("def handler(event, context):\n    raise ValueError('never')\n")
+    local_aws.client("lambda").put_function_event_invoke_config(
+        FunctionName=name, MaximumRetryAttempts=0, DestinationConfig={"OnFailure": {"Destination": arn}}
+    )
+    local_aws.client("lambda").invoke(FunctionName=name, InvocationType="Event", Payload=b'{"id": 1}')
+
+    (message,) = local_aws.client("sqs").receive_message(QueueUrl=url, WaitTimeSeconds=10)["Messages"]
+    record = json.loads(message["Body"])
+    assert (record["requestPayload"], record["responsePayload"]["errorType"]) == ({"id": 1}, "ValueError")
+    assert record["requestContext"]["approximateInvokeCount"] == 1
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
@@ -245,3 +261,12 @@ def test_a_name_in_use_is_refused(local_aws: RunningAws) -> None:
 def test_a_function_that_is_not_there_is_not_found(local_aws: RunningAws) -> None:
     with pytest.raises(local_aws.client("lambda").exceptions.ResourceNotFoundException):
         invoke(local_aws, "nowhere")
+
+
+def test_no_sandbox_outlives_a_server_that_is_killed(own_aws: tuple[RunningAws, subprocess.Popen[str]]) -> None:
+    aws, server = own_aws
+    process, _ = invoke(aws, aws.function("import os\ndef handler(event, context):\n    return os.getpid()\n"))
+    assert Path(f"/proc/{process}").exists()
+
+    server.kill()
+    eventually(lambda: not Path(f"/proc/{process}").exists())

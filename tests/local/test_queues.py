@@ -14,9 +14,10 @@ pytestmark = pytest.mark.local
 # Each batch that the function gets, as one message in another queue; the ids of bodies that say "bad" are reported as failed.
 RECORDING = """
 import boto3, json, os
+sqs = boto3.client("sqs")
 def handler(event, context):
     bodies = [record["body"] for record in event["Records"]]
-    boto3.client("sqs").send_message(QueueUrl=os.environ["SEEN"], MessageBody=json.dumps(bodies))
+    sqs.send_message(QueueUrl=os.environ["SEEN"], MessageBody=json.dumps(bodies))
     if "poison" in bodies:
         raise ValueError(bodies)
     return {"batchItemFailures": [{"itemIdentifier": r["messageId"]} for r in event["Records"] if r["body"] == "bad"]}
@@ -33,7 +34,7 @@ def receive(aws: RunningAws, url: str, wait: int = 10) -> list[Any]:
 def fed_function(aws: RunningAws, queue_arn: str, **mapping: Any) -> str:
     """A recording function behind the queue; the URL of the queue in which it records."""
     seen, _ = aws.queue()
-    name = aws.function(RECORDING, Environment={"Variables": {"SEEN": seen}}, Timeout=1)
+    name = aws.function(RECORDING, Environment={"Variables": {"SEEN": seen}}, Timeout=2)
     aws.client("lambda").create_event_source_mapping(EventSourceArn=queue_arn, FunctionName=name, **mapping)
     return seen
 
@@ -53,9 +54,9 @@ def test_no_message_is_lost_or_given_twice_to_many_consumers(local_aws: RunningA
 
     with ThreadPoolExecutor(8) as pool:
         consumers = [pool.submit(consume, number) for number in range(4)]
-        list(pool.map(send, range(120)))
+        list(pool.map(send, range(60)))
     got = [number for consumer in consumers for number in consumer.result()] + consume(0)
-    assert sorted(got) == list(range(120))
+    assert sorted(got) == list(range(60))
 
 
 def test_a_waiting_receiver_gets_a_message_at_once(local_aws: RunningAws) -> None:
@@ -107,7 +108,7 @@ def test_only_the_messages_reported_as_failed_come_back(local_aws: RunningAws) -
 def test_a_batch_that_always_fails_ends_in_the_dead_letter_queue(local_aws: RunningAws) -> None:
     dead_url, dead_arn = local_aws.queue()
     redrive = json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": 2})
-    url, arn = local_aws.queue(VisibilityTimeout="1", RedrivePolicy=redrive)
+    url, arn = local_aws.queue(VisibilityTimeout="2", RedrivePolicy=redrive)
     local_aws.client("sqs").send_message(QueueUrl=url, MessageBody="poison")
     seen = fed_function(local_aws, arn)
 

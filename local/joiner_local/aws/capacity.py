@@ -2,8 +2,8 @@
 
 The knob: `POST /_local/capacity {"instanceType": "m5.large", "zone": "us-east-1a", "lifecycle": "spot", "available": 2}`. What is left out
 means all; `"available": null` lifts the limit again; `"errorCode"` is why the pool refuses what is beyond it, where it is not the usual
-`InsufficientInstanceCapacity` (`UnfulfillableCapacity` for spot). A limit counts what may still be launched: an instance that ends gives
-nothing back.
+`InsufficientInstanceCapacity` (`UnfulfillableCapacity` for spot). `{"clear": true}` lifts all limits. A limit counts what may still
+be launched: an instance that ends gives nothing back.
 
 >>> pools = CapacityPools()
 >>> pools.limit(Limit("m5.large", "*", "on-demand", 3))
@@ -83,6 +83,10 @@ class CapacityPools:
             else:
                 self._limits[key] = limit
 
+    def clear(self) -> None:
+        with self.lock:
+            self._limits.clear()
+
     def _covering(self, pool: Pool) -> list[tuple[Pool, Limit, int]]:
         found = ((key, self._limits.get(key)) for key in pool.coverings())
         return [(key, limit, limit.available) for key, limit in found if limit is not None and limit.available is not None]
@@ -119,6 +123,9 @@ POOLS: Final = CapacityPools()  # one account, one region: one set of pools a pr
 
 
 def set_capacity(asked: dict[str, Any]) -> dict[str, Any]:
+    if asked.get("clear"):
+        POOLS.clear()
+        return {}
     POOLS.limit(Limit.from_knob(asked))
     return {}
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from joiner_local.aws.lambdas import FunctionMissing, Lambdas
-from joiner_local.aws.sandboxes import Throttled
+from joiner_local.aws.sandbox_pool import Throttled
 from joiner_local.aws.seams import ACCOUNT, REGION, LocalAws
 
 log = logging.getLogger(__name__)

@@ -8,14 +8,11 @@ import copy
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from joiner_local.aws.packages import LARGEST_UNZIPPED, Archive
 from joiner_local.aws.roles import check_assumable
 from joiner_local.aws.seams import ACCOUNT, REGION
-
-if TYPE_CHECKING:
-    from moto.awslambda.models import LambdaFunction
 
 RUNTIMES = frozenset({"python3.10", "python3.11", "python3.12", "python3.13", "python3.14"})
 _OF_LAMBDA = ("FUNCTION_NAME", "FUNCTION_MEMORY_SIZE", "FUNCTION_VERSION", "INITIALIZATION_TYPE", "LOG_GROUP_NAME", "LOG_STREAM_NAME")
@@ -36,29 +33,6 @@ def install() -> None:
     _check_creation(models)
     _keep_settings(models)
     _number_versions(models)
-
-
-def most_retries(function: "LambdaFunction") -> int:
-    """Attempts after the first of an asynchronous invocation."""
-    configured = [each.config.get("MaximumRetryAttempts") for each in function.event_invoke_config if hasattr(each, "config")]
-    return next((int(each) for each in configured if each is not None), 2)
-
-
-def send_to_dead_letters(function: "LambdaFunction", payload: bytes, request_id: str, error: str) -> None:
-    """An event that no attempt could process ("Adding a dead-letter queue"). Queues only; AWS has topics too."""
-    from moto.sqs.models import sqs_backends
-
-    target: str = getattr(function, "dead_letter_target", None) or ""
-    if target:
-        attributes = {
-            name: {"DataType": kind, "StringValue": value}
-            for name, kind, value in (
-                ("RequestID", "String", request_id),
-                ("ErrorCode", "Number", "200"),
-                ("ErrorMessage", "String", error[:1024]),
-            )
-        }
-        sqs_backends[ACCOUNT][REGION].send_message(target.rsplit(":", 1)[-1], payload.decode(), message_attributes=attributes)
 
 
 def problems(spec: Mapping[str, Any]) -> list[str]:

@@ -35,7 +35,8 @@ from joiner_local.aws.https_door import Door, Fault
 from joiner_local.aws.lambdas import FunctionMissing, Lambdas
 from joiner_local.aws.log_shipping import LogShipper
 from joiner_local.aws.resource_policies import Request, allows
-from joiner_local.aws.sandboxes import Result, Throttled
+from joiner_local.aws.sandbox_pool import Throttled
+from joiner_local.aws.sandboxes import Result
 from joiner_local.aws.seams import ACCOUNT, REGION, LocalAws
 
 log = logging.getLogger(__name__)

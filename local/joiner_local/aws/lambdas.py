@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from joiner_local.aws import function_settings
+from joiner_local.aws import dead_letters, function_settings
 from joiner_local.aws.log_shipping import LogShipper, put_metrics
 from joiner_local.aws.managed_runtime import managed_packages
 from joiner_local.aws.packages import Archive, PackageStore
 from joiner_local.aws.roles import assume
-from joiner_local.aws.sandboxes import FunctionSpec, Result, SandboxPool, Surroundings, Throttled
+from joiner_local.aws.runtime_api import failure
+from joiner_local.aws.sandbox_pool import SandboxPool, Throttled
+from joiner_local.aws.sandboxes import FunctionSpec, Result, Surroundings
 from joiner_local.aws.seams import ACCOUNT, REGION, LocalAws
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def install(aws: LocalAws) -> None:
     aws.closing.append(lambdas.close)
     function_settings.install()
     _replace_invoke(lambdas)
+    _forget_deleted(lambdas)
     _deliver_subscriptions()
 
 
@@ -60,7 +63,13 @@ class Lambdas:
         shipper = aws.part(LogShipper)
         packages = managed_packages(aws.python, aws.data / "runtime")
         self._pool = SandboxPool(
-            Surroundings(aws.python, packages, self._variables, lambda spec, stream, line: shipper.ship(spec.log_group, stream, line))
+            Surroundings(
+                aws.python,
+                packages,
+                aws.data / "sandboxes",
+                self._variables,
+                lambda spec, stream, line: shipper.ship(spec.log_group, stream, line),
+            )
         )
 
     def find(self, name: str, qualifier: str | None = None) -> "LambdaFunction":
@@ -91,17 +100,17 @@ class Lambdas:
         return request_id
 
     def _attempts(self, function: "LambdaFunction", payload: bytes, request_id: str) -> None:
-        for delay in (*RETRY_DELAYS[: function_settings.most_retries(function)], None):
+        for delay in (*RETRY_DELAYS[: dead_letters.most_retries(function)], None):
             try:
                 result = self.call(function, payload, request_id)
                 if result.error is None:
                     return
-                told = result.payload.decode("utf-8", "replace")
+                told = result.payload
             except Throttled:
-                told = "Rate Exceeded."
+                told = failure("TooManyRequestsException", "Rate Exceeded.")
             if delay is not None:
                 time.sleep(delay)
-        function_settings.send_to_dead_letters(function, payload, request_id, told)
+        dead_letters.send(function, payload, request_id, told)
 
     def _spec(self, function: "LambdaFunction") -> FunctionSpec:
         from moto.awslambda.models import lambda_backends
@@ -134,6 +143,9 @@ class Lambdas:
             "AWS_ENDPOINT_URL": self._aws.endpoint,
             "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",
         }
+
+    def forget(self, arn: str) -> None:
+        self._pool.forget(arn)
 
     def close(self) -> None:
         self._pool.close()
@@ -187,6 +199,19 @@ def _replace_invoke(lambdas: Lambdas) -> None:
         return result.payload
 
     LambdaFunction.invoke = invoke
+
+
+def _forget_deleted(lambdas: Lambdas) -> None:
+    from moto.awslambda.models import LambdaStorage
+
+    delete = LambdaStorage.del_function
+
+    def del_function(self: Any, name_or_arn: str, qualifier: str | None = None) -> None:
+        gone = self.get_function_by_name_or_arn_with_qualifier(name_or_arn, qualifier).function_arn
+        delete(self, name_or_arn, qualifier)
+        lambdas.forget(gone)
+
+    LambdaStorage.del_function = del_function
 
 
 def _deliver_subscriptions() -> None:

@@ -1,8 +1,7 @@
 """Where deployed functions run: execution environments, each one ``python -m awslambdaric HANDLER`` behind a Runtime API of its own.
 
-A function keeps its sandboxes warm; a sandbox serves one invocation at a time; a changed function retires its old ones. Scaling out is not
-free on one machine: a crowd of cold starts on a few cores is slower than waiting for a warm sandbox. So beyond one sandbox a core an
-invocation waits a little first, and never do more start at once than there are cores. Nothing here knows how functions are stored.
+A sandbox serves one invocation at a time, stays warm between them, and dies with the server. Nothing here knows how functions are stored;
+which sandbox serves which invocation is up to `sandbox_pool`.
 """
 
 import contextlib
@@ -24,9 +23,6 @@ from joiner_local.aws.runtime_api import RuntimeApi, Work, failure
 from joiner_local.aws.seams import REGION
 
 INIT_LIMIT = 10.0  # seconds, Lambda's own for the init phase
-CORES = max(2, os.cpu_count() or 2)
-PATIENCE = 0.3  # seconds an invocation waits for a warm sandbox before another one is started
-MOST_SANDBOXES = 50  # of one function
 IDLE = 300.0  # seconds until an unused sandbox is retired
 OLDEST = 3300.0  # seconds: the credentials given to a sandbox last an hour
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -64,16 +60,13 @@ class Result:
     duration_ms: float
 
 
-class Throttled(Exception):
-    """All the concurrency that the function may have is in use."""
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What every sandbox gets: the interpreter, its packages, environment variables of the account, and who hears its lines."""
+    """What every sandbox gets: the interpreter, its packages, room for its /tmp, variables of the account, and who hears its lines."""
 
     python: Path
     packages: Path
+    scratch: Path
     variables: Callable[[FunctionSpec], Mapping[str, str]]
     on_line: Callable[[FunctionSpec, str, str], None]
 
@@ -88,7 +81,7 @@ class Sandbox:
         self._lines: list[str] = []
         self._lock = threading.Lock()
         self.api = RuntimeApi(spec.timeout)
-        self._folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
+        self._folder = Path(tempfile.mkdtemp(dir=around.scratch))
         # -S: the managed runtime has no site-packages; see managed_runtime.
         command = [str(around.python), "-S", "-m", "awslambdaric", spec.handler]
         self._process = _spawn(command, cwd=spec.code, env=self._environment())
@@ -278,104 +271,3 @@ def _die_with_parent() -> None:
 
 
 _spawn = _Spawner()
-
-
-@dataclass(slots=True)
-class _Fleet:
-    """The sandboxes of one function: idle ones by last use, and how many there are and are busy."""
-
-    idle: list[Sandbox] = field(default_factory=list)
-    alive: int = 0
-    busy: int = 0
-
-
-class SandboxPool:
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._changed = threading.Condition()
-        self._fleets: dict[str, _Fleet] = {}
-        self._starting = 0
-        self._all: set[Sandbox] = set()
-
-    def invoke(self, spec: FunctionSpec, payload: bytes, request_id: str | None = None, client_context: str | None = None) -> Result:
-        """Raises `Throttled` at once when the function's concurrency is used up."""
-        sandbox = self._take(spec)
-        try:
-            return sandbox.invoke(payload, request_id or str(uuid.uuid4()), client_context)
-        finally:
-            self._give_back(spec, sandbox)
-
-    def _take(self, spec: FunctionSpec) -> Sandbox:
-        asked = time.monotonic()
-        stale: list[Sandbox] = []
-        sandbox: Sandbox | None = None
-        with self._changed:
-            fleet = self._fleets.setdefault(spec.arn, _Fleet())
-            if fleet.busy >= spec.concurrency:
-                raise Throttled(spec.name)
-            fleet.busy += 1
-            while True:
-                stale += self._retire_stale(fleet, spec)
-                if fleet.idle:
-                    sandbox = fleet.idle.pop()  # the most recently used, so that the others may grow old
-                    break
-                patient = fleet.alive >= CORES and time.monotonic() - asked < PATIENCE
-                if self._starting < CORES and fleet.alive < MOST_SANDBOXES and not patient:
-                    self._starting += 1
-                    fleet.alive += 1
-                    break
-                self._changed.wait(0.05)
-        for each in stale:
-            each.kill()
-        return sandbox or self._start(spec, fleet)
-
-    def _retire_stale(self, fleet: _Fleet, spec: FunctionSpec) -> list[Sandbox]:
-        stale = [each for each in fleet.idle if each.spec != spec or not each.usable]
-        for each in stale:
-            fleet.idle.remove(each)
-            fleet.alive -= 1
-            self._all.discard(each)
-        return stale
-
-    def _start(self, spec: FunctionSpec, fleet: _Fleet) -> Sandbox:
-        try:
-            sandbox = Sandbox(spec, self._around)
-        except BaseException:
-            with self._changed:
-                self._starting -= 1
-                fleet.alive -= 1
-                fleet.busy -= 1
-                self._changed.notify_all()
-            raise
-        with self._changed:
-            self._all.add(sandbox)
-        threading.Thread(target=self._started, args=(sandbox,), name="started", daemon=True).start()
-        return sandbox
-
-    def _started(self, sandbox: Sandbox) -> None:
-        sandbox.api.ready.wait(INIT_LIMIT + 5)
-        with self._changed:
-            self._starting -= 1
-            self._changed.notify_all()
-
-    def _give_back(self, spec: FunctionSpec, sandbox: Sandbox) -> None:
-        with self._changed:
-            fleet = self._fleets[spec.arn]
-            fleet.busy -= 1
-            if sandbox.closed:
-                fleet.alive -= 1
-                self._all.discard(sandbox)
-            else:
-                fleet.idle.append(sandbox)
-            self._changed.notify_all()
-        if sandbox.closed:
-            sandbox.kill()
-
-    def close(self) -> None:
-        """End all processes. The server ends right after this, so nothing is left to the background."""
-        with self._changed:
-            everything = list(self._all)
-        for sandbox in everything:
-            sandbox.kill()
-        for sandbox in everything:
-            sandbox.forget_folder()

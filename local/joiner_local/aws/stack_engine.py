@@ -13,6 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ParamValidationError
 
+from joiner_local.aws.custom_resources import CustomResourceFailed
 from joiner_local.aws.intrinsics import Scope, resolve_parameters
 from joiner_local.aws.resource_types import Clients, Declared, Existing, Made, PartlyMade, Registry, ResourceType
 from joiner_local.aws.stacks import Output, Stack, Wish, deletion_order
@@ -391,19 +392,16 @@ class StackEngine:
         return value
 
 
-_EXPECTED = (ClientError, ParamValidationError, InvalidTemplate, PartlyMade)
+# What a template or a service may do wrong; anything else is a fault of ours, and its traceback goes to the log.
+_EXPECTED = (ClientError, ParamValidationError, InvalidTemplate, PartlyMade, CustomResourceFailed)
 
 
 def reason_of(error: BaseException) -> str:
     """What a resource's event says: the service's own words, and for a fault of ours its kind."""
-    if isinstance(error, PartlyMade):
-        return str(error)
     if isinstance(error, ClientError):
         answer = error.response
         return f"{answer['Error'].get('Message')} (Service: {error.operation_name}, {answer['Error'].get('Code')})"
-    if isinstance(error, InvalidTemplate | ParamValidationError) or type(error).__name__ == "CustomResourceFailed":
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {error}"
 
 
 def failure_text(error: Exception, verb: str) -> str:

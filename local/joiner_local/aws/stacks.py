@@ -4,12 +4,15 @@ import datetime as dt
 import threading
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from joiner_local.aws.resource_types import Existing
 from joiner_local.aws.seams import ACCOUNT, REGION
 from joiner_local.aws.templates import Template
+
+
+MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 def _now() -> dt.datetime:
@@ -99,13 +102,19 @@ class Stack:
 
     def become(self, status: str, reason: str | None = None) -> None:
         self.status, self.reason = status, reason
-        self.events.append(StackEvent(self.name, self.stack_id, "AWS::CloudFormation::Stack", status, reason))
+        self._add(StackEvent(self.name, self.stack_id, "AWS::CloudFormation::Stack", status, reason))
 
     def tell(self, resource: "Existing | None", *, logical_id: str, type_: str, status: str, reason: str | None = None) -> None:
         """Add a resource's event."""
         physical_id = resource.physical_id if resource is not None else ""
         properties = resource.properties if resource is not None else None
-        self.events.append(StackEvent(logical_id, physical_id, type_, status, reason, properties))
+        self._add(StackEvent(logical_id, physical_id, type_, status, reason, properties))
+
+    def _add(self, event: StackEvent) -> None:
+        """Events are a millisecond apart: that is what the CDK CLI sorts them by."""
+        if self.events and event.at < self.events[-1].at + MILLISECOND:
+            event = replace(event, at=self.events[-1].at + MILLISECOND)
+        self.events.append(event)
 
     def last_event_of(self, logical_id: str) -> StackEvent | None:
         return next((event for event in reversed(self.events) if event.logical_id == logical_id), None)

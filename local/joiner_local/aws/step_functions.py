@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from joiner_local.aws.lambdas import FunctionMissing, Lambdas
 from joiner_local.aws.log_shipping import LogShipper
 from joiner_local.aws.roles import RoleClients, check_assumable
-from joiner_local.aws.sandboxes import Throttled
+from joiner_local.aws.sandbox_pool import Throttled
 from joiner_local.aws.seams import LocalAws
 from joiner_local.aws.states.definition import InvalidDefinition, parse_machine
 from joiner_local.aws.states.execution import Execution, Identity

@@ -142,7 +142,8 @@ def test_what_is_no_claim_is_refused() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["A", "B"]), st.sampled_from(["True", "False", "Unknown"])), min_size=1, max_size=8))
 def test_a_transition_time_moves_only_with_the_status(changes: list[tuple[str, Any]]) -> None:
-    conditions, expected = Conditions(), {}
+    conditions = Conditions()
+    expected: dict[str, tuple[Any, datetime]] = {}
     for hours, (name, status) in enumerate(changes):
         at = NOON + timedelta(hours=hours)
         if name not in expected or expected[name][0] != status:

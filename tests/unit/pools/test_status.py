@@ -84,3 +84,13 @@ def test_a_resolved_class_reads_back_from_json_and_shows_in_its_status() -> None
         "ValidationSucceeded": "True",
         "Ready": "False",
     }
+
+
+def test_a_class_says_which_of_its_fields_have_no_effect() -> None:
+    ignored = InvalidManifest("EC2NodeClass/default", "spec.cpuOptions", "{}", "this field has no effect yet", "warning")
+
+    told = READY.conditions(Conditions(), at=NOON, declared=[ignored])
+
+    assert (told["ValidationSucceeded"].status, told["ValidationSucceeded"].reason) == ("True", "WithoutEffect")
+    assert told["ValidationSucceeded"].message == "spec.cpuOptions is {}: this field has no effect yet"
+    assert told["Ready"].true

@@ -39,7 +39,7 @@ def test_every_field_is_read_without_an_error() -> None:
     found = read(EVERYTHING)
 
     assert [problem for problem in found.problems if problem.severity == "error"] == []
-    assert [one.key for one in (*found.pools, *found.classes)] == [
+    assert [pool.key for pool in found.pools] + [one.key for one in found.classes] == [
         "NodePool/everything",
         "Provisioner/everything",
         "AWSNodeTemplate/everything",

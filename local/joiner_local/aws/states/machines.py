@@ -183,9 +183,10 @@ class Machines:
         return execution
 
     def executions(self, machine_arn: str) -> list[Execution]:
-        """Newest first."""
+        """Newest first; not those of an earlier machine of the same name."""
         with self._lock:
-            found = [each for each in self._executions.values() if each.identity.machine_arn == machine_arn]
+            since = self._find(machine_arn).created
+            found = [each for each in self._executions.values() if each.identity.machine_arn == machine_arn and each.started >= since]
         return sorted(found, key=lambda each: each.started, reverse=True)
 
     def _find(self, arn: str) -> StateMachine:

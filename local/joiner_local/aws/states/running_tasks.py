@@ -62,8 +62,9 @@ class RunningTask:
         return max(0.0, self.timeout - (dt.datetime.now(dt.UTC) - self.begun).total_seconds())
 
     def _outcome(self, promise: Promise) -> Json:
+        # Settling it decides a race: a callback that AWS has accepted counts, one after the timeout is told so.
         if not self.scope.wait(promise, self._remaining()):
-            raise Failure("States.Timeout")
+            promise.settle(Failure("States.Timeout"))
         return promise.result()
 
     def _callback(self, promise: Promise, beaten: threading.Event) -> Json:
@@ -76,9 +77,12 @@ class RunningTask:
             if self.scope.wait(promise, self.heartbeat if remaining is None else min(remaining, self.heartbeat)):
                 return promise.result()
             if self._remaining() == 0:
-                raise Failure("States.Timeout")
-            if not beaten.is_set():
-                raise Failure("States.HeartbeatTimeout")
+                promise.settle(Failure("States.Timeout"))
+            elif not beaten.is_set():
+                promise.settle(Failure("States.HeartbeatTimeout"))
+            else:
+                continue
+            return promise.result()
 
     def _scheduled(self) -> None:
         seconds: dict[str, int] = {"timeoutInSeconds": int(self.timeout)} if self.timeout is not None else {}

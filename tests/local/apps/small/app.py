@@ -1,9 +1,8 @@
 """A small CDK app with one of each difficulty: assets, a custom resource, an HTTP API with throttled routes, a schedule, a state machine.
 
-Its one setting comes from the environment: SMALL_VALUE, what the custom resource is asked for.
+Its one parameter, Value, is what the custom resource is asked for.
 """
 
-import os
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -20,8 +19,9 @@ FUNCTIONS = Path(__file__).parent / "functions"
 
 
 class Small(cdk.Stack):
-    def __init__(self, scope: Construct, id: str, *, value: str) -> None:
+    def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id, env=cdk.Environment(account="123456789012", region="us-east-1"))
+        value = cdk.CfnParameter(self, "Value", default="one").value_as_string
         installation = cdk.CustomResource(
             self,
             "Installation",
@@ -64,5 +64,5 @@ class Small(cdk.Stack):
 
 
 app = cdk.App()
-Small(app, "Small", value=os.environ.get("SMALL_VALUE", "one"))
+Small(app, "Small")
 app.synth()

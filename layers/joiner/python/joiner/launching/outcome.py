@@ -12,7 +12,7 @@ from typing import Any
 
 from joiner import names
 from joiner.launching.launch import Launch
-from joiner.launching.remedies import ALL_SPOT, SHORTAGES, THROTTLES, WHOLE_ZONE, remedy_for
+from joiner.launching.remedies import ALL_SPOT, PASSING, SHORTAGES, THROTTLES, WHOLE_ZONE, remedy_for
 
 EVERY = "*"
 
@@ -72,7 +72,8 @@ class Outcome:
     @property
     def again(self) -> bool:
         """Whether planning again may help the unmet claims' pods: another offering, or the same a little later."""
-        return bool(self.unmet) and (bool(self.short) or self.throttled)
+        passing = any(failure.code in PASSING for failure in self.failed)
+        return bool(self.unmet) and (bool(self.short) or self.throttled or passing)
 
     def to_json(self) -> str:
         return json.dumps(

@@ -27,6 +27,18 @@ SHORTAGES = frozenset(
 """Not this offering, for a while; others may be had."""
 
 THROTTLES = frozenset({"EC2ThrottledException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"})
+PASSING = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InvalidLaunchTemplateId.NotFoundException",
+        "InvalidLaunchTemplateName.NotFoundException",  # one that was just made may not be seen everywhere yet
+        "ServiceUnavailable",
+        "Unavailable",
+    }
+)
+"""Trouble of EC2's own, that nobody can mend and that passes."""
+
 ALL_SPOT = frozenset({"AuthFailure.ServiceLinkedRoleCreationNotPermitted"})
 """What stops every spot offering."""
 
@@ -46,6 +58,7 @@ REMEDIES: Mapping[str, Remedy] = {
         "SpotSLRCreationFailed", "run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
     ),
     "InsufficientFreeAddressesInSubnet": Remedy("InsufficientFreeAddressesInSubnet", "give the class larger or more subnets"),
+    "InternalError": Remedy("InternalError", "EC2 has trouble of its own: it will be tried again"),
     "InvalidAMIID.Malformed": Remedy("InvalidAMIID", "put the image's id right"),
     "InvalidAMIID.NotFound": Remedy("AMINotFound", "the image is gone: select another"),
     "InvalidAMIID.Unavailable": Remedy("AMINotFound", "the image is not available (any more): select another"),

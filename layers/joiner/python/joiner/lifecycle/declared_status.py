@@ -44,7 +44,7 @@ def status_patches(
         if key in pools:
             changes = _of_pool(pools[key], own, classes, before, at)
         elif key in classes:
-            changes = classes[key].status_to_kube(before, at=at)["status"]
+            changes = classes[key].status_to_kube(before, at=at, declared=own)["status"]
         elif any(problem.severity == "error" for problem in own):
             changes = _of_broken(own, before, generation, at)
         else:

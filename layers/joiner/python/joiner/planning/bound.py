@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from joiner import names
 from joiner.cluster.resources import CPU, MEMORY, PODS
-from joiner.planning.frontier import Choice, Frontier
+from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group
+from joiner.planning.offers import Choice
 from joiner.planning.rooms import World
 
 STEPS = 10

@@ -8,21 +8,17 @@ from collections.abc import Mapping
 
 from joiner.catalogue import Catalogue
 from joiner.cluster import Requirements
-from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group
-from joiner.planning.offers import Launchable, Market, node_labels, positions
+from joiner.planning.offers import Choice, Launchable, Market, node_labels, positions
 from joiner.planning.plan import Reason
 from joiner.planning.rooms import World
-from joiner.pools import ResolvedNodeClass
 
 ENOUGH_TRIED = 200
 
 
-def explain(
-    world: World, frontier: Frontier, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]
-) -> dict[Group, tuple[Reason, ...]]:
+def explain(world: World, catalogue: Catalogue) -> dict[Group, tuple[Reason, ...]]:
     """Reasons for each group of which pods are left, in the order in which pools were tried."""
-    found = {}
+    found: dict[Group, tuple[Reason, ...]] = {}
     for group, number in world.left.items():
         if not number:
             continue
@@ -31,11 +27,11 @@ def explain(
         elif not world.markets:
             found[group] = (Reason("", "there is no NodePool or Provisioner that can be used"),)
         else:
-            found[group] = tuple(_reason(world, group, market, catalogue, classes) for market in world.markets)
+            found[group] = tuple(_reason(world, group, market, catalogue) for market in world.markets)
     return found
 
 
-def _reason(world: World, group: Group, market: Market, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]) -> Reason:
+def _reason(world: World, group: Group, market: Market, catalogue: Catalogue) -> Reason:
     pool = market.pool.name
     if market.closed:
         return Reason(pool, market.closed)
@@ -48,13 +44,13 @@ def _reason(world: World, group: Group, market: Market, catalogue: Catalogue, cl
         {one for variant in market.variants for one in _open_to(group, market, variant.bits)}, key=lambda one: (one.offer, one.index)
     )
     if not usable:
-        return Reason(pool, _requirements(group, market, catalogue, classes))
+        return Reason(pool, _requirements(group, market, catalogue))
     large = [one for one in usable if all(amount <= one.room[position] for position, amount in group.needs)]
     if not large:
         nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
         lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
         return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
-    limits = [world.over_limit(market, one) for one in large]
+    limits = [world.over_limit(Choice(market, market.variants[0], one, 0)) for one in large]
     if all(limits):
         return Reason(pool, f"all available instance types exceed limits for nodepool: {limits[0]}", large[0].offer)
     return Reason(
@@ -70,9 +66,9 @@ def _shortfall(group: Group, one: Launchable) -> float:
     return sum(max(amount - one.room[position], 0) / amount for position, amount in group.needs)
 
 
-def _requirements(group: Group, market: Market, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]) -> str:
+def _requirements(group: Group, market: Market, catalogue: Catalogue) -> str:
     """Which requirement of the pod no offer of the pool meets, or that only offerings that are short would."""
-    short = _short_offerings(group, market, catalogue, classes)
+    short = _short_offerings(group, market, catalogue)
     if short:
         return f"no instance type has the required offering: short of capacity, or not offered in the class's zones ({short})"
     for requirements in group.where:
@@ -84,7 +80,7 @@ def _requirements(group: Group, market: Market, catalogue: Catalogue, classes: M
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
 
 
-def _short_offerings(group: Group, market: Market, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]) -> str:
+def _short_offerings(group: Group, market: Market, catalogue: Catalogue) -> str:
     """A few offerings that would do if they were to be had."""
     pool = market.pool
     found = []
@@ -110,8 +106,8 @@ def _between_pods(world: World, group: Group, market: Market, offers: list[Launc
         for variant in market.variants:
             if not variant.bits[group.index] >> one.index & 1:
                 continue
-            room = world.open(market, variant, one)
-            why = world.refusal(group, room)
+            room = world.open(Choice(market, variant, one, 1 << group.index))
+            _, why = world.limit(group, room)
             world.close(room)
             told[why] = told.get(why, 0) + 1
     worst = max(sorted(told), key=lambda why: told[why], default="")

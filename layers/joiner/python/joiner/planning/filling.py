@@ -8,9 +8,11 @@ one more node could take all that is left, that ending is remembered, and taken 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from joiner import names
 from joiner.cluster.resources import CPU, MEMORY
-from joiner.planning.frontier import Choice, Frontier
+from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group
+from joiner.planning.offers import Choice
 from joiner.planning.rooms import Room, World
 
 FEW_PODS = 256
@@ -46,6 +48,7 @@ class Filler:
         self.approach = approach
         self.order = ordered(world, self.shares, approach.order)
         self.ending: Ending | None = None
+        self.hopeless = {group for group in self.order if not any(holds(one, group) for one in frontier.of(group))}
 
     def fill(self) -> None:
         """Places what can be placed."""
@@ -93,29 +96,32 @@ class Filler:
         return self.approach.largest is None or choice.one.allocatable.get(CPU, 0) <= self.approach.largest
 
     def _best(self, seed: Group, choices: Sequence[Choice]) -> Choice | None:
-        best: tuple[float, float, int] | None = None
+        best: tuple[float, ...] | None = None
         found: Choice | None = None
         before = self.world.price
         for choice in choices:
-            if any(amount > choice.one.room[position] for position, amount in seed.needs):
+            if not holds(choice, seed) or self.world.over_limit(choice):
                 continue
-            if self.world.over_limit(choice.market, choice.one):
-                continue
-            room = self.world.open(choice.market, choice.variant, choice.one)
+            room = self.world.open(choice)
             if self._stock(room, seed):
                 price = choice.one.offer.price_per_hour
                 worth = sum(number * self.shares[group.index] for group, number in room.planned.items())
-                score = (price / worth if worth > 0 else float("inf"), price, -self._liking(seed, room))
+                together = room.planned[seed] if self._one_host(seed) else 0
+                score = (-together, price / worth if worth > 0 else float("inf"), price, -self._liking(seed, room))
                 if best is None or score < best:
                     best, found = score, choice
-                if not self.world.pods_left and (self.ending is None or before + price < self.ending.price - 1e-12):
+                if not self._more() and (self.ending is None or before + price < self.ending.price - 1e-12):
                     self.ending = Ending(len(self.world.new) - 1, before + price, choice)
             self.world.close(room)
         return found
 
+    def _more(self) -> bool:
+        """Whether pods are left that a new node could help."""
+        return any(number for group, number in self.world.left.items() if number and group not in self.hopeless)
+
     def _stock(self, room: Room, seed: Group) -> bool:
         """Fills a new room, the seed first; False if not even one of the seed's pods may go there."""
-        if not self.world.put(seed, room, self.world.left[seed]):
+        if not self.world.put(seed, room, self.world.left[seed]) and not self._escort(room, seed):
             return False
         moved = True
         while moved:
@@ -125,14 +131,28 @@ class Filler:
                     moved = bool(self.world.rules[group.index].feeds)
         return True
 
+    def _one_host(self, group: Group) -> bool:
+        """Whether all its pods have to be on one node, so that the node must be large enough for as many as possible."""
+        own = self.world.rules[group.index]
+        return own.may_begin and any(tally.key == names.HOSTNAME for tally in own.affinity)
+
+    def _escort(self, room: Room, seed: Group) -> bool:
+        """Lets in a seed that wants somebody beside it who is nowhere yet: that somebody goes in first."""
+        for friend in self.world.rules[seed.index].friends:
+            if self.world.left.get(friend) and self.world.put(friend, room, 1):
+                if self.world.put(seed, room, self.world.left[seed]):
+                    return True
+                self.world.take(friend, room, 1)
+        return False
+
     def _repeat(self, choice: Choice, seed: Group) -> None:
         """Opens this node, and as many more like it as would be filled just alike."""
         while True:
-            room = self.world.open(choice.market, choice.variant, choice.one)
+            room = self.world.open(choice)
             self._stock(room, seed)
             plain = all(self.world.rules[group.index].free for group in room.planned)
             enough = all(self.world.left[group] >= number for group, number in room.planned.items())
-            if not plain or not enough or self.world.over_limit(choice.market, choice.one):
+            if not plain or not enough or self.world.over_limit(choice):
                 return
 
     def _liking(self, group: Group, room: Room) -> int:
@@ -152,9 +172,9 @@ class Filler:
         kept = [(room, dict(room.planned)) for room in self.world.new[ending.rooms :]]
         for room, _ in reversed(kept):
             self.world.close(room)
-        last = self.world.open(ending.choice.market, ending.choice.variant, ending.choice.one)
+        last = self.world.open(ending.choice)
         self._fill_rooms([last])
-        if self.world.pods_left:  # cannot be, but a plan is never made worse
+        if self._more():  # cannot be, but a plan is never made worse
             self.world.close(last)
             for room, planned in kept:
                 self.world.reopen(room)
@@ -162,8 +182,12 @@ class Filler:
                     self.world.take(group, room, -number)
 
 
+def holds(choice: Choice, group: Group) -> bool:
+    return all(amount <= choice.one.room[position] for position, amount in group.needs)
+
+
 def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group]:
-    """Pending groups: the most important first, then those that others depend on, then the largest by the given measure."""
+    """Pending groups: the most important first, then those with rules about others (they choose the node), then the largest."""
     sizes: dict[str, Callable[[Group], float]] = {
         "worth": lambda group: shares[group.index],
         "cpu": lambda group: group.constraints.requests.get(CPU, 0),
@@ -173,8 +197,7 @@ def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group
 
     def key(group: Group) -> tuple[float, ...]:
         own = world.rules[group.index]
-        bound = 0 if own.free else 2 if own.affinity and not own.may_begin else 1
-        return (-group.constraints.priority, {1: 0, 0: 1, 2: 2}[bound], -size(group), group.index)
+        return (-group.constraints.priority, 0 if own.friends else 2 if own.free else 1, -size(group), group.index)
 
     return sorted(world.left, key=key)
 

@@ -5,21 +5,10 @@ same to every rule about topology, and counts no more against the pool's limits.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from joiner import names
 from joiner.planning.groups import Group, Groups
-from joiner.planning.offers import Launchable, Market, Variant, positions
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
-    """One offer of one pool, with the pool's open labels decided. ``groups`` are the indices of those that may use it, as bits."""
-
-    market: Market
-    variant: Variant
-    one: Launchable
-    groups: int
+from joiner.planning.offers import Choice, Market, Variant, positions
 
 
 class Frontier:

@@ -66,6 +66,16 @@ class Market:
     closed: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """One offer of one pool, with the pool's open labels decided. ``groups`` are the indices of those that may use it, as bits."""
+
+    market: Market
+    variant: Variant
+    one: Launchable
+    groups: int
+
+
 def markets(
     snapshot: Snapshot,
     groups: Groups,

@@ -55,20 +55,14 @@ def waiting(snapshot: Snapshot) -> Waiting:
     for pod in free:
         if not pod.node_name:
             queues[pod.class_key].append(pod)
-    bound: dict[tuple[str, str], int] = defaultdict(int)
-    for pod in snapshot.pods:
-        if pod.node_name and not pod.terminal:
-            bound[pod.node_name, pod.class_key] += 1
     reserved: dict[str, tuple[Pod, ...]] = {}
     for claim in snapshot.claims:
-        node = nodes.get(claim.key)
-        if not on_its_way(claim, node, snapshot):
+        if not on_its_way(claim, nodes.get(claim.key), snapshot):
             continue
         taken: list[Pod] = []
         for class_key, count in sorted(snapshot.assignments.get(claim.name, {}).items()):
-            left = count - (bound[node.name, class_key] if node else 0)
-            taken.extend(queues[class_key][: max(left, 0)])
-            del queues[class_key][: max(left, 0)]
+            taken.extend(queues[class_key][:count])
+            del queues[class_key][:count]
         reserved[claim.key] = tuple(taken)
     placed = {pod.key for pods in reserved.values() for pod in pods}
     return Waiting(tuple(pod for pod in free if pod.key not in placed), reserved)

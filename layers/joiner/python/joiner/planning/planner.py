@@ -62,7 +62,7 @@ def plan(
     frontier = Frontier(offered, groups)
     everything = bound(world, frontier)
     _place(world, frontier, everything)
-    return read_off(world, snapshot, explain(world, frontier, catalogue, classes), _proven(world, frontier))
+    return read_off(world, snapshot, explain(world, catalogue), _proven(world, frontier))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def clear(world: World) -> None:
 def restore(world: World, layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]) -> None:
     """Makes an earlier plan again; its rules were asked then."""
     for room, planned in layout:
-        if room.launchable:
+        if room.choice:
             world.reopen(room)
         for one, number in planned:
             world.take(one, room, -number)

@@ -6,7 +6,7 @@ from joiner import names
 from joiner.cluster import Pod, Requirement, Requirements, ValueSet, total
 from joiner.planning.frontier import topology_keys
 from joiner.planning.groups import Group
-from joiner.planning.offers import Launchable
+from joiner.planning.offers import Choice
 from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason
 from joiner.planning.rooms import Room, World
 from joiner.planning.snapshot import Snapshot
@@ -28,8 +28,8 @@ def read_off(world: World, snapshot: Snapshot, reasons: Mapping[Group, tuple[Rea
     numbers: dict[str, int] = {}
     nodes = []
     for room in ordered:
-        if room.market:
-            pool = room.market.pool.name
+        if room.choice:
+            pool = room.choice.market.pool.name
             numbers[pool] = numbers.get(pool, 0) + 1
             nodes.append(_node(world, room, f"{pool}-{numbers[pool]}", _take(queues, room)))
     pending = sorted((pod.key, reasons[group]) for group, pods in queues.items() for pod in pods)
@@ -45,8 +45,10 @@ def read_off(world: World, snapshot: Snapshot, reasons: Mapping[Group, tuple[Rea
 def _order(room: Room) -> tuple[object, ...]:
     """By pool and what the node is; then by its pods, so that equal nodes come in the same order every time."""
     contents = sorted((-group.constraints.priority, group.index, number) for group, number in room.planned.items())
-    offer = room.launchable.offer if room.launchable else None
-    return (-(room.market.pool.weight if room.market else 0), room.market.pool.key if room.market else "", offer, contents)
+    if room.choice is None:
+        raise ValueError(f"{room.name} is no new node")
+    pool = room.choice.market.pool
+    return (-pool.weight, pool.key, room.choice.one.offer, sorted(room.choice.variant.labels.items()), contents)
 
 
 def _take(queues: Mapping[Group, list[Pod]], room: Room) -> list[Pod]:
@@ -65,10 +67,10 @@ def _classes(pods: Sequence[Pod]) -> dict[str, int]:
 
 
 def _node(world: World, room: Room, name: str, pods: Sequence[Pod]) -> PlannedNode:
-    if not (room.market and room.launchable and room.variant):
+    if room.choice is None:
         raise ValueError(f"{room.name} is no new node")
-    pool, own = room.market.pool, room.launchable
-    alternatives = tuple(sorted(_alternatives(world, room, own)))[:MOST_ALTERNATIVES]
+    pool, own, variant = room.choice.market.pool, room.choice.one, room.choice.variant
+    alternatives = tuple(sorted(_alternatives(world, room, room.choice)))[:MOST_ALTERNATIVES]
     if own.offer not in alternatives:
         alternatives = (own.offer, *alternatives[: MOST_ALTERNATIVES - 1])
     alternatives = (own.offer, *(one for one in alternatives if one != own.offer))
@@ -80,7 +82,7 @@ def _node(world: World, room: Room, name: str, pods: Sequence[Pod]) -> PlannedNo
             (names.CAPACITY_TYPE, [one.capacity_type for one in alternatives]),
         )
     )
-    labels = {key: value for key, value in {**own.labels, **room.variant.labels}.items() if key not in NOT_YET}
+    labels = {key: value for key, value in {**own.labels, **variant.labels}.items() if key not in NOT_YET}
     return PlannedNode(
         name=name,
         pool=pool.key,
@@ -89,7 +91,7 @@ def _node(world: World, room: Room, name: str, pods: Sequence[Pod]) -> PlannedNo
         labels=labels,
         taints=pool.taints,
         startup_taints=pool.startup_taints,
-        requirements=pool.requirements & Requirements.from_labels(room.variant.labels) & chosen,
+        requirements=pool.requirements & Requirements.from_labels(variant.labels) & chosen,
         requests=total(pod.requests for pod in pods),
         daemon_overhead=own.overhead,
         capacity=own.capacity,
@@ -103,19 +105,15 @@ NOT_YET = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED, f"{nam
 """Labels that a node gets when it joins, and not from its claim."""
 
 
-def _alternatives(world: World, room: Room, own: Launchable) -> Iterator[Offer]:
+def _alternatives(world: World, room: Room, choice: Choice) -> Iterator[Offer]:
     """Every offer that holds the same pods by the same rules for about the same price.
 
-    Equal in each label that some rule takes for a domain, with the same daemons, and no heavier on the pool's limits. An offer
-    means its capacity type, type and zone; any combination of those that the claim allows must do, so mixed offers are left out
-    unless all their combinations are in.
+    Equal in each label that some rule takes for a domain, with the same daemons, and no heavier on the pool's limits.
     """
-    if room.market is None or room.variant is None:
-        return
-    keys = topology_keys(world.groups)
-    limits = room.market.pool.limits
+    own, variant = choice.one, choice.variant
+    keys, limits = topology_keys(world.groups), choice.market.pool.limits
     need = [before - after for before, after in zip(own.room, room.free, strict=True)]
-    for one in room.market.launchable:
+    for one in choice.market.launchable:
         if one.offer.capacity_type != own.offer.capacity_type or one.offer.price_per_hour > own.offer.price_per_hour * (
             1 + PRICE_TOLERANCE
         ):
@@ -126,5 +124,5 @@ def _alternatives(world: World, room: Room, own: Launchable) -> Iterator[Offer]:
             continue
         if any(one.capacity.get(name, 0) > own.capacity.get(name, 0) for name in limits if name != "nodes"):
             continue
-        if all(world.suits(group, room) and room.variant.bits[group.index] >> one.index & 1 for group in room.planned):
+        if all(variant.bits[group.index] >> one.index & 1 for group in room.planned):
             yield one.offer

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from joiner import names
 from joiner.cluster import HostPort, Resources, Taint
 from joiner.planning.groups import Group, Groups
-from joiner.planning.offers import Launchable, Market, Variant
+from joiner.planning.offers import Choice, Market
 from joiner.planning.plan import Ceilings
-from joiner.planning.topology import Rules, rules_of
+from joiner.planning.topology import UNLIMITED, Rules, rules_of
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False)
 class Room:
     """One node, there or planned. ``free`` is what its pods can still request; ``planned`` counts the pods that this plan puts in."""
 
@@ -28,14 +28,12 @@ class Room:
     held: dict[Group, int] = field(default_factory=dict)
     planned: dict[Group, int] = field(default_factory=dict)
     ports: list[HostPort] = field(default_factory=list)
-    suited: dict[int, bool] = field(default_factory=dict)
-    market: Market | None = None
-    variant: Variant | None = None
-    launchable: Launchable | None = None
+    remembered: dict[object, bool] = field(default_factory=dict)
+    choice: Choice | None = None
 
     @property
     def price(self) -> float:
-        return self.launchable.offer.price_per_hour if self.launchable else 0.0
+        return self.choice.one.offer.price_per_hour if self.choice else 0.0
 
 
 class World:
@@ -65,25 +63,22 @@ class World:
         self._nodes = nodes
         self._price = price
         self._opened = 0
-        self._tolerated: dict[tuple[int, str], bool] = {}
         for room in self.existing:
             for group, number in room.held.items():
                 self._count(group, room, number)
 
-    def open(self, market: Market, variant: Variant, one: Launchable) -> Room:
-        """A new node of this offer; it counts against limits at once."""
+    def open(self, choice: Choice) -> Room:
+        """A new node of this choice; it counts against limits at once."""
         self._opened += 1
         name = f"new-{self._opened}"
         room = Room(
             name=name,
-            labels={**one.labels, **variant.labels, names.HOSTNAME: name},
-            taints=market.pool.taints,
-            free=list(one.room),
-            market=market,
-            variant=variant,
-            launchable=one,
+            labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
+            taints=choice.market.pool.taints,
+            free=list(choice.one.room),
+            choice=choice,
         )
-        for daemon in one.daemons:
+        for daemon in choice.one.daemons:
             room.held[daemon] = 1
             room.ports.extend(daemon.constraints.host_ports)
         self.reopen(room)
@@ -93,8 +88,7 @@ class World:
         """A room that was closed, empty again."""
         for daemon, number in room.held.items():
             self._count(daemon, room, number)
-        if room.market and room.launchable:
-            self._use(room.market, room.launchable, 1)
+        self._use(room, 1)
         self.new.append(room)
 
     def close(self, room: Room) -> None:
@@ -103,13 +97,13 @@ class World:
             self.take(group, room, number)
         for daemon, number in room.held.items():
             self._count(daemon, room, -number)
-        if room.market and room.launchable:
-            self._use(room.market, room.launchable, -1)
+        self._use(room, -1)
         self.new.remove(room)
 
-    def over_limit(self, market: Market, one: Launchable) -> str:
-        """Which limit forbids one more node of this offer; empty if none does."""
-        pool, used = market.pool, self.used.get(market.pool.key, {})
+    def over_limit(self, choice: Choice) -> str:
+        """Which limit forbids one more node like this; empty if none does."""
+        pool, one = choice.market.pool, choice.one
+        used = self.used.get(pool.key, {})
         for name, limit in pool.limits.items():
             more = 1 if name == "nodes" else one.capacity.get(name, 0)
             if used.get(name, 0) + more > limit:
@@ -125,57 +119,49 @@ class World:
     def price(self) -> float:
         return sum(room.price for room in self.new)
 
-    def _use(self, market: Market, one: Launchable, number: int) -> None:
-        used = self.used.setdefault(market.pool.key, {})
-        used["nodes"] = used.get("nodes", 0) + number
-        for name in market.pool.limits:
-            if name != "nodes":
-                used[name] = used.get(name, 0) + number * one.capacity.get(name, 0)
+    def _use(self, room: Room, number: int) -> None:
+        if room.choice:
+            pool = room.choice.market.pool
+            used = self.used.setdefault(pool.key, {})
+            used["nodes"] = used.get("nodes", 0) + number
+            for name in pool.limits:
+                if name != "nodes":
+                    used[name] = used.get(name, 0) + number * room.choice.one.capacity.get(name, 0)
 
     def suits(self, group: Group, room: Room) -> bool:
         """Whether taints, labels and name of the node let such pods in."""
-        if room.market and room.launchable and room.variant:
-            return self._tolerates(group, room.market) and bool(room.variant.bits[group.index] >> room.launchable.index & 1)
-        known = room.suited.get(group.index)
+        if room.choice:
+            return bool(room.choice.groups >> group.index & 1)
+        known = room.remembered.get(group)
         if known is None:
             said = group.constraints
             known = said.untolerated(room.taints) is None and said.suits(room.labels, room.node or room.name)
             known = known and any(place.allow(room.labels) for place in group.places)
-            room.suited[group.index] = known
+            room.remembered[group] = known
         return known
-
-    def _tolerates(self, group: Group, market: Market) -> bool:
-        key = (group.index, market.pool.key)
-        if key not in self._tolerated:
-            self._tolerated[key] = group.constraints.untolerated(market.pool.taints) is None
-        return self._tolerated[key]
 
     def put(self, group: Group, room: Room, wanted: int) -> int:
         """Puts as many of the group in as may and can go, at most ``wanted``; answers how many."""
         if wanted <= 0 or group.refused or not self.suits(group, room):
             return 0
-        fitting = wanted
-        free = room.free
+        fitting, free = wanted, room.free
         for position, amount in group.needs:
             there = free[position] // amount
-            if there < fitting:
-                if there <= 0:
-                    return 0
-                fitting = there
-        if self.rules[group.index].free and not group.constraints.host_ports:
-            self._move(group, room, fitting)
-            return fitting
-        for done in range(fitting):
-            if self.refusal(group, room):
-                return done
-            self._move(group, room, 1)
+            fitting = min(fitting, there)
+        if fitting > 0:
+            fitting = min(fitting, self.limit(group, room)[0])
+        if fitting <= 0:
+            return 0
+        self._move(group, room, fitting)
         return fitting
 
-    def refusal(self, group: Group, room: Room) -> str:
-        """The rule about neighbours or ports that keeps one more pod of the group out of this room; empty if none does."""
-        if any(port.conflicts(taken) for port in group.constraints.host_ports for taken in room.ports):
-            return "its host ports are taken"
-        return self.rules[group.index].refusal(room, self.quotas.get(group.index))
+    def limit(self, group: Group, room: Room) -> tuple[int, str]:
+        """How many more of the group ports and neighbours allow in this room; if none, what forbids it."""
+        ports, own = group.constraints.host_ports, self.rules[group.index]
+        if ports and any(port.conflicts(taken) for port in ports for taken in room.ports):
+            return 0, "its host ports are taken"
+        most, why = (UNLIMITED, "") if own.free else own.limit(room, self.quotas.get(group.index))
+        return (min(most, 1) if ports else most), why
 
     def take(self, group: Group, room: Room, number: int) -> None:
         self._move(group, room, -number)

@@ -40,8 +40,8 @@ SYSTEM_PRIORITIES: Final = {"system-node-critical": 2000001000, "system-cluster-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``assignments`` counts, for each claim on its way, the pods that it is for by class; ``entering`` names the claims whose
-    launch is recorded but not answered yet (they are on their way, too)."""
+    """``assignments`` counts, for each claim on its way, the slots that no pod has taken yet, by pod class; ``entering`` names the
+    claims whose launch is recorded but not answered yet (they are on their way, too)."""
 
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()

@@ -99,10 +99,10 @@ def _passes(taint: Taint, claim: NodeClaim) -> bool:
 def _room_of_claim(claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, catalogue: Catalogue, groups: Groups) -> Room:
     """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own pods only."""
     known = catalogue.types.get(claim.instance_type)
-    labels: Mapping[str, str] = claim.labels
+    labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
     can = claim.allocatable if claim.launched else Resources()
     if known is not None and pool is not None:
-        labels = {**node_labels(pool, known, claim.zone, claim.capacity_type), **claim.labels}
+        labels = {**node_labels(pool, known, claim.zone, claim.capacity_type), **labels}
         if claim.launched and not can:
             can = allocatable(known, snapshot.node_class(pool), pool)
     name = f"{claim.kind}/{claim.name}"

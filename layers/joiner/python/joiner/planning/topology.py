@@ -11,8 +11,7 @@ tallies, and asking whether a pod may go somewhere reads a few. Sources: Kuberne
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
-from weakref import WeakKeyDictionary
+from typing import Final, Protocol
 
 from joiner import names
 from joiner.cluster import PodTerm, Spread, Taint
@@ -20,6 +19,8 @@ from joiner.planning.groups import Group
 from joiner.planning.offers import Market
 
 Namespaces = Mapping[str, Mapping[str, str]]
+
+UNLIMITED: Final = 1 << 60
 
 
 class Place(Protocol):
@@ -30,6 +31,11 @@ class Place(Protocol):
 
     @property
     def taints(self) -> Sequence[Taint]: ...
+
+    @property
+    def remembered(self) -> dict[object, bool]:
+        """For answers about this place that never change."""
+        ...
 
 
 class Tally:
@@ -60,26 +66,33 @@ class SpreadRule:
     counts_itself: bool
     universe: frozenset[str] | None
 
-    def lowest(self) -> int:
-        """The count of the emptiest domain, 0 while there are fewer domains than minDomains."""
+    def lowest(self, without: str | None = None) -> int:
+        """The count of the emptiest domain (``without`` left out), 0 while there are fewer domains than minDomains."""
         if not self.universe or len(self.universe) < self.spread.min_domains:
             return 0
         counted = self.tally.by_domain
-        return min(counted.get(domain, 0) for domain in self.universe)
+        return min((counted.get(domain, 0) for domain in self.universe if domain != without), default=UNLIMITED)
 
-    def allows(self, domain: str | None) -> bool:
+    def limit(self, domain: str | None) -> int:
+        """How many more pods may go to this domain, one after the other: as long as it is at most maxSkew above the others."""
         if domain is None:
-            return False
-        after = self.tally.by_domain.get(domain, 0) + (1 if self.counts_itself else 0)
-        return after - self.lowest() <= self.spread.max_skew
+            return 0
+        here = self.tally.by_domain.get(domain, 0)
+        if not self.counts_itself:
+            return UNLIMITED if here - self.lowest() <= self.spread.max_skew else 0
+        return max(self.lowest(without=domain) + self.spread.max_skew - here, 0)
 
 
 @dataclass(slots=True, eq=False)
 class Rules:
-    """What one group asks of its neighbours, and what its pods change for others (``feeds``)."""
+    """What one group asks of its neighbours, and what its pods change for others (``feeds``).
+
+    ``friends`` are the other groups beside which its affinity wants to be; ``may_begin`` says that it is its own friend.
+    """
 
     spreads: list[SpreadRule] = field(default_factory=list)
     affinity: list[Tally] = field(default_factory=list)
+    friends: list[Group] = field(default_factory=list)
     may_begin: bool = False
     away: list[Tally] = field(default_factory=list)
     unwanted: list[Tally] = field(default_factory=list)
@@ -91,30 +104,30 @@ class Rules:
         """Whether it may go wherever there is room, however many there are."""
         return not (self.spreads or self.affinity or self.away or self.unwanted)
 
-    def refusal(self, place: Place, quota: Mapping[str, int] | None = None) -> str:
-        """The first rule that keeps one more pod of the group away from this place; empty if none does.
+    def limit(self, place: Place, quota: Mapping[str, int] | None = None) -> tuple[int, str]:
+        """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says so.
 
         ``quota`` replaces the live skew of the first zone spread while a plan is being made: what each domain may still take.
         """
-        labels = place.labels
-        for tally in self.away:
-            domain = labels.get(tally.key)
-            if domain is not None and tally.by_domain.get(domain, 0):
-                return f"its anti-affinity on {tally.key}"
-        for tally in self.unwanted:
-            domain = labels.get(tally.key)
-            if domain is not None and tally.by_domain.get(domain, 0):
-                return f"the anti-affinity of other pods on {tally.key}"
+        most, labels = UNLIMITED, place.labels
+        for tallies, whose in ((self.away, "its anti-affinity"), (self.unwanted, "the anti-affinity of other pods")):
+            for tally in tallies:
+                domain = labels.get(tally.key)
+                if domain is not None:
+                    if tally.by_domain.get(domain, 0):
+                        return 0, f"{whose} on {tally.key}"
+                    if tally in self.feeds:
+                        most = 1
         if self.affinity and not self._beside(labels):
-            return f"its affinity on {', '.join(tally.key for tally in self.affinity)}"
+            return 0, f"its affinity on {', '.join(tally.key for tally in self.affinity)}"
         for rule in self.spreads:
             domain = labels.get(rule.spread.topology_key)
-            if quota is not None and rule is self.quoted:
-                if domain is None or quota.get(domain, 0) <= 0:
-                    return f"its spread over {rule.spread.topology_key}"
-            elif not rule.allows(domain):
-                return f"its spread over {rule.spread.topology_key}"
-        return ""
+            dealt = quota is not None and rule is self.quoted
+            more = quota.get(domain or "", 0) if dealt and quota is not None else rule.limit(domain)
+            if more <= 0:
+                return 0, f"its spread over {rule.spread.topology_key}"
+            most = min(most, more)
+        return most, ""
 
     def _beside(self, labels: Mapping[str, str]) -> bool:
         domains = [labels.get(tally.key) for tally in self.affinity]
@@ -173,6 +186,7 @@ def _affinity(group: Group, groups: Sequence[Group], found: Sequence[Rules], nam
     own = found[group.index]
     meant = _meant(group.constraints.affinity, groups, namespaces)
     own.may_begin = group in meant
+    own.friends = [other for other in meant if other is not group]
     for term in group.constraints.affinity:
         tally = Tally(term.topology_key)
         for other in meant:
@@ -204,10 +218,8 @@ def _meant(terms: Iterable[PodTerm], groups: Sequence[Group], namespaces: Namesp
 
 
 def _eligible(group: Group, spread: Spread, keys: Sequence[str]) -> Callable[[Place], bool]:
-    memory: WeakKeyDictionary[Place, bool] = WeakKeyDictionary()  # rooms come and go while a plan is made
-
     def eligible(place: Place) -> bool:
-        known = memory.get(place)
+        known = place.remembered.get(eligible)
         if known is None:
             labels = place.labels
             known = all(key in labels for key in keys)
@@ -215,7 +227,7 @@ def _eligible(group: Group, spread: Spread, keys: Sequence[str]) -> Callable[[Pl
                 known = group.constraints.suits(labels, labels.get(names.HOSTNAME, ""))
             if known and spread.honors_taints:
                 known = group.constraints.untolerated(tuple(place.taints)) is None
-            memory[place] = known
+            place.remembered[eligible] = known
         return known
 
     return eligible

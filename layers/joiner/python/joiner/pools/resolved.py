@@ -12,7 +12,7 @@ from joiner.cluster import Requirements
 from joiner.pools.conditions import Conditions
 from joiner.pools.nodeclass import ImageFamily
 from joiner.pools.nodepool import ClassKind, ClassRef
-from joiner.pools.problems import Severity
+from joiner.pools.problems import InvalidManifest, Severity
 
 CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfileReady", "ValidationSucceeded")
 
@@ -96,17 +96,20 @@ class ResolvedNodeClass:
     def with_problems(self, problems: Iterable[Problem]) -> "ResolvedNodeClass":
         return replace(self, problems=(*self.problems, *problems))
 
-    def conditions(self, before: Conditions, *, at: datetime) -> Conditions:
-        """The conditions that say this, given those that stand."""
+    def conditions(self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()) -> Conditions:
+        """The conditions that say this, given those that stand; ``declared`` are the warnings that the class's manifest earned."""
+        ignored = "; ".join(problem.message for problem in declared)
+        warned = (Problem("ValidationSucceeded", "WithoutEffect", ignored, "warning"),) if ignored else ()
+        problems = (*self.problems, *warned)
         after = before
         for name in CONDITIONS:
-            refused = next((problem for problem in self.problems if problem.condition == name and problem.severity == "error"), None)
-            told = refused or next((problem for problem in self.problems if problem.condition == name), None)
+            refused = next((problem for problem in problems if problem.condition == name and problem.severity == "error"), None)
+            told = refused or next((problem for problem in problems if problem.condition == name), None)
             reason, message = (told.reason, told.message) if told else (name, "")
             after = after.set(name, "False" if refused else "True", reason, message, at=at, generation=self.generation or None)
         return after.with_ready(*CONDITIONS, at=at, generation=self.generation or None)
 
-    def status_to_kube(self, before: Conditions, *, at: datetime) -> dict[str, Any]:
+    def status_to_kube(self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()) -> dict[str, Any]:
         """``{"status": ...}`` of the EC2NodeClass or AWSNodeTemplate (an inline provider has no status of its own)."""
         return {
             "status": {
@@ -120,7 +123,7 @@ class ResolvedNodeClass:
                     for image in self.images
                 ],
                 "instanceProfile": self.instance_profile,
-                "conditions": self.conditions(before, at=at).to_kube(),
+                "conditions": self.conditions(before, at=at, declared=declared).to_kube(),
             }
         }
 

@@ -1,0 +1,175 @@
+"""What EC2 has becomes what nodes are made of; what it lacks becomes a condition with its remedy."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from joiner.launching import Ceilings, resolve
+from joiner.launching.questions import ImageQuestion, questions
+from joiner.pools import ImageTerm, NodeClass, Problem, SecurityGroupTerm, SubnetTerm
+from tests.unit.launching.world import CEILINGS, TEMPLATE, VERSION, found, parameters, resolved
+
+MODERN = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023", image_terms=(ImageTerm(alias="al2023@latest"),))
+
+
+def errors(problems: tuple[Problem, ...]) -> list[tuple[str, str]]:
+    return [(problem.condition, problem.reason) for problem in problems if problem.severity == "error"]
+
+
+def image(identifier: str, created: str, **more: Any) -> dict[str, Any]:
+    return {"ImageId": identifier, "Architecture": "x86_64", "Name": identifier, "CreationDate": created, **more}
+
+
+def test_scenario_cs_class_resolves() -> None:
+    there = resolved()
+
+    assert there.ready
+    assert there.zones == {"us-east-1a", "us-east-1b", "us-east-1c"}
+    assert [subnet.id for subnet in there.subnets] == ["subnet-a2", "subnet-b1", "subnet-c1", "subnet-a1"]
+    assert [group.id for group in there.security_groups] == ["sg-1"]
+    assert there.instance_profile == "prod-default-profile"
+    assert [one.id for one in there.images] == [
+        "ami-x86_64-standard",
+        "ami-arm64-standard",
+        "ami-x86_64-nvidia",
+        "ami-arm64-nvidia",
+        "ami-x86_64-neuron",
+    ]
+
+
+def test_where_nothing_is_said_al2023_is_taken_and_told() -> None:
+    there = resolved()
+
+    assert there.ami_family == "AL2023"
+    assert [(problem.reason, problem.severity) for problem in there.problems] == [("FamilyAssumed", "info")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "condition", "words"),
+    [
+        ({"subnets": ()}, ("SubnetsReady", "SubnetsNotFound"), "no subnet has tag karpenter.sh/discovery = prod: tag the subnets"),
+        (
+            {"security_groups": ()},
+            ("SecurityGroupsReady", "SecurityGroupsNotFound"),
+            "no security group has tag karpenter.sh/discovery = prod: tag the security groups",
+        ),
+        ({"parameters": {}}, ("AMIsReady", "AMIsNotFound"), "AWS has no AL2023 image of this release for Kubernetes 1.36"),
+    ],
+)
+def test_what_is_not_there_is_told_with_its_remedy(answers: dict[str, Any], condition: tuple[str, str], words: str) -> None:
+    there = resolved(**answers)
+
+    assert not there.ready
+    assert errors(there.problems) == [condition]
+    assert words in there.problems[0].message
+
+
+def test_all_that_is_missing_is_told_at_once() -> None:
+    bare = resolved(replace(TEMPLATE, instance_profile="gone"), subnets=(), security_groups=(), parameters={})
+
+    assert [condition for condition, _ in errors(bare.problems)] == [
+        "SubnetsReady",
+        "SecurityGroupsReady",
+        "AMIsReady",
+        "InstanceProfileReady",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("node_class", "profile", "reason"),
+    [
+        (replace(TEMPLATE, instance_profile="mine"), "mine", ""),
+        (replace(TEMPLATE, instance_profile="admins"), "", "RoleNotAllowed"),
+        (replace(TEMPLATE, instance_profile="empty"), "", "InstanceProfileEmpty"),
+        (replace(TEMPLATE, instance_profile="gone"), "", "InstanceProfileNotFound"),
+        (replace(MODERN, role="KarpenterNodeRole-prod"), "prod-default-profile", ""),
+        (replace(MODERN, role="special"), "", "InstanceProfileMissing"),
+        (replace(MODERN, role="admin"), "", "RoleNotAllowed"),
+        (TEMPLATE, "prod-default-profile", ""),
+    ],
+)
+def test_no_node_gets_a_role_that_the_settings_do_not_name(node_class: NodeClass, profile: str, reason: str) -> None:
+    profiles = {"mine": ["special"], "admins": ["admin"], "empty": []}
+
+    there = resolved(node_class, profile_roles=profiles)
+
+    assert there.instance_profile == profile
+    assert [found_reason for _, found_reason in errors(there.problems)] == ([reason] if reason else [])
+
+
+def test_roles_may_stand_in_the_settings_as_arns() -> None:
+    ceilings = Ceilings(("arn:aws:iam::123456789012:role/nodes/KarpenterNodeRole-prod",), "p")
+
+    assert resolve(replace(MODERN, role="KarpenterNodeRole-prod"), found(), ceilings, kubernetes_version=VERSION).instance_profile == "p"
+
+
+def test_without_any_profile_the_class_says_so() -> None:
+    there = resolve(TEMPLATE, found(), Ceilings(("r",), ""), kubernetes_version=VERSION)
+
+    assert errors(there.problems) == [("InstanceProfileReady", "InstanceProfileMissing")]
+
+
+@pytest.mark.parametrize("family", ["AL2", "Bottlerocket", "Windows2022", "Ubuntu"])
+def test_a_family_without_user_data_of_ours_is_refused_rather_than_guessed(family: Any) -> None:
+    assert errors(resolved(replace(TEMPLATE, ami_family=family)).problems) == [("AMIsReady", "FamilyNotSupported")]
+
+
+def test_a_release_is_pinned_by_its_alias() -> None:
+    pinned = replace(MODERN, image_terms=(ImageTerm(alias="al2023@v20261104"),))
+
+    assert sorted(questions(pinned, VERSION).parameters)[0] == (
+        "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/nvidia/amazon-eks-node-al2023-arm64-nvidia-1.36-v20261104/image_id"
+    )
+    assert resolved(pinned, parameters=parameters(pinned)).ready
+
+
+def test_of_images_the_newest_is_tried_first_and_deprecated_ones_last() -> None:
+    chosen = replace(TEMPLATE, ami_family="AL2023", image_terms=(ImageTerm(tags={"team": "a"}),))
+    images = [
+        image("ami-old", "2026-09-01"),
+        image("ami-new", "2026-11-01"),
+        image("ami-newest", "2026-11-20", DeprecationTime="2026-11-20T12:00:00.000Z"),
+        image("ami-mac", "2026-11-21", Architecture="x86_64_mac"),
+    ]
+
+    there = resolved(chosen, images=images, asked_at="2026-11-21T00:00:00Z")
+
+    assert [one.id for one in there.images] == ["ami-new", "ami-old", "ami-newest"]
+
+
+def test_questions_are_what_the_describe_calls_take() -> None:
+    asked = questions(
+        replace(
+            TEMPLATE,
+            subnet_terms=(SubnetTerm({"a": "b", "c": "*"}), SubnetTerm(id="subnet-1")),
+            security_group_terms=(SecurityGroupTerm(name="nodes"), SecurityGroupTerm(id="sg-1")),
+            image_terms=(ImageTerm(name="mine-*", tags={"x": "y"}), ImageTerm(id="ami-1", owner="")),
+            ami_family="AL2023",
+            instance_profile="p",
+        ),
+        VERSION,
+        image_owners=("self",),
+    )
+
+    assert asked.subnets == (
+        ({"Name": "tag:a", "Values": ["b"]}, {"Name": "tag-key", "Values": ["c"]}),
+        ({"Name": "subnet-id", "Values": ["subnet-1"]},),
+    )
+    assert asked.security_groups == (({"Name": "group-name", "Values": ["nodes"]},), ({"Name": "group-id", "Values": ["sg-1"]},))
+    assert asked.images == (
+        ImageQuestion(({"Name": "name", "Values": ["mine-*"]}, {"Name": "tag:x", "Values": ["y"]}), ("self",)),
+        ImageQuestion(({"Name": "image-id", "Values": ["ami-1"]},), ("self",)),
+    )
+    assert (asked.parameters, asked.instance_profile) == ((), "p")
+
+
+def test_no_owner_beyond_the_ceiling_is_asked_for() -> None:
+    greedy = replace(
+        TEMPLATE, ami_family="AL2023", image_terms=(ImageTerm(name="x", owner="999999999999"), ImageTerm(name="x", owner="self"))
+    )
+
+    assert [question.owners for question in questions(greedy, VERSION, image_owners=CEILINGS.image_owners).images] == [
+        ("amazon", "self"),
+        ("self",),
+    ]

@@ -1,0 +1,87 @@
+"""A small world for the tests of launching: scenario c's pool and class, two types, three zones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from joiner.catalogue import Catalogue, InstanceType
+from joiner.cluster import Requirements, Resources
+from joiner.launching import Ceilings, Found, Launch, Offer, Wanted, group_launches, resolve
+from joiner.launching.images import image_parameters
+from joiner.pools import BlockDevice, ClassRef, NodeClass, NodePool, ResolvedNodeClass, SecurityGroupTerm, SubnetTerm, claim_for
+
+VERSION: Final = "1.36"
+CEILINGS: Final = Ceilings(("KarpenterNodeRole-prod", "special"), "prod-default-profile", ("amazon", "self"))
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What DescribeCluster says."""
+
+    name: str = "prod"
+    endpoint: str = "https://ABC.gr7.us-east-1.eks.amazonaws.com"
+    certificate_authority: str = "TFMwdExTMUNSVWRKVGc9PQ=="
+    version: str = VERSION
+    service_cidr: str = "10.100.0.0/16"
+
+
+CLUSTER: Final = Demo()
+TEMPLATE: Final = NodeClass(
+    "default",
+    "AWSNodeTemplate",
+    subnet_terms=(SubnetTerm({"karpenter.sh/discovery": "prod"}),),
+    security_group_terms=(SecurityGroupTerm({"karpenter.sh/discovery": "prod"}),),
+    block_devices=(BlockDevice("/dev/xvda", 40, "gp3", delete_on_termination=True),),
+)
+POOL: Final = NodePool("default", TEMPLATE.ref, kind="Provisioner", uid="u-1", labels={"team": "a"})
+MODERN: Final = NodePool("default", ClassRef("EC2NodeClass", "default"), uid="u-2")
+SUBNETS: Final = tuple(
+    {"SubnetId": f"subnet-{zone}{number}", "AvailabilityZone": f"us-east-1{zone}", "AvailableIpAddressCount": free}
+    for zone, number, free in (("a", 1, 10), ("a", 2, 200), ("b", 1, 100), ("c", 1, 50))
+)
+GROUPS: Final = ({"GroupId": "sg-1", "GroupName": "nodes"},)
+
+
+def parameters(node_class: NodeClass = TEMPLATE) -> dict[str, str]:
+    """An image id for each of the class's parameters, recognisable by architecture and variant."""
+    return {one.name: "ami-" + "-".join(one.name.split("/")[7:9]) for one in image_parameters(node_class, VERSION)}
+
+
+def found(**answers: Any) -> Found:
+    return Found(**{"subnets": SUBNETS, "security_groups": GROUPS, "parameters": parameters(), **answers})
+
+
+def resolved(node_class: NodeClass = TEMPLATE, **answers: Any) -> ResolvedNodeClass:
+    return resolve(node_class, found(**answers), CEILINGS, kubernetes_version=VERSION)
+
+
+def instance_type(name: str, arch: str = "amd64", **more: str) -> InstanceType:
+    return InstanceType(name, labels={"kubernetes.io/arch": arch, "node.kubernetes.io/instance-type": name, **more})
+
+
+CATALOGUE: Final = Catalogue.of(
+    [
+        instance_type("m5.large"),
+        instance_type("c5.large"),
+        instance_type("m6g.large", "arm64"),
+        instance_type("g5.xlarge", **{"karpenter.k8s.aws/instance-gpu-count": "1"}),
+    ]
+)
+
+
+def wanted(suffix: str, *offers: Offer, **changes: Any) -> Wanted:
+    pool = changes.pop("pool", POOL)
+    claim = claim_for(pool, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=7, execution="up-1")
+    one = Wanted(claim, pool, TEMPLATE, resolved(), "on-demand", offers or (Offer(0.096, "m5.large", "us-east-1a"),))
+    return replace(one, **changes)
+
+
+def launches(*claims: Wanted, execution: str = "up-1", attempt: int = 0) -> tuple[Launch, ...]:
+    grouped, refused = group_launches(claims, CATALOGUE, CLUSTER, execution=execution, attempt=attempt)
+    assert refused == ()
+    return grouped
+
+
+def override(launch: Launch, config: int = 0, index: int = 0) -> Mapping[str, Any]:
+    chosen: Mapping[str, Any] = launch.request["LaunchTemplateConfigs"][config]["Overrides"][index]
+    return chosen

@@ -1,0 +1,60 @@
+"""What a node can hold: never less than whoever plans by AWS's and Karpenter's rules expects, and less than the type's nominal size."""
+
+import pytest
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+from joiner_local.node_agent.registration import Unbootable
+from joiner_local.node_agent.room import GI, MI, Machine, Room
+
+M5_LARGE = Machine.from_ec2(INSTANCE_TYPES["m5.large"], root_gib=20)
+
+
+def test_an_m5_large_is_as_amazon_linux_2023_makes_it() -> None:
+    room = Room.of(M5_LARGE, {})
+
+    assert (room.capacity["cpu"], room.capacity["pods"]) == (2000, 29)
+    assert (room.allocatable["cpu"], room.allocatable["pods"]) == (1930, 29)
+    assert room.capacity["memory"] - room.allocatable["memory"] == (255 + 11 * 29 + 100) * MI
+    assert room.capacity["ephemeral-storage"] - room.allocatable["ephemeral-storage"] == GI + -(-room.capacity["ephemeral-storage"] // 10)
+
+
+@pytest.mark.parametrize("instance_type", sorted(INSTANCE_TYPES)[::17])
+def test_no_node_has_less_memory_than_karpenter_expects(instance_type: str) -> None:
+    info = INSTANCE_TYPES[instance_type]
+    nominal = info["MemoryInfo"]["SizeInMiB"] * MI
+
+    memory = Machine.from_ec2(info, root_gib=20).memory
+
+    assert nominal * 0.925 < memory < nominal
+
+
+def test_the_kubelets_configuration_counts() -> None:
+    kubelet = {
+        "maxPods": 10,
+        "kubeReserved": {"cpu": "500m"},
+        "systemReserved": {"memory": "1Gi", "cpu": "100m"},
+        "evictionHard": {"memory.available": "5%"},
+    }
+
+    room = Room.of(M5_LARGE, kubelet)
+
+    assert (room.allocatable["pods"], room.allocatable["cpu"]) == (10, 1400)
+    kept = room.capacity["memory"] - room.allocatable["memory"]
+    assert kept == (255 + 11 * 29) * MI + GI + -(-room.capacity["memory"] * 5 // 100)  # by the type's pods, not by maxPods
+
+
+def test_pods_per_core_is_an_upper_bound() -> None:
+    assert Room.of(M5_LARGE, {"podsPerCore": 4}).capacity["pods"] == 8
+
+
+def test_instance_stores_joined_are_the_nodes_disk() -> None:
+    c5d = Machine.from_ec2(INSTANCE_TYPES["c5d.2xlarge"], root_gib=20)
+
+    assert Room.of(c5d, {}, "RAID0").capacity["ephemeral-storage"] == 200 * 10**9
+    assert Room.of(c5d, {}).capacity["ephemeral-storage"] < 20 * GI
+
+
+@pytest.mark.parametrize("kubelet", [{"kubeReserved": {"cpu": "much"}}, {"maxPods": "many"}, {"evictionHard": {"memory.available": 5}}])
+def test_a_kubelet_does_not_start_with_a_wrong_configuration(kubelet: dict[str, object]) -> None:
+    with pytest.raises(Unbootable, match="configuration is not valid"):
+        Room.of(M5_LARGE, kubelet)
