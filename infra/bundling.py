@@ -44,8 +44,8 @@ LEFT_OUT: Final = (
     "*.dist-info/direct_url.json",
 )
 
-NOT_SOURCES: Final = ("README.md", "event.json", "py.typed")
-"""What stands beside our code for people, tests and type checkers."""
+NOT_SOURCES: Final = ("README.md", "event.json", "py.typed", ".*", "*/.*")
+"""What stands beside our code for people, tests and type checkers, and the caches that those leave."""
 
 UNUSED_DAYS: Final = 30
 """Bundles that no synthesis touched for so long leave the cache."""

@@ -62,8 +62,7 @@ class ClusterStack(Stack):
             sweep=self.sweep.machine.machine,
             dead_letters=self.interruption.dead_letters,
         )
-        if not settings.retain_data:
-            self._empty_the_bucket_at_the_end(ground)
+        self.emptied = None if settings.retain_data else self._empty_the_bucket_at_the_end(ground)
         self._grant()
         self._order()
         self._tell()
@@ -108,16 +107,18 @@ class ClusterStack(Stack):
         """Nothing rings or sweeps before everything is there; at the end the clock stops and the webhook goes before anything else."""
         installed = self.installation.manifests
         installed.node.add_dependency(self.access, self.scale_up, self.doorbell, self.catalogue.first)
+        if self.emptied is not None:  # there before anything writes to the bucket, so that a deployment that fails empties it, too
+            self.catalogue.first.node.add_dependency(self.emptied)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
 
-    def _empty_the_bucket_at_the_end(self, ground: Ground) -> None:
+    def _empty_the_bucket_at_the_end(self, ground: Ground) -> CustomResource:
         function = Function(self, "EmptyBucket", name="empty_bucket", ground=ground)
         bucket = self.memory.bucket
         function.may(
             iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn]),
             iam.PolicyStatement(actions=["s3:DeleteObject"], resources=[bucket.arn_for_objects("*")]),
         )
-        CustomResource(
+        return CustomResource(
             self,
             "EmptiedBucket",
             service_token=function.function.function_arn,

@@ -15,8 +15,9 @@ from constructs import Construct
 from infra.duties import Duty
 from infra.settings import Settings
 
-DECISIONS: Final = ("snapshots", "node-classes", "plans", "launches")
-"""Documents of one execution; they go after the retention of the logs that tell about them."""
+EXPIRING: Final = ("snapshots/", "node-classes/", "plans/", "launches/", "catalogue/2")
+"""Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`); they go with the logs that tell about them. The latest
+catalogue stays."""
 
 READING: Final = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
 WRITING: Final = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
@@ -46,11 +47,11 @@ class Memory(Construct):
             enforce_ssl=True,
             lifecycle_rules=[
                 s3.LifecycleRule(
-                    prefix=f"{kind}/",
+                    prefix=prefix,
                     expiration=Duration.days(settings.logs.retention_days),
                     abort_incomplete_multipart_upload_after=Duration.days(1),
                 )
-                for kind in DECISIONS
+                for prefix in EXPIRING
             ],
             removal_policy=removal,
         )

@@ -180,7 +180,7 @@ def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
     strangers = sorted(
         there["metadata"]["name"]
         for there in kube.list(CUSTOM_RESOURCE_DEFINITIONS)
-        if there["metadata"]["name"] in ours and there["metadata"].get("labels", {}).get(MANAGED_BY) != "joiner"
+        if there["metadata"]["name"] in ours and (there["metadata"].get("labels") or {}).get(MANAGED_BY) != "joiner"
     )
     if strangers:
         raise NotOurs(
@@ -194,7 +194,8 @@ def _await_established(kube: "Kube", name: str, clock: Clock) -> None:
 
     deadline = clock.now() + ESTABLISHED_SECONDS
     while True:
-        conditions = kube.get(CUSTOM_RESOURCE_DEFINITIONS, name).get("status", {}).get("conditions", ())
+        # A CRD that was made this moment has the key with nothing in it
+        conditions = kube.get(CUSTOM_RESOURCE_DEFINITIONS, name).get("status", {}).get("conditions") or ()
         if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
             return
         if clock.now() > deadline:

@@ -228,7 +228,8 @@ class Stack:
 
     def fire_sweep(self) -> dict[str, Any]:
         """Run the sweep's schedule now."""
-        return self.knob("schedules/fire", {"name": self.outputs()["SweepScheduleName"]})
+        aws = self.known.aws
+        return turn_knob(aws, "schedules/fire", {"name": self.outputs()["SweepScheduleName"]})
 
     def deploy(self, deployment: Deployment | None = None) -> dict[str, str]:
         """`cdk deploy` of this app; its outputs by name. One whose synthesis runs already may be given."""

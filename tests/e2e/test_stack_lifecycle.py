@@ -28,8 +28,8 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    """A running stack."""
+def own_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A running stack that this test may break."""
     stack = Stack(tmp_path).start()
     yield stack
     stack.stop()
@@ -56,8 +56,8 @@ def wait_gone(root: Path, leader: Identity) -> None:
     assert not left
 
 
-def test_down_leaves_no_process_behind(stack: Stack) -> None:
-    root, leader = stack.root, stack.known.supervisor
+def test_down_leaves_no_process_behind(own_stack: Stack) -> None:
+    stack, root, leader = own_stack, own_stack.root, own_stack.known.supervisor
     assert {name for name in ("etcd", "kube-apiserver", "kwok") if any(f"/{name} " in line for line in processes_of(root))} == {
         "etcd",
         "kube-apiserver",
@@ -69,12 +69,12 @@ def test_down_leaves_no_process_behind(stack: Stack) -> None:
     assert not stack.stop()
 
 
-def test_a_killed_supervisor_takes_everything_with_it(stack: Stack) -> None:
-    leader = stack.known.supervisor
+def test_a_killed_supervisor_takes_everything_with_it(own_stack: Stack) -> None:
+    leader = own_stack.known.supervisor
     leader.signal(signal.SIGKILL)
-    wait_gone(stack.root, leader)
+    wait_gone(own_stack.root, leader)
     with pytest.raises(StackFailed, match="no stack is ready"):
-        _ = stack.known
+        _ = own_stack.known
 
 
 def test_a_stack_follows_the_program_that_started_it_even_if_that_is_killed(root: Path) -> None:
@@ -107,22 +107,22 @@ def wait_ready(root: Path) -> StackRecord:
     raise AssertionError(f"no stack in {root} after a minute")
 
 
-def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(stack: Stack) -> None:
-    leader = stack.known.supervisor
+def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack: Stack) -> None:
+    leader = own_stack.known.supervisor
     kwok = next(member for member in session_members(leader) if Path(f"/proc/{member.pid}/comm").read_text().strip() == "kwok")
     kwok.signal(signal.SIGKILL)
-    wait_gone(stack.root, leader)
+    wait_gone(own_stack.root, leader)
     with pytest.raises(StackFailed, match="kwok ended with -9"):
-        _ = stack.known
+        _ = own_stack.known
 
 
-def test_two_stacks_run_side_by_side(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with Stack(tmp_path_factory.mktemp("neighbour")) as neighbour:
-        neighbour.kube().create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
-        with pytest.raises(ApiError, match="404"):
-            stack.kube().get(f"{CONFIG_MAPS}/mine")
-        assert neighbour.known.aws != stack.known.aws
-    assert stack.kube().get("/version")["major"] == "1"
+def test_two_stacks_run_side_by_side(bare_stack: Stack, own_stack: Stack) -> None:
+    own_stack.kube().create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
+    with pytest.raises(ApiError, match="404"):
+        bare_stack.kube().get(f"{CONFIG_MAPS}/mine")
+    assert own_stack.known.aws != bare_stack.known.aws
+    assert own_stack.stop()
+    assert bare_stack.kube().get("/version")["major"] == "1"
 
 
 def test_what_a_crash_left_is_no_hindrance(root: Path) -> None:
@@ -136,7 +136,7 @@ def test_what_a_crash_left_is_no_hindrance(root: Path) -> None:
         stranger.kill()
 
 
-def test_a_second_start_in_the_same_folder_is_refused(stack: Stack) -> None:
-    with pytest.raises(StackFailed, match=f"process {stack.known.supervisor.pid}"):
-        Stack(stack.root).start()
-    assert stack.is_running
+def test_a_second_start_in_the_same_folder_is_refused(bare_stack: Stack) -> None:
+    with pytest.raises(StackFailed, match=f"process {bare_stack.known.supervisor.pid}"):
+        Stack(bare_stack.root).start()
+    assert bare_stack.is_running

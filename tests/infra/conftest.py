@@ -87,6 +87,8 @@ def flat(value: Any) -> Any:
             text = f"${{{name}.{attribute}}}"
         case {"Fn::Join": [str(between), list(parts)]}:
             text = between.join(str(flat(part)) for part in parts)
+        case {"Fn::Sub": str(text)}:
+            pass
         case list():
             return [flat(each) for each in value]
         case dict():

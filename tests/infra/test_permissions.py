@@ -1,5 +1,6 @@
 """Who may do what: one role a function, creation only with our tags, changes only of what carries them."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,44 @@ ASKED = {
 OWNED = {
     "StringEquals": {"aws:ResourceTag/kubernetes.io/cluster/example": "owned", "aws:ResourceTag/eks:eks-cluster-name": "example"},
     "StringLike": {"aws:ResourceTag/karpenter.sh/nodepool": "*"},
+}
+
+
+USES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    # Method of the ledger: the kinds of items that it reads, and that it writes
+    "assign": ((), ("ASSIGNMENT",)),
+    "assignments": (("ASSIGNMENT",), ()),
+    "begin_launch": (("LAUNCH",), ("LAUNCH", "LEASE")),
+    "begin_wave": ((), ("WAVE",)),
+    "break_lease": ((), ("LEASE",)),
+    "close_launch": (("LAUNCH",), ("LAUNCH",)),
+    "count_placed": ((), ("WAVE",)),
+    "doorbell_token": (("DOORBELL",), ()),
+    "end_wave": ((), ("WAVE",)),
+    "launch": (("LAUNCH",), ()),
+    "lease": (("LEASE",), ()),
+    "mark_recorded": ((), ("LAUNCH",)),
+    "mark_unavailable": ((), ("UNAVAILABLE",)),
+    "pair": (("INSTANCE",), ("INSTANCE",)),
+    "pairings": (("INSTANCE",), ()),
+    "renew": ((), ("LEASE",)),
+    "ring": ((), ("LEASE",)),
+    "ring_wave": ((), ("WAVE",)),
+    "see_wave": ((), ("WAVE",)),
+    "unassign": ((), ("ASSIGNMENT",)),
+    "unavailable": (("UNAVAILABLE",), ()),
+    "unrecorded_launches": (("LAUNCH",), ()),
+    "wave": (("WAVE",), ()),
+    "waves": (("WAVE",), ()),
+}
+RINGING = {"ring_scale_up": ("ring",), "ring_waves": ("waves", "ring_wave")}
+DOCUMENTS = {
+    "catalogue": "catalogue",
+    "launch": "launches",
+    "launches": "launches",
+    "node_classes": "node-classes",
+    "plan": "plans",
+    "snapshot": "snapshots",
 }
 
 
@@ -88,6 +127,20 @@ def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_duty(gr
         assert (read, written) == (set(duty.reads_items), set(duty.writes_items)), name
         assert _prefixes(statements, "s3:GetObject") == set(duty.reads_documents), name
         assert _prefixes(statements, "s3:PutObject") == set(duty.writes_documents), name
+
+
+def test_no_duty_holds_more_than_its_functions_code_uses_nor_less() -> None:
+    for name, duty in DUTIES.items():
+        source = "".join(path.read_text() for path in sorted((ROOT / "functions" / name).glob("*.py")))
+        called = set(re.findall(r"ledger(?:\(\))?\.(\w+)", source)) - {"Ledger"}
+        called |= {method for helper, methods in RINGING.items() if f"{helper}(" in source for method in methods}
+        kept, read = set(re.findall(r"documents\.put_(\w+)", source)), set(re.findall(r"documents\.get_(\w+)", source))
+
+        if name != "install_manifests":  # it makes the doorbell's token with a write of its own
+            assert {kind for method in called for kind in USES[method][0]} == set(duty.reads_items), name
+            assert {kind for method in called for kind in USES[method][1]} == set(duty.writes_items), name
+        assert {DOCUMENTS[each] for each in read} == set(duty.reads_documents), name
+        assert {DOCUMENTS[each] for each in kept} == set(duty.writes_documents), name
 
 
 def test_ec2_and_kubernetes_are_never_in_one_hand(granted: Mapping[str, list[Statement]]) -> None:

@@ -23,7 +23,23 @@ def of(kind: str, **properties: Any) -> dict[str, Any]:
     return {"Type": f"AWS::{kind}", "Properties": properties}
 
 
-EVERY_TYPE: dict[str, Any] = {
+def every_type(*, bucket: str, key: str, cluster: str) -> dict[str, Any]:
+    """The resources; a layer's zip lies at the key in the bucket, access entries are for the cluster."""
+    return _RESOURCES | {
+        "Layer": of("Lambda::LayerVersion", Content={"S3Bucket": bucket, "S3Key": key}, CompatibleRuntimes=["python3.11"]),
+        "Entry": of(
+            "EKS::AccessEntry",
+            ClusterName=cluster,
+            PrincipalArn=att("Role", "Arn"),
+            KubernetesGroups=["joiner:viewer"],
+            AccessPolicies=[
+                {"PolicyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy", "AccessScope": {"Type": "cluster"}},
+            ],
+        ),
+    }
+
+
+_RESOURCES: dict[str, Any] = {
     "Role": of(
         "IAM::Role",
         AssumeRolePolicyDocument=TRUST,
@@ -72,6 +88,8 @@ EVERY_TYPE: dict[str, Any] = {
     "DeadLetters": of("SQS::Queue", MessageRetentionPeriod=1209600, SqsManagedSseEnabled=True),
     "QueuePolicy": of("SQS::QueuePolicy", Queues=[ref("Queue")], PolicyDocument=ALLOW),
     "Topic": of("SNS::Topic", DisplayName="alarms"),
+    "TopicPolicy": of("SNS::TopicPolicy", Topics=[ref("Topic")], PolicyDocument=ALLOW),
+    "Subscription": of("SNS::Subscription", TopicArn=ref("Topic"), Protocol="sqs", Endpoint=att("DeadLetters", "Arn")),
     "Table": of(
         "DynamoDB::Table",
         KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
@@ -103,6 +121,13 @@ EVERY_TYPE: dict[str, Any] = {
     "Ingress": of(
         "EC2::SecurityGroupIngress", GroupId=att("Group", "GroupId"), IpProtocol="tcp", FromPort=443, ToPort=443, CidrIp="10.0.0.0/8"
     ),
+    "Egress": of(
+        "EC2::SecurityGroupEgress", GroupId=att("Group", "GroupId"), IpProtocol="udp", FromPort=53, ToPort=53, CidrIp="10.0.0.2/32"
+    ),
+    "SubscriptionFilter": of(
+        "Logs::SubscriptionFilter", LogGroupName=ref("Logs"), FilterPattern="ERROR", DestinationArn=att("Function", "Arn")
+    ),
+    "Deployment": of("ApiGatewayV2::Deployment", ApiId=ref("Api")),
     "Alarm": of(
         "CloudWatch::Alarm",
         ComparisonOperator="GreaterThanThreshold",
@@ -157,4 +182,4 @@ EVERY_TYPE: dict[str, Any] = {
     ),
     "Metadata": {"Type": "AWS::CDK::Metadata", "Properties": {"Analytics": "v2"}},
 }
-EVERY_TYPE["Stage"]["DependsOn"] = "Route"
+_RESOURCES["Stage"]["DependsOn"] = "Route"

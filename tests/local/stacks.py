@@ -66,6 +66,12 @@ class DeployedStack:
         own = [event for event in self._events if event["LogicalResourceId"] == logical_id]
         return next(str(event["ResourceStatusReason"]) for event in own if event["ResourceStatus"].endswith("_FAILED"))
 
+    @property
+    def failures(self) -> dict[str, str]:
+        """Reasons by resource, to be read when a test fails."""
+        failed = [event for event in self._events if event["ResourceStatus"].endswith("_FAILED")]
+        return {event["LogicalResourceId"]: event.get("ResourceStatusReason", "") for event in failed}
+
     def physical_id(self, logical_id: str) -> str:
         found = self.cloudformation.describe_stack_resource(StackName=self.stack_id, LogicalResourceId=logical_id)
         return str(found["StackResourceDetail"]["PhysicalResourceId"])

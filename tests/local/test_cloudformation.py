@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local.every_type import EVERY_TYPE
-from tests.local.running_aws import RunningAws
+from joiner_local.aws.resources import TYPES
+from tests.local.every_type import every_type
+from tests.local.running_aws import RunningAws, zipped
 from tests.local.stacks import DeployedStack, att, parameter, queue, ref
 
 
@@ -40,19 +41,26 @@ def test_resources_are_made_after_what_they_depend_on_and_deleted_before_it(loca
 
 
 def test_every_type_can_be_made_changed_and_deleted(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack, s3 = DeployedStack(local_aws), local_aws.client("s3")
+    bucket, cluster = local_aws.fresh("assets"), local_aws.fresh("cluster")
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key="layer.zip", Body=zipped(**{"python/found.py": ""}))
+    local_aws.client("eks").create_cluster(name=cluster, roleArn=local_aws.role("eks.amazonaws.com"), resourcesVpcConfig={})
+    resources = every_type(bucket=bucket, key="layer.zip", cluster=cluster)
 
-    assert stack.create(EVERY_TYPE) == "CREATE_COMPLETE", stack.story
-    changed: dict[str, Any] = json.loads(json.dumps(EVERY_TYPE))
+    assert {resource["Type"] for resource in resources.values()} == {type_.name for type_ in TYPES}
+    assert stack.create(resources) == "CREATE_COMPLETE", stack.failures
+    changed: dict[str, Any] = json.loads(json.dumps(resources))
     for resource in changed.values():
-        if "Description" in resource.get("Properties", {}):
+        if "Description" in resource["Properties"]:
             resource["Properties"]["Description"] = "changed"
-    changed["Function"]["Properties"] |= {"Timeout": 9, "MemorySize": 512}
+    changed["Function"]["Properties"] |= {"Timeout": 9, "MemorySize": 512, "Code": {"ZipFile": "def handler(event, context): return 2"}}
+    changed["Entry"]["Properties"] |= {"KubernetesGroups": ["joiner:binder"], "AccessPolicies": []}
     changed["Stage"]["Properties"]["RouteSettings"] = {}
     changed["Role"]["Properties"]["ManagedPolicyArns"] = []
     changed["Queue"]["Properties"]["VisibilityTimeout"] = 61
-    assert stack.update(changed) == "UPDATE_COMPLETE", stack.story
-    assert stack.delete() == "DELETE_COMPLETE", stack.story
+    assert stack.update(changed) == "UPDATE_COMPLETE", stack.failures
+    assert stack.delete() == "DELETE_COMPLETE", stack.failures
 
 
 def test_an_update_touches_only_what_changed_once_resolved(local_aws: RunningAws) -> None:
@@ -214,10 +222,11 @@ def test_functions_conditions_mappings_and_parameters_give_values(local_aws: Run
 def test_a_resource_whose_condition_turns_false_is_deleted(local_aws: RunningAws) -> None:
     stack = DeployedStack(local_aws)
     resources = {"Always": parameter("1"), "Sometimes": queue() | {"Condition": "Wanted"}}
-    asked = {"Parameters": {"Want": {"Type": "String", "Default": "yes"}}, "Conditions": {"Wanted": {"Fn::Equals": [ref("Want"), "yes"]}}}
+    want = {"Want": {"Type": "String", "Default": "yes"}}
+    asked: dict[str, Any] = {"Parameters": want, "Conditions": {"Wanted": {"Fn::Equals": [ref("Want"), "yes"]}}}
     stack.create(resources, **asked)
 
-    asked["Parameters"]["Want"]["Default"] = "no"
+    want["Want"]["Default"] = "no"
     assert stack.update(resources, **asked) == "UPDATE_COMPLETE"
     assert stack.of("Sometimes") == ["DELETE_IN_PROGRESS", "DELETE_COMPLETE"]
 

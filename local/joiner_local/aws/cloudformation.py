@@ -4,12 +4,10 @@ moto parses the requests and writes the answers; its own CloudFormation (resourc
 types ignored, Python errors as HTTP 500, which the CLI retries for 50 s) is not used at all.
 """
 
-import json
 import logging
 import threading
 import urllib.parse
 import uuid
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from moto.cloudformation.exceptions import CloudFormationError
@@ -20,8 +18,17 @@ from joiner_local.aws.custom_resources import PATH, CustomResources
 from joiner_local.aws.intrinsics import resolve_parameters
 from joiner_local.aws.resource_types import Clients, Registry
 from joiner_local.aws.seams import ACCOUNT, REGION, LocalAws
+from joiner_local.aws.stack_descriptions import (
+    change_set_summary,
+    event_description,
+    pairs,
+    parameter_slots,
+    resource_description,
+    stack_description,
+    stack_summary,
+)
 from joiner_local.aws.stack_engine import OperationRefused, StackEngine
-from joiner_local.aws.stacks import ChangeSet, Stack, StackEvent, Wish
+from joiner_local.aws.stacks import ChangeSet, Stack, Wish
 from joiner_local.aws.templates import InvalidTemplate, Template, changed_resources
 
 log = logging.getLogger(__name__)
@@ -137,32 +144,32 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
 
     def describe_stacks(self) -> ActionResult:
         if self._get_param("StackName"):
-            return ActionResult({"Stacks": [self._described(self._stack())]})
+            return ActionResult({"Stacks": [stack_description(self._stack())]})
         living = [stack for stack in self.engine.stacks.values() if stack.status != "DELETE_COMPLETE"]
-        return ActionResult({"Stacks": [self._described(stack) for stack in living]})
+        return ActionResult({"Stacks": [stack_description(stack) for stack in living]})
 
     def list_stacks(self) -> ActionResult:
         wanted = self._get_param("StackStatusFilter") or []
         stacks = [stack for stack in self.engine.stacks.values() if not wanted or stack.status in wanted]
-        return ActionResult({"StackSummaries": [self._summary(stack) for stack in stacks]})
+        return ActionResult({"StackSummaries": [stack_summary(stack) for stack in stacks]})
 
     def describe_stack_events(self) -> ActionResult:
         stack = self._stack()
-        return ActionResult({"StackEvents": [_event(stack, event) for event in reversed(stack.events)]})
+        return ActionResult({"StackEvents": [event_description(stack, event) for event in reversed(stack.events)]})
 
     def describe_stack_resources(self) -> ActionResult:
         stack, name = self._stack(), self._get_param("LogicalResourceId")
-        return ActionResult({"StackResources": [_resource(stack, each) for each in stack.resources if name in (None, each)]})
+        return ActionResult({"StackResources": [resource_description(stack, each) for each in stack.resources if name in (None, each)]})
 
     def describe_stack_resource(self) -> ActionResult:
         stack, name = self._stack(), self._get_param("LogicalResourceId")
         if name not in stack.resources:
             raise OperationRefused(f"Resource {name} does not exist for stack {stack.name}")
-        return ActionResult({"StackResourceDetail": _resource(stack, name)})
+        return ActionResult({"StackResourceDetail": resource_description(stack, name)})
 
     def list_stack_resources(self) -> ActionResult:
         stack = self._stack()
-        return ActionResult({"StackResourceSummaries": [_resource(stack, name) for name in stack.resources]})
+        return ActionResult({"StackResourceSummaries": [resource_description(stack, name) for name in stack.resources]})
 
     def list_exports(self) -> ActionResult:
         exports = self.engine.exports()
@@ -179,14 +186,14 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
     def get_template_summary(self) -> ActionResult:
         stack = self._stack() if self._get_param("StackName") else None
         template = stack.wish.template if stack is not None and stack.wish is not None else self._template(None)
-        parameters = _parameter_slots(template)
+        parameters = parameter_slots(template)
         types = sorted({resource["Type"] for resource in template.resources.values()})
         return ActionResult({"Parameters": parameters, "ResourceTypes": types, "Description": template.description})
 
     def validate_template(self) -> ActionResult:
         template = self._template(None)
         template.check(self.engine.registry)
-        return ActionResult({"Parameters": _parameter_slots(template), "Description": template.description})
+        return ActionResult({"Parameters": parameter_slots(template), "Description": template.description})
 
     # -- change sets
 
@@ -236,9 +243,9 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         ]
         return ActionResult(
             {
-                **_change_set_summary(stack, change_set),
-                "Parameters": _pairs(change_set.wish.given, "ParameterKey", "ParameterValue"),
-                "Tags": _pairs(change_set.wish.tags),
+                **change_set_summary(stack, change_set),
+                "Parameters": pairs(change_set.wish.given, "ParameterKey", "ParameterValue"),
+                "Tags": pairs(change_set.wish.tags),
                 "Capabilities": list(stack.capabilities),
                 "Changes": changes,
             }
@@ -246,7 +253,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
 
     def list_change_sets(self) -> ActionResult:
         stack = self._stack()
-        return ActionResult({"Summaries": [_change_set_summary(stack, change_set) for change_set in stack.change_sets.values()]})
+        return ActionResult({"Summaries": [change_set_summary(stack, change_set) for change_set in stack.change_sets.values()]})
 
     def delete_change_set(self) -> ActionResult:
         try:
@@ -325,40 +332,6 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
             raise OperationRefused(f"S3 error: {error} ({url})") from error
         return text
 
-    # -- what answers say
-
-    def _summary(self, stack: Stack) -> dict[str, Any]:
-        return {
-            "StackId": stack.stack_id,
-            "StackName": stack.name,
-            "TemplateDescription": stack.wish.template.description if stack.wish else None,
-            "CreationTime": stack.created,
-            "LastUpdatedTime": stack.updated,
-            "DeletionTime": stack.deleted,
-            "StackStatus": stack.status,
-            "StackStatusReason": stack.reason,
-        }
-
-    def _described(self, stack: Stack) -> dict[str, Any]:
-        wish = stack.wish
-        settled = not stack.busy and stack.status not in ("REVIEW_IN_PROGRESS", "CREATE_FAILED", "ROLLBACK_COMPLETE")
-        outputs = [
-            {"OutputKey": output.key, "OutputValue": output.value, "Description": output.description, "ExportName": output.export_name}
-            for output in (stack.outputs if settled else ())
-        ]
-        return {
-            **self._summary(stack),
-            "Description": wish.template.description if wish else None,
-            "DisableRollback": stack.rollback_disabled,
-            "RoleARN": stack.role_arn,
-            "NotificationARNs": list(stack.notification_arns),
-            "Capabilities": list(stack.capabilities),
-            "EnableTerminationProtection": stack.protected,
-            "Tags": _pairs(wish.tags if wish else {}),
-            "Parameters": _shown_parameters(stack) if wish else [],
-            "Outputs": outputs,
-        }
-
 
 def bucket_and_key(url: str) -> tuple[str, str]:
     """
@@ -374,78 +347,3 @@ def bucket_and_key(url: str) -> tuple[str, str]:
         return host.split(".s3.")[0], path
     bucket, _, key = path.partition("/")
     return bucket, key
-
-
-def _pairs(values: Mapping[str, str], key: str = "Key", value: str = "Value") -> list[dict[str, str]]:
-    return [{key: name, value: text} for name, text in values.items()]
-
-
-def _shown_parameters(stack: Stack) -> list[dict[str, Any]]:
-    assert stack.wish is not None
-    slots = stack.wish.template.section("Parameters")
-    shown = []
-    for name, value in stack.parameters.items():
-        given = str(stack.wish.given.get(name, slots.get(name, {}).get("Default")))
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-        if slots.get(name, {}).get("NoEcho"):
-            given = text = "****"
-        shown.append({"ParameterKey": name, "ParameterValue": given, "ResolvedValue": text if text != given else None})
-    return shown
-
-
-def _parameter_slots(template: Template) -> list[dict[str, Any]]:
-    return [
-        {
-            "ParameterKey": name,
-            "DefaultValue": slot.get("Default"),
-            "ParameterType": slot.get("Type", "String"),
-            "NoEcho": bool(slot.get("NoEcho")),
-            "Description": slot.get("Description"),
-        }
-        for name, slot in template.section("Parameters").items()
-    ]
-
-
-def _event(stack: Stack, event: StackEvent) -> dict[str, Any]:
-    return {
-        "StackId": stack.stack_id,
-        "EventId": event.id,
-        "StackName": stack.name,
-        "LogicalResourceId": event.logical_id,
-        "PhysicalResourceId": event.physical_id,
-        "ResourceType": event.type,
-        "Timestamp": event.at,
-        "ResourceStatus": event.status,
-        "ResourceStatusReason": event.reason,
-        "ResourceProperties": json.dumps(event.properties, default=str) if event.properties is not None else None,
-    }
-
-
-def _resource(stack: Stack, name: str) -> dict[str, Any]:
-    resource, event = stack.resources[name], stack.last_event_of(name)
-    assert event is not None
-    return {
-        "StackName": stack.name,
-        "StackId": stack.stack_id,
-        "LogicalResourceId": name,
-        "PhysicalResourceId": resource.physical_id,
-        "ResourceType": resource.declared.type,
-        "Timestamp": event.at,
-        "LastUpdatedTimestamp": event.at,
-        "ResourceStatus": event.status,
-        "ResourceStatusReason": event.reason,
-    }
-
-
-def _change_set_summary(stack: Stack, change_set: ChangeSet) -> dict[str, Any]:
-    return {
-        "ChangeSetName": change_set.name,
-        "ChangeSetId": change_set.id,
-        "StackId": stack.stack_id,
-        "StackName": stack.name,
-        "Description": change_set.description,
-        "CreationTime": change_set.created,
-        "ExecutionStatus": change_set.execution_status,
-        "Status": change_set.status,
-        "StatusReason": change_set.reason,
-    }

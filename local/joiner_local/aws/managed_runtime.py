@@ -39,8 +39,12 @@ print(json.dumps(names))
 def managed_packages(python: Path, folder: Path) -> Path:
     """Fill the folder with links; the interpreter is asked what it has, because it need not be ours."""
     answer = subprocess.run([python, "-c", _LIST, *MANAGED], check=True, capture_output=True, text=True, timeout=60)
+    found: dict[str, str] = json.loads(answer.stdout)
+    missing = set(MANAGED) - found.keys()
+    if missing:
+        raise ModuleNotFoundError(f"{python} cannot play Lambda's runtime: it has no {', '.join(sorted(missing))}")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, place in json.loads(answer.stdout).items():
+    for name, place in found.items():
         link = folder / name
         if link.is_symlink() and str(link.readlink()) != place:
             link.unlink()

@@ -5,8 +5,6 @@ say goes to stderr. SIGTERM ends it and the Lambda sandboxes with it. State is i
 """
 
 import argparse
-import importlib
-import importlib.util
 import json
 import logging
 import os
@@ -26,23 +24,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("joiner_local.aws")
 
 OWN_PATHS = "/_local/"
-
-# Later ones may build on earlier ones; a module appears once, in this order.
-MODULES = (
-    "tables",
-    "queues",
-    "lambdas",
-    "step_functions",
-    "event_rules",
-    "fleets",
-    "eks",
-    "parameters",
-    "price_list",
-    "cloudformation",
-    "http_apis",
-    "schedules",
-    "trails",
-)
 
 # moto imports a service and builds its application at the first request for it: half a second for EC2, in the middle of somebody's deploy.
 EAGER = ("cloudformation", "s3", "sts", "ssm", "iam", "ec2", "lambda", "dynamodb", "sqs", "stepfunctions", "events", "logs", "cloudwatch")
@@ -132,12 +113,36 @@ def prepare_environment(port: int) -> None:
 
 
 def install_services(aws: LocalAws) -> None:
-    for name in MODULES:
-        module = f"joiner_local.aws.{name}"
-        if importlib.util.find_spec(module) is None:
-            log.warning("%s is not there yet", module)
-            continue
-        importlib.import_module(module).install(aws)
+    """In this order: later ones build on earlier ones. They are imported here, after the environment is ours."""
+    from joiner_local.aws import (
+        cloudformation,
+        eks,
+        event_rules,
+        fleets,
+        http_apis,
+        lambdas,
+        parameters,
+        price_list,
+        queues,
+        schedules,
+        step_functions,
+        tables,
+        trails,
+    )
+
+    tables.install(aws)
+    queues.install(aws)
+    lambdas.install(aws)
+    step_functions.install(aws)
+    event_rules.install(aws)
+    fleets.install(aws)
+    eks.install(aws)
+    parameters.install(aws)
+    price_list.install(aws)
+    cloudformation.install(aws)
+    http_apis.install(aws)
+    schedules.install(aws)
+    trails.install(aws)
 
 
 def moto_application() -> "WSGIApplication":

@@ -5,7 +5,6 @@ this check a token made for another cluster would pass. Signature Version 4 as A
 Calls to other services are not checked: the local AWS has no secrets, and moto keeps no IAM worth enforcing.
 
 moto reads the service a request is for from the `Authorization` header only; a presigned request has it in its query, so it is copied.
-The age of a role's temporary credentials is not checked: a warm sandbox keeps those it was started with.
 """
 
 import datetime as dt
@@ -31,10 +30,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What belongs to an access key: its secret, and the session token of temporary credentials."""
+    """What belongs to an access key: its secret; for temporary credentials also a session token, and until when they are good."""
 
     key: str
     session_token: str | None = None
+    expires: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Claimed:
             raise Refused("IncompleteSignature") from error
         if not hmac.compare_digest(self.signed.signature(secret.key), self.signature):
             raise Refused("SignatureDoesNotMatch")
-        if not made - VALIDITY < now < made + VALIDITY:
+        if not made - VALIDITY < now < made + VALIDITY or (secret.expires is not None and now > secret.expires):
             raise Refused("ExpiredToken")
 
 
@@ -166,7 +166,7 @@ def secret_of(access_key: str, known: Mapping[str, str]) -> Secret | None:
         for sts in list(partitions.values()):
             for role in reversed(list(sts.assumed_roles)):
                 if role.access_key_id == access_key:
-                    return Secret(role.secret_access_key, role.session_token)
+                    return Secret(role.secret_access_key, role.session_token, role.expiration.replace(tzinfo=dt.UTC))
     for partitions in list(iam_backends.values()):
         for iam in list(partitions.values()):
             for user in list(iam.users.values()):

@@ -11,7 +11,6 @@ from joiner_local.aws.resource_types import Existing
 from joiner_local.aws.seams import ACCOUNT, REGION
 from joiner_local.aws.templates import Template
 
-
 MILLISECOND = dt.timedelta(milliseconds=1)
 
 

@@ -66,8 +66,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("botocore").setLevel(logging.WARNING)
     aws = Ec2(options.aws.rstrip("/"), REGION)
-    joining = Joining(aws, options.cluster)
-    endpoint, pair = identity(options.kubeconfig, joining.folder)
+    folder = options.kubeconfig.resolve().parent / "node-agent"  # beside its secret, not where it would outlive a crashed stack
+    folder.mkdir(mode=0o700, exist_ok=True)
+    joining = Joining(aws, options.cluster, folder)
+    endpoint, pair = identity(options.kubeconfig, folder)
     admin = KubeApi(endpoint, pair=pair, connections=32)
     pace = Pace(options.boot_seconds, options.ready_seconds, options.gone_seconds)
     kubelets = Kubelets(aws, admin, joining, pace)
@@ -79,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         signal.signal(number, lambda *_: ended.set())
     print(f"ready {address}", flush=True)
     ended.wait()
-    shutil.rmtree(joining.folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)  # threads may wait for an API server that is gone
 
 

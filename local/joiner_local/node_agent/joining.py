@@ -6,7 +6,7 @@ tries again for ever (an access entry may still come).
 
 import hashlib
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -32,11 +32,11 @@ class NotYet(Exception):
 
 @dataclass(slots=True)
 class Joining:
-    """What is needed to join any instance of one cluster."""
+    """What is needed to join any instance of one cluster; `folder` is for CA files, which TLS wants as files."""
 
     aws: Ec2
     cluster: str
-    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="joiner-node-agent-")))
+    folder: Path
 
     def join(self, instance: Ec2Instance, *, ready_after: float, fault: str = "") -> None:
         """Raises Unbootable or NotYet."""

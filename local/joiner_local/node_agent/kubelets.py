@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
+from urllib3.exceptions import HTTPError
 
 from joiner_local.agenda import Agenda
 from joiner_local.kube_api import ApiError, KubeApi
@@ -130,7 +131,7 @@ class Kubelets:
         except NotYet as error:
             self._say(kubelet, str(error))
             self._later(AGAIN, lambda: self._join(kubelet, boots))
-        except (ApiError, ClientError, BotoCoreError) as error:
+        except (ApiError, ClientError, BotoCoreError, HTTPError, OSError) as error:
             self._say(kubelet, f"{type(error).__name__}: {error}")
             self._later(AGAIN, lambda: self._join(kubelet, boots))
         else:

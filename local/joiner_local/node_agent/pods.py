@@ -26,6 +26,9 @@ BOUND_PODS: Final = "/api/v1/pods?fieldSelector=spec.nodeName%21%3D"
 TERMINAL: Final = ("Succeeded", "Failed")
 AT_ONCE: Final = 16
 LISTED: Final = "LISTED"
+GONE: Final = (404, 409)  # deleted, or a namesake by now
+ATTEMPTS: Final = 20
+PAUSE: Final = 0.5  # seconds
 
 Event = tuple[str, str, Any]  # path watched; LISTED, ADDED, MODIFIED or DELETED; the object, or all of them
 
@@ -207,13 +210,19 @@ class Pods:
     def _write(self, pod: Object, part: str, patch: Mapping[str, Any]) -> None:
         namespace, name = _names(pod)
         guarded = {**patch, "metadata": {**patch.get("metadata", {}), "uid": pod["metadata"]["uid"]}}  # never a namesake's
-        try:
-            self._kube.merge(f"/api/v1/namespaces/{namespace}/pods/{name}{part}", guarded)
-        except ApiError as error:
-            if error.status not in (404, 409):
-                log.warning("%s/%s: %s", namespace, name, error)
-        except Exception:
-            log.exception("%s/%s", namespace, name)
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}{part}"
+        for attempt in range(ATTEMPTS):  # a kubelet goes on until it has told
+            try:
+                self._kube.merge(path, guarded)
+            except ApiError as error:
+                if error.status in GONE:
+                    return
+                log.warning("%s/%s, attempt %d: %s", namespace, name, attempt, error)
+            except (urllib3.exceptions.HTTPError, OSError):
+                log.warning("%s/%s, attempt %d", namespace, name, attempt, exc_info=True)
+            else:
+                return
+            time.sleep(PAUSE)
 
 
 def _names(pod: Object) -> tuple[str, str]:

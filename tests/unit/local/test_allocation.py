@@ -42,7 +42,7 @@ class Rooms:
     minimum=st.integers(0, 5),
 )
 def test_a_fleet_gets_what_there_is_and_no_more_than_it_asked_for(
-    target: int, rooms: list[int], weights: list[float], kind: tuple[str, str], single: str, minimum: int
+    *, target: int, rooms: list[int], weights: list[float], kind: tuple[str, str], single: str, minimum: int
 ) -> None:
     lifecycle, strategy = kind
     pools = [launch_pool(index, lifecycle, weights[index]) for index in range(len(rooms))]

@@ -216,7 +216,9 @@ def expression_holds(expression: Json, labels: Mapping[str, str]) -> bool:
     if value is None or not is_integer(value):
         return False
     bound = int(values[0])
-    return {"Gt": int(value) > bound, "Lt": int(value) < bound, "Gte": int(value) >= bound, "Lte": int(value) <= bound}[expression["operator"]]
+    return {"Gt": int(value) > bound, "Lt": int(value) < bound, "Gte": int(value) >= bound, "Lte": int(value) <= bound}[
+        expression["operator"]
+    ]
 
 
 def likes(pod: Json, labels: Mapping[str, str], name: str) -> bool:
@@ -237,7 +239,8 @@ def likes(pod: Json, labels: Mapping[str, str], name: str) -> bool:
 
 def tolerated(pod: Json, taints: Iterable[Json]) -> bool:
     return all(
-        taint["effect"] == "PreferNoSchedule" or any(tolerates(one, taint) for one in pod["spec"].get("tolerations") or ()) for taint in taints
+        taint["effect"] == "PreferNoSchedule" or any(tolerates(one, taint) for one in pod["spec"].get("tolerations") or ())
+        for taint in taints
     )
 
 
@@ -309,7 +312,13 @@ def check_anti_affinity(pod: Json, spot: Spot, everyone: Sequence[tuple[Json, Sp
         domain = spot.labels.get(term["topologyKey"])
         for other, there in everyone:
             new = key(other) in placed or key(pod) in placed
-            if other is not pod and new and domain is not None and there.labels.get(term["topologyKey"]) == domain and means(term, pod, other):
+            if (
+                other is not pod
+                and new
+                and domain is not None
+                and there.labels.get(term["topologyKey"]) == domain
+                and means(term, pod, other)
+            ):
                 wrong.append(f"{key(other)}: is in {term['topologyKey']} {domain} with {key(pod)}, which wants it away")
     return wrong
 
@@ -332,7 +341,12 @@ def check_affinity(pod: Json, spot: Spot, everyone: Sequence[tuple[Json, Spot]])
 
 
 def check_spread(
-    pod: Json, spot: Spot, everyone: Sequence[tuple[Json, Spot]], spots: Sequence[Spot], lists: Mapping[str, Sequence[Json]], catalogue: Json
+    pod: Json,
+    spot: Spot,
+    everyone: Sequence[tuple[Json, Spot]],
+    spots: Sequence[Spot],
+    lists: Mapping[str, Sequence[Json]],
+    catalogue: Json,
 ) -> list[str]:
     wrong = []
     hard = [one for one in pod["spec"].get("topologySpreadConstraints") or () if one["whenUnsatisfiable"] == "DoNotSchedule"]
@@ -342,7 +356,9 @@ def check_spread(
             wrong.append(f"{key(pod)}: {spot.name} has no {name} to spread over")
             continue
         fair = [one for one in spots if counts_for(pod, constraint, hard, one.labels, one.taints, one.name)]
-        domains = {one.labels[name] for one in fair} | (possible_domains(pod, constraint, hard, lists, catalogue) if name != HOST else set())
+        domains = {one.labels[name] for one in fair} | (
+            possible_domains(pod, constraint, hard, lists, catalogue) if name != HOST else set()
+        )
         selector = narrowed(constraint, pod)
         counts: dict[str, int] = defaultdict(int)
         for other, there in everyone:
@@ -431,7 +447,9 @@ def check_offers(lists: Mapping[str, Sequence[Json]], catalogue: Json, plan: Jso
             **offered_labels(pool, node["instanceType"], catalogue[node["instanceType"]], node),
             **{one["key"]: node["labels"].get(one["key"], "") for one in pool["spec"]["template"]["spec"].get("requirements") or ()},
         }
-        wrong += [f"{node['name']}: label {name} should be {carried[name]}" for name in carried if node["labels"].get(name, "") != carried[name]]
+        wrong += [
+            f"{node['name']}: label {name} should be {carried[name]}" for name in carried if node["labels"].get(name, "") != carried[name]
+        ]
         if amounts(node["allocatable"]) != amounts(catalogue[node["instanceType"]]["allocatable"]):
             wrong.append(f"{node['name']}: allocatable is not that of {node['instanceType']}")
     if abs(sum(node["pricePerHour"] for node in plan["nodes"]) - plan.get("pricePerHour", 0.0)) > 1e-6:

@@ -34,7 +34,13 @@ class Case:
         said = json.loads(path.read_text(encoding="utf-8"))
         pods = [pod if pod["spec"].get("nodeName") else {**pod, "status": UNSCHEDULABLE} for pod in said["pods"]]
         lists = {"pods": pods, "nodes": said["nodes"], "daemonsets": said["daemonSets"], "nodepools": said["nodePools"]}
-        return cls(said["name"], tuple(said["features"]), lists, {one["name"]: in_our_words(one) for one in said["instanceTypes"]}, said["expected"])
+        return cls(
+            said["name"],
+            tuple(said["features"]),
+            lists,
+            {one["name"]: in_our_words(one) for one in said["instanceTypes"]},
+            said["expected"],
+        )
 
     @property
     def dearest(self) -> float:

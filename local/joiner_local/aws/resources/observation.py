@@ -54,7 +54,6 @@ ALARM = (
     " EvaluationPeriods ExtendedStatistic InsufficientDataActions MetricName Metrics Namespace OKActions Period Statistic Threshold"
     " ThresholdMetricId TreatMissingData Unit"
 )
-COMPOSITE_ALARM = "ActionsEnabled AlarmActions AlarmDescription AlarmRule InsufficientDataActions OKActions"
 
 
 def _named_alarm(_clients: Clients, declared: Declared) -> Made:
@@ -64,10 +63,6 @@ def _named_alarm(_clients: Clients, declared: Declared) -> Made:
 
 def _put_alarm(clients: Clients, existing: Existing) -> None:
     clients.call("cloudwatch", "put_metric_alarm", AlarmName=existing.physical_id, **existing.declared.pick(*ALARM.split()))
-
-
-def _put_composite_alarm(clients: Clients, existing: Existing) -> None:
-    clients.call("cloudwatch", "put_composite_alarm", AlarmName=existing.physical_id, **existing.declared.pick(*COMPOSITE_ALARM.split()))
 
 
 def _delete_alarm(clients: Clients, existing: Existing) -> None:
@@ -122,16 +117,6 @@ TYPES = (
         named_by="AlarmName",
         create=_named_alarm,
         configure=_put_alarm,
-        delete=_delete_alarm,
-    ),
-    ResourceType(
-        name="AWS::CloudWatch::CompositeAlarm",
-        honoured=f"{COMPOSITE_ALARM} AlarmName",
-        attributes="Arn",
-        immutable="AlarmName",
-        named_by="AlarmName",
-        create=_named_alarm,
-        configure=_put_composite_alarm,
         delete=_delete_alarm,
     ),
     ResourceType(

@@ -88,7 +88,7 @@ def _plain(value: Any, expression: str, location: str) -> Json:
     raise _failed(expression, location, "returned an unsupported result type.")
 
 
-# What Step Functions adds to JSONata. $eval it takes away.
+# What Step Functions adds to JSONata; $eval it takes away.
 
 
 def _partition(values: list[Json], size: int, *_: Any) -> list[list[Json]]:
@@ -115,7 +115,11 @@ def _parse(text: str, *_: Any) -> Json:
     return json.loads(text)
 
 
-FUNCTIONS = {"partition": _partition, "range": _range, "hash": _hash, "random": _random, "uuid": _uuid, "parse": _parse}
+def _no_eval(*_: Any) -> Json:
+    raise ValueError("$eval is not supported in Step Functions, use $parse")
+
+
+FUNCTIONS = {"eval": _no_eval, "partition": _partition, "range": _range, "hash": _hash, "random": _random, "uuid": _uuid, "parse": _parse}
 
 
 class _Engines:

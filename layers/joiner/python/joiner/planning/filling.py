@@ -15,18 +15,20 @@ from joiner.planning.groups import Group
 from joiner.planning.offers import Choice
 from joiner.planning.rooms import Room, World
 
-FEW_PODS = 256
-"""Below this many pods an early ending is looked for."""
+FEW_PODS = 64
+"""Up to here every offer worth a look is tried; beyond, only a shortlist."""
+SHORTLIST = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Approach:
     """One way to go about it: the order of groups, the largest node (cpu, in millicores; None = any), and whether pods that
-    spread over zones are dealt out to the zones beforehand."""
+    spread over zones are dealt out to the zones beforehand. A last resort is for when nothing else has placed every pod."""
 
     order: str = "worth"
     largest: int | None = None
     dealt: bool = False
+    last_resort: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Filler:
         self.shares = {index: share if share != float("inf") else 0.0 for index, share in shares.items()}
         self.approach = approach
         self.order = ordered(world, self.shares, approach.order)
+        self.neighbourly = any(world.rules[group.index].affinity for group in self.order)
+        self.plain = all(world.rules[group.index].free for group in self.order)
         self.ending: Ending | None = None
         self.hopeless = {group for group in self.order if not any(holds(one, group) for one in frontier.of(group))}
 
@@ -85,8 +89,9 @@ class Filler:
         """Opens the best node for the group's pods; False if there is none."""
         for choices in self.frontier.by_weight(group):
             small = [one for one in choices if self._small_enough(one)]
-            for among in (small, choices) if len(small) < len(choices) else (choices,):
-                best = self._best(group, among)
+            for among in (small, choices) if 0 < len(small) < len(choices) else (choices,):
+                able = [one for one in among if holds(one, group) and not self.world.over_limit(one)]
+                best = self._best(group, self._promising(group, able)) or self._best(group, able)
                 if best is not None:
                     self._repeat(best, group)
                     return True
@@ -100,8 +105,6 @@ class Filler:
         found: Choice | None = None
         before = self.world.price
         for choice in choices:
-            if not holds(choice, seed) or self.world.over_limit(choice):
-                continue
             room = self.world.open(choice)
             if self._stock(room, seed):
                 price = choice.one.offer.price_per_hour
@@ -115,6 +118,41 @@ class Filler:
             self.world.close(room)
         return found
 
+    def _promising(self, seed: Group, choices: Sequence[Choice]) -> Sequence[Choice]:
+        """Where many pods with rules about others wait, only the choices that look best by resources alone are filled on trial."""
+        if len(choices) <= SHORTLIST or self.world.pods_left <= FEW_PODS or self.plain:
+            return choices
+        order = [seed, *(group for group in self.order if group is not seed and self.world.left[group])]
+        caps = [self._cap(group) for group in order]
+        looks = sorted(range(len(choices)), key=lambda position: self._estimate(choices[position], order, caps))
+        return [choices[position] for position in looks[:SHORTLIST]]
+
+    def _cap(self, group: Group) -> tuple[int, str, Mapping[str, int] | None]:
+        """At most how many of a group one new node takes: in all, and by domain of a label where they were dealt out."""
+        own, most = self.world.rules[group.index], self.world.left[group]
+        for rule in own.spreads:
+            if rule.universe is None:
+                most = min(most, rule.spread.max_skew)
+        if group.constraints.host_ports or any(tally.key == names.HOSTNAME and tally in own.feeds for tally in own.away):
+            most = 1
+        rule_dealt, quota = own.quoted, self.world.quotas.get(group.index)
+        return most, rule_dealt.spread.topology_key if rule_dealt and quota is not None else "", quota
+
+    def _estimate(self, choice: Choice, order: Sequence[Group], caps: Sequence[tuple[int, str, Mapping[str, int] | None]]) -> float:
+        """Price for worth if resources and caps were all that mattered."""
+        free, worth = list(choice.one.room), 0.0
+        for group, (most, key, quota) in zip(order, caps, strict=True):
+            if not choice.groups >> group.index & 1:
+                continue
+            number = most if quota is None else min(most, quota.get(choice.one.labels.get(key, ""), 0))
+            for position, amount in group.needs:
+                number = min(number, free[position] // amount)
+            if number > 0:
+                for position, amount in group.needs:
+                    free[position] -= number * amount
+                worth += number * self.shares[group.index]
+        return choice.one.offer.price_per_hour / worth if worth > 0 else float("inf")
+
     def _more(self) -> bool:
         """Whether pods are left that a new node could help."""
         return any(number for group, number in self.world.left.items() if number and group not in self.hopeless)
@@ -127,8 +165,9 @@ class Filler:
         while moved:
             moved = False
             for group in self.order:
-                if self.world.left[group] and self.world.put(group, room, self.world.left[group]):
-                    moved = bool(self.world.rules[group.index].feeds)
+                if self.world.left[group]:
+                    moved |= self.world.put(group, room, self.world.left[group]) > 0
+            moved = moved and self.neighbourly
         return True
 
     def _one_host(self, group: Group) -> bool:

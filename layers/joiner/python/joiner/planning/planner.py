@@ -70,6 +70,7 @@ class Attempt:
     """How one way ended: comparable, the smaller the better; ``layout`` is enough to make it again."""
 
     score: tuple[float, ...]
+    missing: int
     layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]
 
 
@@ -77,6 +78,8 @@ def _place(world: World, frontier: Frontier, everything: Bound) -> None:
     """Leaves the world with the best plan found in it."""
     best: Attempt | None = None
     for approach in _approaches(world):
+        if approach.last_resort and best is not None and not best.missing:
+            continue
         if approach.dealt:
             deal(world, everything.shares)
         Filler(world, frontier, everything.shares, approach).fill()
@@ -92,20 +95,19 @@ def _place(world: World, frontier: Frontier, everything: Bound) -> None:
 
 
 def _approaches(world: World) -> Iterator[Approach]:
-    """The ways worth trying, the most promising first."""
+    """The ways worth trying, the most promising first. Dealing pods out over zones can fail; not doing so cannot."""
     spread = any(world.rules[one.index].quoted for one in world.left)
-    some = [True, False] if spread else [False]
-    for dealt in some:
-        yield Approach("worth", dealt=dealt)
-    if world.pods_left > MANY_PODS:
-        for dealt in some[:1]:
-            yield Approach("cpu", largest=32_000, dealt=dealt)
-        return
-    for dealt in some:
-        for largest in (64_000, 32_000, 16_000, 8_000, 4_000, 2_000):
-            yield Approach("worth", largest, dealt)
-        yield Approach("cpu", dealt=dealt)
-        yield Approach("memory", dealt=dealt)
+    many = world.pods_left > MANY_PODS
+    ways = [("worth", None), ("cpu", 32_000 if many else None)]
+    if not many:
+        ways += [("memory", None), *(("worth", largest) for largest in (64_000, 32_000, 16_000, 8_000, 4_000, 2_000))]
+    for order, largest in ways:
+        if spread:
+            yield Approach(order, largest, dealt=True)
+        if not (spread and many):
+            yield Approach(order, largest)
+    if spread and many:
+        yield Approach(last_resort=True)
 
 
 def _attempt(world: World) -> Attempt:
@@ -113,7 +115,7 @@ def _attempt(world: World) -> Attempt:
     priorities = sorted({one.constraints.priority for one in world.left}, reverse=True)
     missing = [float(sum(number for one, number in world.left.items() if one.constraints.priority == level)) for level in priorities]
     layout = tuple((room, tuple(room.planned.items())) for room in (*world.existing, *world.new) if room.planned)
-    return Attempt((*missing, round(world.price, 9), float(len(world.new))), layout)
+    return Attempt((*missing, round(world.price, 9), float(len(world.new))), world.pods_left, layout)
 
 
 def clear(world: World) -> None:

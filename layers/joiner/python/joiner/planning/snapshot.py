@@ -80,7 +80,7 @@ class Snapshot:
             ),
             assignments=assignments or {},
             entering=frozenset(in_flight),
-            problems=tuple(problems),
+            problems=tuple(sorted(problems, key=lambda one: (one.object, one.field, one.value))),
         )
 
     @staticmethod

@@ -1,0 +1,319 @@
+"""An instance becomes a node as on EC2: by its user data, as itself, or not at all; its kubelet is as strict as a real one."""
+
+import base64
+import datetime as dt
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from joiner_local.aws.network import seed_network
+from joiner_local.aws_knobs import turn_knob
+from joiner_local.kube_api import KubeApi, Object
+from joiner_local.pki import Authority
+from joiner_local.stack import Stack
+from joiner_local.story import until
+from tests.local.launch_pad import LaunchPad
+
+pytestmark = pytest.mark.e2e
+
+PODS = "/api/v1/namespaces/default/pods"
+FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
+UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
+EVERYTHING = [{"operator": "Exists"}]
+
+
+@dataclass(slots=True)
+class Nodes:
+    """Instances of this test's own, and the nodes that they become."""
+
+    stack: Stack
+    kube: KubeApi
+    pad: LaunchPad
+    cluster: dict[str, Any]
+    ids: list[str]
+
+    def user_data(self, *, labels: str = "team=a", taints: list[Object] | None = None, **cluster: str) -> bytes:
+        facts = {
+            "name": self.cluster["name"],
+            "apiServerEndpoint": self.cluster["endpoint"],
+            "certificateAuthority": self.cluster["certificateAuthority"]["data"],
+            "cidr": self.cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"],
+            **cluster,
+        }
+        kubelet = {"config": {"registerWithTaints": taints or []}, "flags": [f'--node-labels="{labels}"']}
+        config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"cluster": facts, "kubelet": kubelet}}
+        head = b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n--//\nContent-Type: application/node.eks.aws\n\n'
+        return head + yaml.safe_dump(config).encode() + b"\n--//--\n"
+
+    def launch(self, count: int = 1, *, user_data: bytes = b"", **override: Any) -> list[str]:
+        disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 40, "VolumeType": "gp3"}}
+        wanted = self.pad.override(BlockDeviceMappings=[disk], **override)
+        ids = self.pad.launch(wanted, count, user_data=user_data or self.user_data())
+        self.ids += ids
+        return ids
+
+    def agent(self, name: str, **asked: Any) -> dict[str, Any]:
+        return turn_knob(self.stack.known.node_agent, name, asked)
+
+    def why(self, instance_id: str) -> str:
+        told: str = self.agent("instances").get(instance_id, {}).get("why", "")
+        return told
+
+    def of(self, instance_id: str) -> Object | None:
+        nodes = self.kube.items("/api/v1/nodes")
+        return next((node for node in nodes if node["spec"].get("providerID", "").endswith(instance_id)), None)
+
+    def condition(self, instance_id: str) -> str:
+        node = self.of(instance_id)
+        conditions = node["status"]["conditions"] if node else []
+        return next((str(each["status"]) for each in conditions if each["type"] == "Ready"), "")
+
+    def joined(self, instance_id: str) -> Object:
+        until(lambda: self.condition(instance_id) == "True" and not self._being_completed(instance_id), what="the node ready", limit=30)
+        node = self.of(instance_id)
+        assert node is not None
+        return node
+
+    def _being_completed(self, instance_id: str) -> bool:
+        node = self.of(instance_id)
+        return any(taint["key"].startswith("node.") for taint in (node or {"spec": {}})["spec"].get("taints", []))
+
+    def terminate(self) -> None:
+        if self.ids:
+            self.pad.ec2.terminate_instances(InstanceIds=self.ids)
+        self.agent("faults", clear=True)
+        until(lambda: not any(self.of(identity) for identity in self.ids), what="the nodes gone", limit=30)
+
+
+@pytest.fixture(scope="module")
+def pad(bare_stack: Stack) -> LaunchPad:
+    network = seed_network(bare_stack.known.aws, bare_stack.cluster)
+    return LaunchPad.build(bare_stack.client("ec2"), bare_stack.client("ssm"), network, "node-agent-tests")
+
+
+@pytest.fixture
+def nodes(bare_stack: Stack, kube: KubeApi, pad: LaunchPad) -> Iterator[Nodes]:
+    cluster = bare_stack.client("eks").describe_cluster(name=bare_stack.cluster)["cluster"]
+    before = turn_knob(bare_stack.known.node_agent, "boot", {})
+    turn_knob(bare_stack.known.node_agent, "boot", {"seconds": 0.5, "readySeconds": 0.5, "goneSeconds": 0.5})
+    here = Nodes(bare_stack, kube, pad, cluster, [])
+    yield here
+    here.terminate()
+    turn_knob(bare_stack.known.node_agent, "boot", before)
+
+
+def pod(name: str, node: Object, *, cpu: str = "100m", resources: dict[str, str] | None = None, **spec: Any) -> Object:
+    asked = {"cpu": cpu, **(resources or {})}
+    container = {"name": "main", "image": "pause", "resources": {"requests": asked, "limits": {k: v for k, v in asked.items() if "/" in k}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": node["metadata"]["name"], "terminationGracePeriodSeconds": 0, "containers": [container], **spec},
+    }
+
+
+@pytest.fixture
+def run(kube: KubeApi) -> Iterator[Callable[[Object], Object]]:
+    """Create a bound pod and wait until its kubelet has spoken: its status."""
+    names: list[str] = []
+
+    def create(manifest: Object) -> Object:
+        name = manifest["metadata"]["name"]
+        names.append(name)
+        kube.create(PODS, manifest)
+        until(lambda: kube.get(f"{PODS}/{name}")["status"].get("phase") != "Pending", what=f"{name} admitted or refused", limit=20)
+        status: Object = kube.get(f"{PODS}/{name}")["status"]
+        return status
+
+    yield create
+    for name in names:
+        kube.delete(f"{PODS}/{name}", missing_ok=True)
+
+
+def test_an_instance_becomes_the_node_that_its_user_data_describes(nodes: Nodes) -> None:
+    (identity,) = nodes.launch(user_data=nodes.user_data(labels="team=a,karpenter.sh/capacity-type=spot", taints=[FILLING, UNREGISTERED]))
+
+    node = nodes.joined(identity)
+
+    instance = nodes.pad.instance(identity)
+    assert node["metadata"]["name"] == instance["PrivateDnsName"]
+    assert node["spec"]["providerID"] == f"aws:///us-east-1a/{identity}"
+    assert node["spec"]["taints"] == [FILLING, UNREGISTERED]
+    labels = node["metadata"]["labels"]
+    assert (labels["team"], labels["karpenter.sh/capacity-type"], labels["kubernetes.io/arch"]) == ("a", "spot", "amd64")
+    assert (labels["node.kubernetes.io/instance-type"], labels["topology.kubernetes.io/zone"]) == ("m5.large", "us-east-1a")
+    allocatable = node["status"]["allocatable"]
+    assert (allocatable["cpu"], allocatable["pods"]) == ("1930m", "29")
+    assert int(allocatable["memory"].removesuffix("Ki")) > 7_075 * 1024  # what Karpenter expects of the type
+    assert int(allocatable["ephemeral-storage"]) > 34 * 2**30  # of the 40 GiB asked for
+    assert node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.")
+
+
+def test_without_its_roles_access_entry_no_node_joins(nodes: Nodes) -> None:
+    entries = nodes.stack.client("eks")
+    role = nodes.pad.network.node_role_arn
+    entries.delete_access_entry(clusterName=nodes.cluster["name"], principalArn=role)
+    try:
+        (stranger,) = nodes.launch()
+        until(lambda: "401" in nodes.why(stranger), what="the stranger refused", limit=20)
+        assert nodes.of(stranger) is None
+    finally:
+        entries.create_access_entry(clusterName=nodes.cluster["name"], principalArn=role, type="EC2_LINUX")
+    nodes.joined(stranger)  # it tries again, as a kubelet does
+
+
+def test_wrong_user_data_never_joins_and_the_agent_says_why(nodes: Nodes, tmp_path: Path) -> None:
+    other = Authority(tmp_path, now=dt.datetime.now(dt.UTC)).certificate.read_bytes()
+    wrong = {
+        "holds no NodeConfig": b"#!/bin/bash\necho hello\n",
+        "is for the cluster other": nodes.user_data(name="other"),
+        "names the API server": nodes.user_data(apiServerEndpoint="https://127.0.0.1:1"),
+        "not signed by the user data's CA": nodes.user_data(certificateAuthority=base64.b64encode(other).decode()),
+        "cidr is missing": nodes.user_data(cidr=""),
+        "is no label": nodes.user_data(labels="team a=b"),
+        "unknown 'kubernetes.io'": nodes.user_data(labels="kubernetes.io/team=a"),
+        "is no taint": nodes.user_data(taints=[{"key": "a", "effect": "Never"}]),
+    }
+    launched = {why: nodes.launch(user_data=user_data)[0] for why, user_data in wrong.items()}
+
+    for why, identity in launched.items():
+        until(lambda identity=identity: nodes.why(identity), what=f"a verdict on {identity}", limit=20)  # type: ignore[misc] # mypy sees no type for the default
+        assert why in nodes.why(identity)
+        assert nodes.of(identity) is None
+
+
+def test_a_label_that_no_node_may_give_itself_keeps_it_away(nodes: Nodes) -> None:
+    (identity,) = nodes.launch(user_data=nodes.user_data(labels="team.node-restriction.kubernetes.io/x=a"))
+
+    until(lambda: nodes.why(identity), what="a verdict", limit=20)
+    assert nodes.of(identity) is None
+
+
+def test_the_kubelet_refuses_what_kwok_would_run(nodes: Nodes, run: Callable[[Object], Object]) -> None:
+    (identity,) = nodes.launch(user_data=nodes.user_data(taints=[FILLING]))
+    node = nodes.joined(identity)
+    reasons = {
+        "ok": run(pod("ok", node, cpu="1", tolerations=EVERYTHING)).get("reason"),
+        "full": run(pod("full", node, cpu="1", tolerations=EVERYTHING)).get("reason"),
+        "hungry": run(pod("hungry", node, resources={"memory": "64Gi"}, tolerations=EVERYTHING)).get("reason"),
+        "gpu": run(pod("gpu", node, resources={"nvidia.com/gpu": "1"}, tolerations=EVERYTHING)).get("reason"),
+    }
+
+    assert reasons == {
+        "ok": None,
+        "full": "OutOfcpu",
+        "hungry": "OutOfmemory",
+        "gpu": "UnexpectedAdmissionError",
+    }
+
+
+def test_a_pod_bound_before_the_node_is_ready_starts_when_it_is(nodes: Nodes, kube: KubeApi) -> None:
+    nodes.agent("boot", readySeconds=2)
+    (identity,) = nodes.launch()
+    until(lambda: nodes.of(identity), what="the node", limit=20)
+    node = nodes.of(identity)
+    assert node is not None
+    kube.create(PODS, pod("early-bird", node))
+    try:
+        time.sleep(0.5)
+        assert kube.get(f"{PODS}/early-bird")["status"]["phase"] == "Pending"
+        until(lambda: kube.get(f"{PODS}/early-bird")["status"]["phase"] == "Running", what="the pod running", limit=20)
+        assert nodes.condition(identity) == "True"
+    finally:
+        kube.delete(f"{PODS}/early-bird")
+
+
+def test_two_hundred_pods_are_admitted_within_a_second_of_their_making(nodes: Nodes, kube: KubeApi) -> None:
+    ids = nodes.launch(8)
+    homes = [nodes.joined(identity) for identity in ids]
+    manifests = [pod(f"crowd-{index}", homes[index % 8], cpu="10m") for index in range(200)]
+    with ThreadPoolExecutor(8) as hands:
+        list(hands.map(lambda manifest: kube.create(PODS, manifest), manifests))
+    made = time.monotonic()
+
+    def all_run() -> bool:
+        crowd = [each for each in kube.items(PODS) if each["metadata"]["name"].startswith("crowd-")]
+        return len(crowd) == 200 and all(each["status"].get("phase") == "Running" for each in crowd)
+
+    until(all_run, what="200 pods running", limit=30)
+    assert time.monotonic() - made < 2.0  # 0.2 s of it are the pods' own; on a quiet machine it is half a second
+    with ThreadPoolExecutor(8) as hands:
+        list(hands.map(lambda manifest: kube.delete(f"{PODS}/{manifest['metadata']['name']}"), manifests))
+
+
+def test_a_terminated_instance_takes_its_node_and_pods_along(nodes: Nodes, kube: KubeApi, run: Callable[[Object], Object]) -> None:
+    (identity,) = nodes.launch()
+    node = nodes.joined(identity)
+    assert run(pod("passenger", node))["phase"] == "Running"
+
+    nodes.pad.ec2.terminate_instances(InstanceIds=[identity])
+
+    until(lambda: nodes.of(identity) is None, what="the node gone", limit=20)
+    until(lambda: kube.find(f"{PODS}/passenger") is None, what="its pod gone", limit=20)
+
+
+def test_a_node_with_a_finalizer_waits_for_whoever_set_it(nodes: Nodes, kube: KubeApi) -> None:
+    (identity,) = nodes.launch()
+    path = f"/api/v1/nodes/{nodes.joined(identity)['metadata']['name']}"
+    kube.merge(path, {"metadata": {"finalizers": ["karpenter.sh/termination"]}})
+
+    nodes.pad.ec2.terminate_instances(InstanceIds=[identity])
+    until(lambda: "deletionTimestamp" in kube.get(path)["metadata"], what="the node being deleted", limit=20)
+    time.sleep(0.5)
+    assert kube.find(path) is not None
+
+    kube.merge(path, {"metadata": {"finalizers": None}})
+    until(lambda: kube.find(path) is None, what="the node gone", limit=20)
+
+
+def test_a_stopped_instance_keeps_its_node_and_comes_back(nodes: Nodes) -> None:
+    (identity,) = nodes.launch()
+    nodes.joined(identity)
+
+    nodes.pad.ec2.stop_instances(InstanceIds=[identity])
+    until(lambda: "shutdown" in str((nodes.of(identity) or {"spec": {}})["spec"].get("taints")), what="the shutdown taint", limit=20)
+    assert "local.joiner.dev/kubelet" not in (nodes.of(identity) or {"metadata": {}})["metadata"]["labels"]
+
+    nodes.pad.ec2.start_instances(InstanceIds=[identity])
+    until(lambda: "local.joiner.dev/kubelet" in (nodes.of(identity) or {})["metadata"]["labels"], what="its kubelet back", limit=20)
+    until(lambda: "shutdown" not in str((nodes.of(identity) or {"spec": {}})["spec"].get("taints")), what="the taint gone", limit=20)
+
+
+def test_faults_strike_as_they_are_asked_for(nodes: Nodes) -> None:
+    for fault, instance_type in [("never-boots", "c5.large"), ("dies-while-booting", "r5.large"), ("not-ready", "m5.xlarge")]:
+        nodes.agent("faults", fault=fault, instanceType=instance_type)
+    (never,) = nodes.launch(instance_type="c5.large")
+    (dies,) = nodes.launch(instance_type="r5.large")
+    (sick,) = nodes.launch(instance_type="m5.xlarge")
+    (well,) = nodes.launch()
+
+    nodes.joined(well)
+    until(lambda: nodes.pad.state(dies) == "terminated", what="the instance's own end", limit=20)
+    until(lambda: nodes.of(sick), what="the sick node", limit=20)
+    time.sleep(1)
+    assert (nodes.condition(sick), nodes.of(never), nodes.of(dies)) == ("False", None, None)
+
+    nodes.agent("faults", fault="none", instanceId=sick)
+    until(lambda: nodes.condition(sick) == "True", what="the sick node healed", limit=20)
+
+
+def test_a_living_node_can_fall_silent(nodes: Nodes, kube: KubeApi) -> None:
+    (identity,) = nodes.launch()
+    node = nodes.joined(identity)
+
+    nodes.agent("faults", fault="silent", instanceId=identity)
+    until(lambda: "local.joiner.dev/kubelet" not in (nodes.of(identity) or node)["metadata"]["labels"], what="silence", limit=20)
+    kube.create(PODS, pod("unheard", node))
+    time.sleep(0.7)
+    assert kube.get(f"{PODS}/unheard")["status"]["phase"] == "Pending"
+
+    nodes.agent("faults", fault="none", instanceId=identity)
+    until(lambda: kube.get(f"{PODS}/unheard")["status"]["phase"] == "Running", what="the pod running", limit=20)
+    kube.delete(f"{PODS}/unheard")

@@ -1,0 +1,240 @@
+"""The ledger against DynamoDB: every rule that keeps two executions from doing one thing twice is a conditional write."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import LaunchRecord, Lease, LeaseLost, Offering, Pairing, Unavailable
+from tests.local.running_aws import RunningAws
+
+pytestmark = pytest.mark.local
+
+ME, OTHER = "arn:me", "arn:other"
+
+
+class Table:
+    """A table of this test's own, and what the state machine does with it."""
+
+    def __init__(self, aws: RunningAws) -> None:
+        self.client = aws.client("dynamodb")
+        self.name = aws.fresh("memory")
+        self.client.create_table(
+            TableName=self.name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("kind", "id")],
+            KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
+        )
+        self.ledger = Ledger(self.client, self.name)
+
+    def take_lease(self, holder: str, until: int = 100) -> int:
+        """As the state *Take the lease*; the number."""
+        answer = self.client.update_item(
+            TableName=self.name,
+            Key={"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
+            UpdateExpression="SET holder = :me, leaseUntil = :until ADD leaseNumber :one",
+            ExpressionAttributeValues={":me": {"S": holder}, ":until": {"N": str(until)}, ":one": {"N": "1"}},
+            ReturnValues="ALL_NEW",
+        )
+        return int(answer["Attributes"]["leaseNumber"]["N"])
+
+    def sleep(self, wave: str, token: str) -> None:
+        """As the state *Await nodes*."""
+        self.client.update_item(
+            TableName=self.name,
+            Key={"kind": {"S": "WAVE"}, "id": {"S": wave}},
+            UpdateExpression="SET #token = :token",
+            ExpressionAttributeNames={"#token": "token"},
+            ExpressionAttributeValues={":token": {"S": token}},
+        )
+
+
+@pytest.fixture
+def table(local_aws: RunningAws) -> Iterator[Table]:
+    made = Table(local_aws)
+    yield made
+    made.client.delete_table(TableName=made.name)
+
+
+def a_launch(lease_number: int, *, launch_id: str = "l-1", request: str = "{}") -> LaunchRecord:
+    return LaunchRecord(launch_id, request, "token", ("claim-a", "claim-b"), lease_number, ME, details='{"pool":"default"}')
+
+
+def test_before_its_first_holder_the_lease_is_free(table: Table) -> None:
+    assert table.ledger.lease() == Lease("", 0, 0, 0)
+
+
+def test_rings_are_counted_and_the_ringer_sees_who_holds_the_lease(table: Table) -> None:
+    assert table.ledger.ring() == Lease("", 0, 0, 1)
+    table.take_lease(ME, until=100)
+    rung = table.ledger.ring()
+
+    assert rung == Lease(ME, 1, 100, 2)
+    assert rung.living(now=99)
+    assert not rung.living(now=100)
+
+
+def test_the_holder_renews_its_lease_and_nobody_else_does(table: Table) -> None:
+    number = table.take_lease(ME)
+
+    assert table.ledger.renew(ME, number, 500).until == 500
+    with pytest.raises(LeaseLost):
+        table.ledger.renew(OTHER, number, 600)
+    with pytest.raises(LeaseLost):
+        table.ledger.renew(ME, number - 1, 600)
+
+
+def test_a_dead_holder_loses_its_lease_and_a_new_one_does_not(table: Table) -> None:
+    dead = table.take_lease(ME)
+    assert table.ledger.break_lease(ME, dead)
+    assert table.ledger.lease().holder == ""
+    table.take_lease(OTHER)
+
+    assert not table.ledger.break_lease(ME, dead)
+    assert table.ledger.lease() == Lease(OTHER, 2, 100, 0)
+
+
+def test_a_launch_is_stored_before_it_is_sent_and_the_first_bytes_stand(table: Table) -> None:
+    number = table.take_lease(ME)
+    first = table.ledger.begin_launch(a_launch(number, request='{"n":1}'))
+    again = table.ledger.begin_launch(a_launch(number, request='{"n":2}'))
+
+    assert first == a_launch(number, request='{"n":1}')
+    assert again == first == table.ledger.launch("l-1")
+
+
+def test_no_launch_begins_under_a_lease_that_moved_on(table: Table) -> None:
+    number = table.take_lease(ME)
+    table.take_lease(OTHER)
+
+    with pytest.raises(LeaseLost):
+        table.ledger.begin_launch(a_launch(number))
+    assert table.ledger.launch("l-1") is None
+
+
+def test_a_new_holder_goes_on_with_the_launch_of_a_dead_one(table: Table) -> None:
+    table.ledger.begin_launch(a_launch(table.take_lease(ME), request='{"n":1}'))
+    number = table.take_lease(OTHER)
+    mine = LaunchRecord("l-1", '{"n":2}', "other token", ("claim-a",), number, OTHER)
+
+    assert table.ledger.begin_launch(mine).request == '{"n":1}'
+
+
+def test_the_first_outcome_of_a_launch_stands(table: Table) -> None:
+    table.ledger.begin_launch(a_launch(table.take_lease(ME)))
+
+    assert table.ledger.close_launch("l-1", "launched") == "launched"
+    assert table.ledger.close_launch("l-1", "lost") == "launched"
+    stored = table.ledger.launch("l-1")
+    assert stored is not None
+    assert stored.closed
+    assert not stored.recorded
+
+
+def test_a_launch_is_unrecorded_until_it_is_closed_and_recorded(table: Table) -> None:
+    number = table.take_lease(ME)
+    for launch_id in ("l-2", "l-1"):
+        table.ledger.begin_launch(a_launch(number, launch_id=launch_id))
+    table.ledger.mark_recorded("l-1", now=10)  # it is open: nothing happens
+    table.ledger.close_launch("l-2", "{}")
+    assert [launch.id for launch in table.ledger.unrecorded_launches()] == ["l-1", "l-2"]
+
+    table.ledger.mark_recorded("l-2", now=10)
+    assert [launch.id for launch in table.ledger.unrecorded_launches()] == ["l-1"]
+
+
+def test_the_first_word_says_whose_an_instance_is(table: Table) -> None:
+    assert table.ledger.pair("i-1", "claim-a", "l-1") == Pairing("i-1", "claim-a", "l-1")
+    assert table.ledger.pair("i-1", "claim-b", "l-2") == Pairing("i-1", "claim-a", "l-1")
+    table.ledger.pair("i-2", "claim-b", "l-1")
+
+    assert table.ledger.pairings(["i-1", "i-2", "i-stranger"]) == {
+        "i-1": Pairing("i-1", "claim-a", "l-1"),
+        "i-2": Pairing("i-2", "claim-b", "l-1"),
+    }
+    assert len(table.ledger.all_pairings()) == 2
+
+
+def test_more_instances_are_looked_up_than_one_request_takes(table: Table) -> None:
+    for number in range(3):
+        table.ledger.pair(f"i-{number * 100}", "claim", "l-1")
+
+    assert sorted(table.ledger.pairings(f"i-{number}" for number in range(250))) == ["i-0", "i-100", "i-200"]
+
+
+def test_an_assignment_is_rewritten_by_its_lease_or_a_later_one_only(table: Table) -> None:
+    table.ledger.assign("claim-a", {"web": 2}, lease_number=4)
+    table.ledger.assign("claim-a", {"web": 3, "db": 1}, lease_number=5)
+    with pytest.raises(LeaseLost):
+        table.ledger.assign("claim-a", {}, lease_number=4)
+
+    (assignment,) = table.ledger.assignments().values()
+    assert (assignment.claim, assignment.classes, assignment.version) == ("claim-a", {"web": 3, "db": 1}, 2)
+
+
+def test_an_assignment_that_is_done_is_gone(table: Table) -> None:
+    table.ledger.assign("claim-a", {"web": 2}, lease_number=4)
+    table.ledger.unassign("claim-a")
+    table.ledger.unassign("claim-a")
+
+    assert table.ledger.assignments() == {}
+
+
+def test_an_offering_is_short_until_its_time_and_the_longer_mark_stands(table: Table) -> None:
+    offering = Offering("spot", "m5.large", "us-east-1a")
+    table.ledger.mark_unavailable(offering, until=200, reason="InsufficientInstanceCapacity")
+    table.ledger.mark_unavailable(offering, until=150, reason="spot interruption")
+
+    assert table.ledger.unavailable(now=199) == [Unavailable(offering, 200, "InsufficientInstanceCapacity")]
+    assert table.ledger.unavailable(now=200) == []
+
+
+def test_a_ring_takes_the_sleepers_token_once(table: Table) -> None:
+    table.ledger.begin_wave("up-1", ME, ["claim-b", "claim-a"], now=10)
+    assert table.ledger.ring_wave("up-1") == ""
+    table.sleep("up-1", "task-token")
+
+    assert table.ledger.ring_wave("up-1") == "task-token"
+    assert table.ledger.ring_wave("up-1") == ""
+    wave = table.ledger.wave("up-1")
+    assert wave is not None
+    assert (wave.rings, wave.claims, wave.execution) == (3, ("claim-a", "claim-b"), ME)
+
+
+def test_a_wave_that_is_written_again_keeps_its_rings(table: Table) -> None:
+    table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
+    table.ledger.ring_wave("up-1")
+    table.ledger.begin_wave("up-1", ME, ["claim-a", "claim-b"], now=20)
+
+    (wave,) = table.ledger.waves()
+    assert (wave.rings, wave.claims, wave.seen_at) == (1, ("claim-a", "claim-b"), 20)
+
+
+def test_a_wave_that_ended_is_neither_seen_nor_rung_nor_counted(table: Table) -> None:
+    table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
+    seen = table.ledger.see_wave("up-1", now=30)
+    assert seen is not None
+    assert seen.seen_at == 30
+    table.ledger.end_wave("up-1")
+
+    assert table.ledger.see_wave("up-1", now=40) is None
+    assert table.ledger.ring_wave("up-1") == ""
+    table.ledger.count_placed("up-1", planned=1, placed=1)
+    assert table.ledger.waves() == []
+
+
+def test_placed_pods_add_up_over_the_looks_at_a_wave(table: Table) -> None:
+    table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
+    table.ledger.count_placed("up-1", planned=3, placed=2)
+    table.ledger.count_placed("up-1", planned=1, placed=1)
+
+    wave = table.ledger.wave("up-1")
+    assert wave is not None
+    assert (wave.planned, wave.placed) == (4, 3)
+
+
+def test_the_doorbells_secret_is_empty_before_the_deployment_wrote_it(table: Table) -> None:
+    assert table.ledger.doorbell_token() == ""
+    table.client.put_item(TableName=table.name, Item={"kind": {"S": "DOORBELL"}, "id": {"S": "token"}, "value": {"S": "secret"}})
+
+    assert table.ledger.doorbell_token() == "secret"

@@ -1,0 +1,81 @@
+"""What a class changes of the room on a node: kubelet settings, volumes, instance store."""
+
+from typing import Any
+
+import pytest
+
+from joiner.catalogue import InstanceType, Interfaces, allocatable, capacity
+from joiner.catalogue.allocatable import keep_back, sized
+from joiner.cluster import Resources
+from joiner.pools import BlockDevice, ClassRef, Kubelet, NodeClass, NodePool
+
+INTERFACES = Interfaces(3, 10)
+LARGE = InstanceType(
+    "m5d.large",
+    labels={"karpenter.k8s.aws/instance-local-nvme": "75"},
+    capacity=sized(vcpus=2, memory_mib=8192, interfaces=INTERFACES),
+    allocatable=keep_back(sized(vcpus=2, memory_mib=8192, interfaces=INTERFACES), INTERFACES, Kubelet()),
+    interfaces=INTERFACES,
+)
+USUAL = {"cpu": "1930m", "memory": "6903Mi", "pods": "29", "ephemeral-storage": "17Gi"}
+
+
+def node_class(kubelet: dict[str, Any] | None = None, **said: Any) -> NodeClass:
+    return NodeClass("default", kubelet=Kubelet(kubelet) if kubelet else None, **said)
+
+
+def test_a_class_that_says_nothing_leaves_the_defaults() -> None:
+    assert allocatable(LARGE, node_class()).to_kube() == USUAL
+    assert allocatable(LARGE).to_kube() == USUAL
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "changed"),
+    [
+        ({"maxPods": 10}, {"pods": "10"}),
+        ({"maxPods": 110}, {"pods": "110"}),
+        ({"podsPerCore": 4}, {"pods": "8"}),
+        ({"kubeReserved": {"cpu": "100m"}}, {"cpu": "1900m"}),
+        ({"systemReserved": {"cpu": "100m", "memory": "100Mi"}}, {"cpu": "1830m", "memory": "6803Mi"}),
+        ({"evictionHard": {"memory.available": "200Mi"}}, {"memory": "6803Mi"}),
+        ({"evictionHard": {"memory.available": "100%"}}, {"memory": "7003Mi"}),
+        ({"evictionHard": {"nodefs.available": "5Gi"}}, {"ephemeral-storage": "14Gi"}),
+        ({"evictionSoft": {"memory.available": "1Gi"}}, {}),
+    ],
+)
+def test_kubelet_settings_change_what_they_name(kubelet: dict[str, Any], changed: dict[str, str]) -> None:
+    assert allocatable(LARGE, node_class(kubelet)).to_kube() == {**USUAL, **changed}
+
+
+def test_a_provisioners_own_kubelet_settings_replace_those_of_its_class() -> None:
+    pool = NodePool("default", ClassRef("AWSNodeTemplate", "default"), kind="Provisioner", kubelet=Kubelet({"maxPods": 20}))
+
+    assert allocatable(LARGE, node_class({"maxPods": 10}), pool)["pods"] == 20
+
+
+def test_the_root_volume_holds_pods_files() -> None:
+    larger = node_class(block_devices=(BlockDevice("/dev/xvda", 40),))
+
+    assert capacity(LARGE, larger).to_kube()["ephemeral-storage"] == "40Gi"
+    assert allocatable(LARGE, larger).to_kube()["ephemeral-storage"] == "35Gi"
+
+
+def test_a_second_volume_does_not_unless_it_is_the_root() -> None:
+    assert allocatable(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100),))).to_kube() == USUAL
+    assert capacity(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100, root=True),)))["ephemeral-storage"] == 100 * 2**30
+
+
+def test_instance_store_as_one_disk_takes_its_place() -> None:
+    assert capacity(LARGE, node_class(instance_store_policy="RAID0"))["ephemeral-storage"] == 75 * 10**9
+
+
+def test_a_type_of_which_only_the_answer_is_known_keeps_its_reserves() -> None:
+    told = InstanceType(
+        "x.large", capacity=Resources.of(cpu=2, memory="8Gi", pods=29), allocatable=Resources.of(cpu="1930m", memory="7Gi", pods=29)
+    )
+
+    assert allocatable(told, node_class({"maxPods": 10})).to_kube() == {"cpu": "1930m", "memory": "7Gi", "pods": "10"}
+
+
+def test_a_node_without_interfaces_for_pods_has_none() -> None:
+    assert Interfaces(1, 10).pods(reserved=1) == 0

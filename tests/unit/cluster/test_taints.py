@@ -1,0 +1,48 @@
+"""Which tolerations let a pod onto a tainted node: the whole table of Kubernetes' documentation."""
+
+import pytest
+
+from joiner.cluster import InvalidField, Taint, Toleration, untolerated
+
+GPU = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        ({"key": "gpu", "operator": "Exists"}, True),
+        ({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "gpu", "value": "a100"}, True),
+        ({"key": "gpu", "operator": "Equal", "value": "t4", "effect": "NoSchedule"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+        ({"operator": "Exists"}, True),
+        ({"operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "gpu", "operator": "Gt", "value": "5"}, False),
+    ],
+)
+def test_a_toleration_matches_key_value_and_effect(toleration: dict[str, str], tolerated: bool) -> None:
+    assert Toleration.from_kube(toleration).tolerates(Taint.from_kube(GPU)) is tolerated
+
+
+@pytest.mark.parametrize(("operator", "levels"), [("Lt", ["1", "4"]), ("Gt", ["6", "70"])])
+def test_numbers_are_compared_as_numbers(operator: str, levels: list[str]) -> None:
+    toleration = Toleration.from_kube({"key": "risk", "operator": operator, "value": "5"})
+    taints = [Taint("risk", "NoSchedule", level) for level in ("1", "4", "5", "6", "70", "high")]
+
+    assert [taint.value for taint in taints if toleration.tolerates(taint)] == levels
+
+
+def test_a_wish_keeps_nobody_away() -> None:
+    wish = Taint("slow", "PreferNoSchedule")
+
+    assert untolerated([], [wish]) is None
+    assert untolerated([], [wish], wishes=True) == wish
+
+
+@pytest.mark.parametrize(("said", "field"), [({"key": "a", "effect": "NoWay"}, "effect"), ({"effect": "NoSchedule"}, "key")])
+def test_a_taint_that_is_none_names_its_field(said: dict[str, str], field: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        Taint.from_kube(said)
+
+    assert refused.value.field == field

@@ -1,0 +1,63 @@
+"""Where volumes let a pod run, or why no node would help it."""
+
+from typing import Any
+
+import pytest
+
+from joiner.cluster import Requirements, Volumes, VolumeUnusable
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def claim(name: str = "data", *, volume: str = "", storage_class: str | None = "ebs", **more: Any) -> dict[str, Any]:
+    spec = {"storageClassName": storage_class, "accessModes": ["ReadWriteOnce"], **({"volumeName": volume} if volume else {}), **more}
+    return {"metadata": {"name": name, "namespace": "shop"}, "spec": spec}
+
+
+def volume(name: str, *zones: str, key: str = "topology.ebs.csi.aws.com/zone") -> dict[str, Any]:
+    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": list(zones)}]}]
+    return {"metadata": {"name": name}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
+
+
+LATER = {"metadata": {"name": "ebs"}, "volumeBindingMode": "WaitForFirstConsumer"}
+IN_ONE_ZONE = {**LATER, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}]}
+
+
+def test_a_volume_that_exists_holds_its_pod_in_its_zone() -> None:
+    known = Volumes.from_lists([claim(volume="pv-1")], [volume("pv-1", "a")], [LATER])
+
+    assert known.where("shop", ["data"]) == (Requirements.from_labels({ZONE: "a"}),)
+
+
+def test_a_volume_that_comes_later_goes_where_its_class_allows() -> None:
+    assert Volumes.from_lists([claim()], [], [LATER]).where("shop", ["data"]) == (Requirements(),)
+    assert Volumes.from_lists([claim()], [], [IN_ONE_ZONE]).where("shop", ["data"]) == (Requirements.from_labels({ZONE: "b"}),)
+
+
+def test_two_volumes_in_two_zones_let_their_pod_run_nowhere() -> None:
+    known = Volumes.from_lists(
+        [claim("one", volume="pv-1"), claim("two", volume="pv-2")], [volume("pv-1", "a"), volume("pv-2", "b")], [LATER]
+    )
+
+    with pytest.raises(VolumeUnusable, match="exclude each other"):
+        known.where("shop", ["one", "two"])
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        ([], "does not exist"),
+        ([claim(storage_class="missing")], "StorageClass missing"),
+        ([claim(storage_class=None)], "no storage class"),
+        ([claim(volume="gone")], "PersistentVolume gone"),
+        ([claim(accessModes=["ReadWriteOncePod"])], "ReadWriteOncePod"),
+        ([{**claim(), "metadata": {"name": "data", "namespace": "shop", "deletionTimestamp": "now"}}], "being deleted"),
+        ([{**claim(), "status": {"phase": "Lost"}}], "lost its volume"),
+        ([claim(storage_class="at-once")], "not bound yet"),
+    ],
+)
+def test_a_claim_that_no_node_would_help_says_why(claims: list[dict[str, Any]], why: str) -> None:
+    known = Volumes.from_lists(claims, [], [LATER, {"metadata": {"name": "at-once"}}])
+
+    with pytest.raises(VolumeUnusable, match=why):
+        known.where("shop", ["data"])

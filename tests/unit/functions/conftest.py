@@ -1,0 +1,45 @@
+"""An AWS in memory for the ledger and the bucket, made once; every world in it has a table and a bucket of its own."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.store import Store
+from tests.unit.functions.fake_kube import FakeKube
+from tests.unit.functions.scale_up import World
+
+MakeWorld = Callable[[], World]
+
+
+@pytest.fixture(scope="session")
+def make_world() -> Iterator[MakeWorld]:
+    names = itertools.count()
+    before = dict(os.environ)
+    os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    with mock_aws():
+        dynamodb, s3 = boto3.client("dynamodb"), boto3.client("s3")
+
+        def make() -> World:
+            name = f"joiner-{next(names)}"
+            dynamodb.create_table(
+                TableName=name,
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
+                KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
+            )
+            s3.create_bucket(Bucket=name)
+            return World(Ledger(dynamodb, name), Store(s3, name), FakeKube(), machine=Ledger(dynamodb, name))
+
+        yield make
+    os.environ.clear()
+    os.environ |= before
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    return make_world()

@@ -1,0 +1,131 @@
+"""EC2 as far as a scale-up goes, behind the real adapter: instant fleets with their tokens, instances with their tags.
+
+A test says which offerings are short; the fleet takes the first of its offers that is not, as "lowest-price" does with priorities.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+Answer = dict[str, Any]
+Fault = Callable[[str, Callable[[], Answer]], Answer]
+
+
+def refused(operation: str, code: str, message: str = "refused", status: int = 400) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[arg-type] # the part that is read
+
+
+def lost(operation: str) -> ReadTimeoutError:
+    return ReadTimeoutError(endpoint_url=f"https://ec2/{operation}")
+
+
+@dataclass
+class FakeEc2Client:
+    """What a boto3 client of EC2 offers to `joiner.adapters.ec2`; `asked` lists every call."""
+
+    short: set[tuple[str, str]] = field(default_factory=set)
+    """Type and zone of offerings that have no capacity."""
+    instances: dict[str, Answer] = field(default_factory=dict)
+    templates: dict[str, Answer] = field(default_factory=dict)
+    fleets: dict[str, Answer] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    fault: Fault | None = None
+
+    def create_launch_template(self, **asked: Any) -> Answer:
+        return self._do("CreateLaunchTemplate", lambda: self._template(asked))
+
+    def create_fleet(self, **asked: Any) -> Answer:
+        return self._do("CreateFleet", lambda: self._fleet(asked))
+
+    def create_tags(self, **asked: Any) -> Answer:
+        return self._do("CreateTags", lambda: self._tag(asked))
+
+    def get_paginator(self, operation: str) -> "FakePages":
+        assert operation == "describe_instances"
+        return FakePages(self)
+
+    def _do(self, operation: str, do: Callable[[], Answer]) -> Answer:
+        self.asked.append(operation)
+        return self.fault(operation, do) if self.fault else do()
+
+    def _template(self, asked: Mapping[str, Any]) -> Answer:
+        name = asked["LaunchTemplateName"]
+        if name in self.templates:
+            raise refused("CreateLaunchTemplate", "InvalidLaunchTemplateName.AlreadyExistsException")
+        self.templates[name] = asked["LaunchTemplateData"]
+        return {}
+
+    def _fleet(self, asked: Mapping[str, Any]) -> Answer:
+        token = asked["ClientToken"]
+        if token not in self.fleets:
+            self.fleets[token] = self._launched(asked)
+        return self.fleets[token]
+
+    def _launched(self, asked: Mapping[str, Any]) -> Answer:
+        configs = asked["LaunchTemplateConfigs"]
+        missing = [
+            name for config in configs if (name := config["LaunchTemplateSpecification"]["LaunchTemplateName"]) not in self.templates
+        ]
+        if missing:
+            raise refused("CreateFleet", "InvalidLaunchTemplateName.NotFoundException", missing[0])
+        offers = [(config, override) for config in configs for override in config["Overrides"]]
+        open_offers = [(config, each) for config, each in offers if (each["InstanceType"], each["AvailabilityZone"]) not in self.short]
+        errors = [
+            {"ErrorCode": "InsufficientInstanceCapacity", "ErrorMessage": "none left", "LaunchTemplateAndOverrides": {"Overrides": each}}
+            for _, each in offers
+            if (each["InstanceType"], each["AvailabilityZone"]) in self.short
+        ]
+        if not open_offers:
+            return {"Instances": [], "Errors": errors}
+        config, chosen = min(open_offers, key=lambda offer: float(offer[1]["Priority"]))
+        count = asked["TargetCapacitySpecification"]["TotalTargetCapacity"]
+        made = [self._run(config, chosen, asked) for _ in range(count)]
+        group = {"InstanceIds": made, "InstanceType": chosen["InstanceType"], "LaunchTemplateAndOverrides": {"Overrides": chosen}}
+        return {"Instances": [group], "Errors": errors}
+
+    def _run(self, config: Mapping[str, Any], chosen: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+        instance = f"i-{len(self.instances):04d}"
+        tags = next(each["Tags"] for each in asked["TagSpecifications"] if each["ResourceType"] == "instance")
+        self.instances[instance] = {
+            "InstanceId": instance,
+            "InstanceType": chosen["InstanceType"],
+            "Placement": {"AvailabilityZone": chosen["AvailabilityZone"]},
+            "ImageId": self.templates[config["LaunchTemplateSpecification"]["LaunchTemplateName"]]["ImageId"],
+            "State": {"Name": "running"},
+            "LaunchTime": datetime(2026, 11, 21, 12, tzinfo=UTC),
+            "Tags": [dict(tag) for tag in tags],
+        }
+        return instance
+
+    def _tag(self, asked: Mapping[str, Any]) -> Answer:
+        for instance in asked["Resources"]:
+            if instance not in self.instances:
+                raise refused("CreateTags", "InvalidInstanceID.NotFound")
+            self.instances[instance]["Tags"] += asked["Tags"]
+        return {}
+
+
+@dataclass
+class FakePages:
+    """DescribeInstances, in one page."""
+
+    client: FakeEc2Client
+
+    def paginate(self, *, Filters: list[Mapping[str, Any]]) -> Iterator[Answer]:
+        yield self.client._do("DescribeInstances", lambda: self._page(Filters))
+
+    def _page(self, filters: list[Mapping[str, Any]]) -> Answer:
+        found = [each for each in self.client.instances.values() if all(_matches(each, wanted) for wanted in filters)]
+        return {"Reservations": [{"Instances": found}]}
+
+
+def _matches(instance: Answer, wanted: Mapping[str, Any]) -> bool:
+    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+    if wanted["Name"] == "instance-state-name":
+        return instance["State"]["Name"] in wanted["Values"]
+    if wanted["Name"] == "tag-key":
+        return any(key in tags for key in wanted["Values"])
+    return tags.get(wanted["Name"].removeprefix("tag:")) in wanted["Values"]

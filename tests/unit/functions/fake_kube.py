@@ -1,0 +1,177 @@
+"""An API server in a dictionary, behind the real client: it passes the contract of the real one (`tests/kube_contract.py`).
+
+It can be told to fail any call: refuse it, lose it, or do it and lose the answer.
+"""
+
+import copy
+import itertools
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from joiner.adapters.kube import JSON_PATCH, Kube, Manifest
+from joiner.adapters.kube_errors import AlreadyExists, Conflict, KubeError, NotFound
+from joiner.adapters.kube_kinds import KINDS, Kind
+
+CREATED = "2026-11-21T12:00:00Z"
+
+Key = tuple[str, str, str]
+"""Plural, namespace, name."""
+
+Fault = Callable[[str, str, Callable[[], Manifest]], Manifest]
+"""Gets method, path and what the server would do; answers in the server's place."""
+
+
+class FakeKube(Kube):
+    """Objects by kind, namespace and name; `asked` lists every call."""
+
+    def __init__(self, objects: Iterable[Mapping[str, Any]] = (), *, fault: Fault | None = None) -> None:
+        self.objects: dict[Key, Manifest] = {}
+        self.asked: list[str] = []
+        self.fault = fault
+        self._versions = itertools.count(100)
+        for each in objects:
+            self.put(each)
+
+    def put(self, manifest: Mapping[str, Any]) -> Manifest:
+        """An object as it stands, status and all; its kind and version said."""
+        kind = KINDS[manifest["apiVersion"], manifest["kind"]]
+        made: Manifest = copy.deepcopy(dict(manifest))
+        metadata = made["metadata"]
+        if kind.namespaced:
+            metadata.setdefault("namespace", "default")
+        metadata.setdefault("uid", str(uuid.uuid4()))
+        metadata.setdefault("creationTimestamp", CREATED)
+        metadata.setdefault("generation", 1)
+        self._store((kind.plural, metadata.get("namespace", ""), metadata["name"]), made)
+        return made
+
+    def all(self, kind: Kind) -> list[Manifest]:
+        """What is there of a kind, by name."""
+        return [each for (plural, _, _), each in sorted(self.objects.items()) if plural == kind.plural]
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Manifest | Sequence[Mapping[str, Any]] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Manifest:
+        self.asked.append(f"{method} {path}")
+        sent = copy.deepcopy(body)
+
+        def answer() -> Manifest:
+            return copy.deepcopy(self._answer(method, path, sent, query or {}, content_type))
+
+        return self.fault(method, path, answer) if self.fault else answer()
+
+    def _answer(self, method: str, path: str, body: Any, query: Mapping[str, str], content_type: str) -> Manifest:
+        kind, namespace, name, subresource = _parsed(path)
+        if method == "GET" and not name:
+            return {"items": [each for key, each in sorted(self.objects.items()) if _selected(key, each, kind, namespace, query)]}
+        if method == "POST" and not name:
+            return self._create(kind, namespace, body)
+        key = (kind.plural, namespace, name)
+        if key not in self.objects:
+            raise NotFound(f"{kind.plural} {name} not found", status=404)
+        match method, subresource:
+            case "GET", _:
+                return self.objects[key]
+            case "DELETE", _:
+                return self._delete(key, (body or {}).get("preconditions") or {})
+            case "POST", "binding":
+                return self._bind(key, body)
+            case "PATCH", _:
+                assert content_type != JSON_PATCH, "the fake knows merge patches"
+                return self._patch(key, body, subresource)
+        raise KubeError(f"the fake does not know {method} {path}", status=405)
+
+    def _create(self, kind: Kind, namespace: str, body: Manifest) -> Manifest:
+        name = body["metadata"]["name"]
+        if (kind.plural, namespace, name) in self.objects:
+            raise AlreadyExists(f"{kind.plural} {name} already exists", status=409)
+        body["metadata"] |= {"namespace": namespace} if namespace else {}
+        if kind.group.startswith("karpenter"):
+            body.pop("status", None)
+        return self.put(body)
+
+    def _patch(self, key: Key, changes: Manifest, subresource: str) -> Manifest:
+        present = self.objects[key]
+        said = changes.get("metadata") or {}
+        for field in ("resourceVersion", "uid"):
+            if said.get(field) not in (None, present["metadata"][field]):
+                raise Conflict("the object has been modified", status=409)
+        own_status = key[0] in OWN_STATUS
+        if own_status:
+            changes = {
+                name: value for name, value in changes.items() if (name == "status") == (subresource == "status") or name == "metadata"
+            }
+        after = _merged(present, changes)
+        after["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
+        if after == present:
+            return present
+        if after["metadata"].get("deletionTimestamp") and not after["metadata"].get("finalizers"):
+            del self.objects[key]
+            return after
+        return self._store(key, after)
+
+    def _delete(self, key: Key, preconditions: Mapping[str, str]) -> Manifest:
+        present = self.objects[key]
+        if any(present["metadata"].get(field) != value for field, value in preconditions.items()):
+            raise Conflict("the precondition does not hold", status=409)
+        if not present["metadata"].get("finalizers"):
+            return self.objects.pop(key)
+        present["metadata"].setdefault("deletionTimestamp", CREATED)
+        return self._store(key, present)
+
+    def _bind(self, key: Key, body: Manifest) -> Manifest:
+        present = self.objects[key]
+        if present["spec"].get("nodeName"):
+            raise Conflict(f"pod {key[2]} is already assigned to node {present['spec']['nodeName']}", status=409)
+        for field in ("uid", "resourceVersion"):
+            if body["metadata"].get(field) not in (None, present["metadata"][field]):
+                raise Conflict("it is another pod now", status=409)
+        present["spec"]["nodeName"] = body["target"]["name"]
+        present["status"] = {"phase": "Running"}
+        return self._store(key, present)
+
+    def _store(self, key: Key, manifest: Manifest) -> Manifest:
+        manifest["metadata"]["resourceVersion"] = str(next(self._versions))
+        self.objects[key] = manifest
+        return manifest
+
+
+OWN_STATUS = {kind.plural for kind in KINDS.values() if kind.group.startswith("karpenter")}
+
+
+def _parsed(path: str) -> tuple[Kind, str, str, str]:
+    """Kind, namespace, name, subresource of a REST path."""
+    parts = path.strip("/").split("/")
+    group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    kind = next(each for each in KINDS.values() if (each.group, each.version, each.plural) == (group, version, rest[0]))
+    return kind, namespace, rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else ""
+
+
+def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: Mapping[str, str]) -> bool:
+    wanted = dict(pair.split("=") for pair in query.get("labelSelector", "").split(",") if pair)
+    labels = manifest["metadata"].get("labels") or {}
+    here = key[0] == kind.plural and namespace in ("", key[1])
+    return here and all(labels.get(name) == value for name, value in wanted.items())
+
+
+def _merged(present: Any, changes: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(changes, Mapping):
+        return changes
+    after = dict(present) if isinstance(present, Mapping) else {}
+    for name, value in changes.items():
+        if value is None:
+            after.pop(name, None)
+        else:
+            after[name] = _merged(after.get(name), value)
+    return after

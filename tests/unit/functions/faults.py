@@ -1,0 +1,74 @@
+"""One fault at one call, wherever in a scale-up that is: the API server, EC2, DynamoDB and S3 are counted together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from botocore.exceptions import ReadTimeoutError
+
+from joiner.adapters.kube_errors import Unreachable
+from tests.unit.functions.scale_up import World
+
+
+class Fault(Enum):
+    """What happens to one call, and whether the execution lives on."""
+
+    REFUSED = "refused"
+    ANSWER_LOST = "done, but the answer lost"
+    KILLED_BEFORE = "the execution killed before it"
+    KILLED_AFTER = "the execution killed after it"
+
+    @property
+    def kills(self) -> bool:
+        return self in (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
+
+    @property
+    def does(self) -> bool:
+        return self in (Fault.ANSWER_LOST, Fault.KILLED_AFTER)
+
+
+@dataclass
+class Trouble:
+    """Counts all calls, and makes the one with the number `at` go wrong."""
+
+    world: World
+    fault: Fault | None = None
+    at: int = -1
+    calls: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> "Trouble":
+        self.world.kube.fault = lambda method, path, do: self._call(f"{method} {path}", do, lambda: Unreachable("no answer"))
+        self.world.ec2.fault = lambda name, do: self._call(name, do, lambda: ReadTimeoutError(endpoint_url="https://ec2"))
+        self._clients = (self.world.ledger._client, self.world.store._client)
+        self.world.ledger._client = Watched(self._clients[0], self)
+        self.world.store._client = Watched(self._clients[1], self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.world.kube.fault = self.world.ec2.fault = None
+        self.world.ledger._client, self.world.store._client = self._clients
+
+    def _call(self, name: str, do: Callable[[], Any], error: Callable[[], Exception]) -> Any:
+        number = len(self.calls)
+        self.calls.append(name)
+        if self.fault is None or number < self.at:
+            return do()
+        if number > self.at and not self.fault.kills:
+            return do()
+        if number == self.at and self.fault.does:
+            do()
+        raise error()
+
+
+@dataclass
+class Watched:
+    """A boto3 client whose calls go through `Trouble`."""
+
+    client: Any
+    trouble: Trouble
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self.client, name)
+        lost = ReadTimeoutError(endpoint_url=f"https://{name}")
+        return lambda **asked: self.trouble._call(name, lambda: call(**asked), lambda: lost)

@@ -1,0 +1,21 @@
+"""What must hold once everything came to rest."""
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.names import FILLING, UNREGISTERED
+from joiner.pools import NodeClaim
+from tests.unit.functions.scale_up import World
+
+
+def nothing_is_left(world: World) -> None:
+    """One instance a claim, one claim an instance, all pods running, no lease, no wave, no launch, no assignment, no taint of ours."""
+    claims = [NodeClaim.from_kube(manifest) for manifest in world.kube.all(kinds.NODECLAIMS)]
+    assert [claim.name for claim in claims if not claim.initialized] == []
+    assert sorted(claim.instance_id for claim in claims) == sorted(world.ec2.instances)
+    assert {pairing.instance: pairing.claim for pairing in world.ledger.all_pairings()} == {c.instance_id: c.name for c in claims}
+    assert [pod["metadata"]["name"] for pod in world.kube.all(kinds.PODS) if not pod["spec"].get("nodeName")] == []
+    taints = [taint["key"] for node in world.kube.all(kinds.NODES) for taint in node["spec"]["taints"]]
+    assert set(taints) & {FILLING, UNREGISTERED} == set()
+    assert world.ledger.lease().holder == ""
+    assert world.ledger.waves() == []
+    assert world.ledger.unrecorded_launches() == []
+    assert world.ledger.assignments() == {}

@@ -1,0 +1,283 @@
+"""SCALE UP in a test: the state machine's states in its order, each by its real function, over fakes that can fail.
+
+The ledger and the bucket are real code over an in-memory AWS (moto); the API server and EC2 are `fake_kube` and `fake_ec2`. Every function
+gets what its state would send; what it raises is tried again twice and then ends the execution, which gives the lease back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from joiner.adapters import documents
+from joiner.adapters.cluster_view import ListedCluster
+from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import LeaseLost
+from joiner.adapters.payload import ClusterFacts, Execution, Task
+from joiner.adapters.store import Store
+from joiner.catalogue import Catalogue, InstanceType, Offering
+from joiner.cluster import Requirements, Resources
+from joiner.names import FILLING, UNREGISTERED
+from joiner.planning import Ceilings
+from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
+from tests.unit.functions.fake_ec2 import FakeEc2Client
+from tests.unit.functions.fake_kube import FakeKube
+from tests.unit.functions.loading import load
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+CLUSTER = ClusterFacts("demo", "https://127.0.0.1:1", "LS0tLS1CRUdJTg==", "1.36", "10.100.0.0/16")
+TRIES = 3  # the state machine's: once, and twice more
+LOOKS = 12  # at a wave, before a test gives up
+
+
+class Died(Exception):
+    """The execution ended here: StopExecution, or a function that failed for good."""
+
+
+def offering_type(name: str, cores: int, price: float) -> InstanceType:
+    offerings = tuple(Offering(zone, "on-demand", price) for zone in ("us-east-1a", "us-east-1b"))
+    room = Resources.of(cpu=cores, memory=f"{4 * cores}Gi", pods=29)
+    labels = {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": name,
+        "karpenter.k8s.aws/instance-category": "m",
+        "karpenter.k8s.aws/instance-generation": "5",
+    }
+    return InstanceType(name, labels, room, room, offerings)
+
+
+CATALOGUE = Catalogue.of([offering_type("m5.large", 2, 0.096), offering_type("m5.xlarge", 4, 0.192)])
+CLASS = ResolvedNodeClass(
+    "default",
+    "EC2NodeClass",
+    subnets=(Subnet("subnet-a", "us-east-1a", 100), Subnet("subnet-b", "us-east-1b", 100)),
+    security_groups=(SecurityGroup("sg-1"),),
+    images=(Image("ami-1", "amd64", Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}])),),
+    instance_profile="nodes",
+)
+
+NODEPOOL: Mapping[str, Any] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "default", "uid": "pool-1"},
+    "spec": {
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
+            }
+        }
+    },
+}
+NODECLASS: Mapping[str, Any] = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "default", "uid": "class-1"},
+    "spec": {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
+        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
+    },
+}
+
+
+def pending(name: str, cpu: str = "1500m") -> dict[str, Any]:
+    """A pod that found no node; two of them fit no node of two cores."""
+    waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no nodes available"}
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs-1", "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "ownerReferences": [owner],
+        },
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": "Pending", "conditions": [waiting]},
+    }
+
+
+@dataclass
+class World:
+    """A cluster, an account and a deployment; the clock stands unless a test moves it."""
+
+    ledger: Ledger
+    store: Store
+    kube: FakeKube
+    machine: Ledger
+    """The table as the state machine itself writes it, which no test disturbs."""
+    ec2: FakeEc2Client = field(default_factory=FakeEc2Client)
+    now: datetime = NOON
+    dead: set[str] = field(default_factory=set)
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stop_after: str = ""
+    boots: bool = True
+    node_class: ResolvedNodeClass = CLASS
+
+    def prepare(self, *pods: Mapping[str, Any]) -> "World":
+        """A pool, its class, a catalogue, and these pods."""
+        for manifest in (NODEPOOL, NODECLASS, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, *pods):
+            self.kube.put(manifest)
+        documents.put_catalogue(self.store, CATALOGUE, self.now)
+        return self
+
+    # The machine
+
+    def scale_up(self, name: str) -> bool:
+        """One execution from its start to its end; False if it died."""
+        try:
+            lease = self._take_lease(name)
+            if lease is None:
+                return True
+            self._under_the_lease(name, lease)
+            if "record_launches" in self.answers:
+                self._await_nodes(name)
+        except LeaseLost:
+            pass
+        except Died:
+            self.dead.add(arn(name))
+            return False
+        self.dead.add(arn(name))
+        return True
+
+    def _take_lease(self, name: str) -> int | None:
+        lease = self.machine.lease()
+        if lease.living(int(self.now.timestamp())):
+            return None
+        self.machine._update(
+            "LEASE",
+            "scale-up",
+            "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none",
+            {
+                ":me": arn(name),
+                ":until": int(self.now.timestamp()) + 120,
+                ":one": 1,
+                ":none": 0,
+            },
+        )
+        return self.machine.lease().number
+
+    def _under_the_lease(self, name: str, lease: int) -> None:
+        try:
+            self.answers.clear()
+            for turn in range(1, 11):
+                task = Task(Execution(name, arn(name), ""), CLUSTER, lease, turn)
+                if not self._round(task):
+                    break
+        except Died:
+            if not self.stop_after:  # a Catch gives the lease back; StopExecution gives nothing back
+                self.machine.break_lease(arn(name), lease)
+            raise
+        self.machine.break_lease(arn(name), lease)
+
+    def _round(self, task: Task) -> bool:
+        """Find, plan, record, launch, record; True to plan again."""
+        until = int(self.now.timestamp()) + 90
+        view = ListedCluster(self.kube)
+        found = self._state("find_pending_pods", lambda f: f.Look(view, self.ledger, self.store).answer(task, self.now, until))
+        if found["pods"] + found["unfinished"] + found["unwatched"] == 0:
+            return False
+        classes = documents.put_node_classes(self.store, task, [self.node_class])
+        plan = self._state(
+            "plan_capacity",
+            lambda f: f.Planner(self.ledger, self.store, Ceilings()).answer(task, found["snapshot"], classes, self.now, until),
+        )
+        keys = {"plan": plan["plan"], "classes": classes, "snapshot": found["snapshot"]}
+        recorded = self._state(
+            "record_node_claims", lambda f: f.Recording(self.kube, self.ledger, self.store).answer(task, keys, self.now, until)
+        )
+        for index in recorded["groups"]:
+            try:
+                self._state(
+                    "launch_instances",
+                    lambda f, index=index: f.Launcher(self.ledger, self.store, Ec2(self.ec2)).answer(
+                        task, recorded["launches"], index, self.now, until
+                    ),
+                )
+            except Died:
+                if self.stop_after:
+                    raise  # else: this group was not launched, and the others go on
+        launched = self._state("record_launches", lambda f: f.Recording(self.kube, self.ledger, CATALOGUE).answer(task, self.now, until))
+        return bool(launched["again"])
+
+    def _await_nodes(self, name: str) -> None:
+        for _ in range(LOOKS):
+            self.boot()
+            if self.check(name)["done"]:
+                return
+            self.now += timedelta(seconds=5)
+        raise AssertionError(f"{name} waits for ever: {self.answers['check_registration']}")
+
+    def check(self, name: str) -> dict[str, Any]:
+        return self._state("check_registration", lambda f: f.Check(self.kube, self.ledger).answer(name, self.now))
+
+    def _state(self, name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """One state: its function, tried again as the state machine does."""
+        for attempt in range(TRIES):
+            try:
+                self.answers[name] = run(load(name))
+                break
+            except LeaseLost:
+                raise
+            except AssertionError:
+                raise
+            except Exception as reason:
+                if attempt == TRIES - 1:
+                    raise Died(f"{name}: {reason}") from reason
+        if self.stop_after == name:
+            raise Died(f"stopped after {name}")
+        return self.answers[name]
+
+    # What happens around it
+
+    def boot(self) -> None:
+        """Every instance whose user data says so joins as a node that is Ready."""
+        if not self.boots:
+            return
+        for instance in list(self.ec2.instances.values()):
+            name = f"node-{instance['InstanceId']}"
+            if ("nodes", "", name) in self.kube.objects:
+                continue
+            kind = CATALOGUE.types[instance["InstanceType"]]
+            zone = instance["Placement"]["AvailabilityZone"]
+            self.kube.put(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": {
+                        "name": name,
+                        "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, **kind.labels},
+                    },
+                    "spec": {
+                        "providerID": f"aws:///{zone}/{instance['InstanceId']}",
+                        "taints": [{"key": UNREGISTERED, "effect": "NoExecute"}, {"key": FILLING, "effect": "NoSchedule"}],
+                    },
+                    "status": {"allocatable": kind.allocatable.to_kube(), "conditions": [{"type": "Ready", "status": "True"}]},
+                }
+            )
+
+    def sweep(self, name: str) -> dict[str, Any]:
+        """SWEEP: survey both sides, start a scale-up if one is due."""
+        cluster = load("survey_cluster").Survey(ListedCluster(self.kube), self.ledger).answer(self.now)
+        instances = load("survey_instances").Survey(self.ledger, self, Ec2(self.ec2)).answer(CLUSTER.name)
+        due = (
+            cluster["pendingPods"]
+            + cluster["unwatchedClaims"]
+            + cluster["staleClaims"]
+            + instances["deadWaves"]
+            + instances["openLaunches"]
+        )
+        if due or instances["leaseBroken"]:
+            self.scale_up(name)
+        return {**cluster, **instances}
+
+    def status(self, execution: str) -> str:
+        """As `Executions.status`."""
+        return "ABORTED" if execution in self.dead else "RUNNING"
+
+
+def arn(name: str) -> str:
+    return f"arn:aws:states:us-east-1:123456789012:execution:joiner-scale-up-demo:{name}"

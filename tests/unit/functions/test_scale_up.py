@@ -1,0 +1,279 @@
+"""A scale-up from pending pods to nodes that run them: every function with its real input, over fakes that behave."""
+
+from datetime import timedelta
+from typing import Any
+
+from joiner.adapters import documents
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import list_claims
+from joiner.adapters.ledger_items import Offering
+from joiner.pools import Problem
+from tests.unit.functions import scale_up as machine
+from tests.unit.functions.fake_ec2 import refused
+from tests.unit.functions.invariants import nothing_is_left
+from tests.unit.functions.scale_up import CLASS, World, arn, pending
+
+
+def reasons(world: World, kind: str, name: str) -> list[str]:
+    """The reasons of the events on one object, as they came."""
+    return [
+        event["reason"]
+        for event in world.kube.all(kinds.EVENTS)
+        if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)
+    ]
+
+
+def types(world: World) -> list[str]:
+    return sorted(instance["InstanceType"] for instance in world.ec2.instances.values())
+
+
+def test_pending_pods_get_their_nodes(world: World) -> None:
+    world.prepare(pending("web-1"), pending("web-2"))
+
+    assert world.scale_up("up-1")
+
+    assert world.answers["find_pending_pods"]["pods"] == 2
+    registration = world.answers["check_registration"]
+    assert (registration["done"], registration["podsPlaced"], registration["placedAsPlanned"]) == (True, 2, 1.0)
+    assert sum(node["pricePerHour"] for node in registration["nodes"]) == world.answers["plan_capacity"]["pricePerHour"]
+    nothing_is_left(world)
+
+
+def test_the_story_is_told_on_pods_claims_and_nodes(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.scale_up("up-1")
+    (claim,) = list_claims(world.kube).claims
+
+    assert sorted(reasons(world, "Pod", "web-1")) == ["Scheduled", "TriggeredScaleUp"]
+    assert sorted(reasons(world, "NodeClaim", claim.name)) == ["Initialized", "Launched", "Registered"]
+    assert sorted(reasons(world, "Node", claim.node_name)) == ["Initialized", "Registered"]
+
+
+def test_the_claim_and_the_pool_say_what_was_launched(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.scale_up("up-1")
+    (claim,) = list_claims(world.kube).claims
+    pool = world.kube.get(kinds.NODEPOOLS, "default")
+
+    assert (claim.instance_type, claim.zone, claim.image_id) == ("m5.large", "us-east-1a", "ami-1")
+    assert claim.annotations["joiner.dev/price-per-hour"] == "0.096"
+    assert claim.conditions.true("Ready")
+    assert pool["status"]["resources"]["cpu"] == "2"
+    assert {each["type"]: each["status"] for each in pool["status"]["conditions"]}["Ready"] == "True"
+
+
+def test_instances_carry_their_claim_and_their_launch(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.scale_up("up-1")
+    (claim,) = list_claims(world.kube).claims
+    (instance,) = world.ec2.instances.values()
+    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+
+    assert tags["karpenter.sh/nodeclaim"] == tags["Name"] == claim.name
+    assert tags["joiner.dev/execution"] == "up-1"
+    assert tags["joiner.dev/launch"].startswith("l-")
+    assert tags["kubernetes.io/cluster/demo"] == "owned"
+
+
+def test_a_second_scale_up_while_one_runs_joins_it(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world._take_lease("up-1")
+
+    assert world.scale_up("up-2")
+    assert world.kube.asked == []
+
+
+def test_pods_whose_nodes_are_on_their_way_are_not_planned_again(world: World) -> None:
+    world.prepare(pending("web-1"), pending("web-2"))
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.stop_after = ""
+    world.machine.break_lease(arn("up-1"), 1)
+    world.kube.put(pending("web-3"))
+    world.scale_up("up-2")
+
+    assert world.answers["find_pending_pods"]["pods"] == 0
+    assert len(world.ec2.instances) == 3
+    nothing_is_left(world)
+
+
+def test_pods_of_a_rollout_take_the_room_of_those_they_replace(world: World) -> None:
+    world.prepare(pending("old-1"), pending("old-2"))
+    world.boots = False
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.stop_after, world.boots = "", True
+    for name in ("old-1", "old-2"):
+        world.kube.delete(kinds.PODS, name, namespace="default")
+    for name in ("new-1", "new-2"):
+        world.kube.put(pending(name))
+    for _ in range(2):
+        world.now += timedelta(seconds=60)
+        world.sweep(f"up-sweep-{world.now:%M}")
+
+    assert len(world.ec2.instances) == 2
+    nothing_is_left(world)
+
+
+def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.ec2.short = {("m5.large", "us-east-1a"), ("m5.large", "us-east-1b")}
+
+    world.scale_up("up-1")
+
+    assert types(world) == ["m5.xlarge"]
+    nothing_is_left(world)
+    marks = {mark.offering for mark in world.ledger.unavailable(int(world.now.timestamp()))}
+    assert marks <= {Offering("on-demand", "m5.large", "us-east-1a"), Offering("on-demand", "m5.large", "us-east-1b")}
+
+
+def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.ec2.short = {(name, zone) for name in ("m5.large", "m5.xlarge") for zone in ("us-east-1a", "us-east-1b")}
+
+    assert world.scale_up("up-1")
+
+    assert list_claims(world.kube).claims == ()
+    assert world.ledger.assignments() == {}
+    assert world.ledger.unrecorded_launches() == []
+    assert "InsufficientCapacityError" in reasons(world, "NodePool", "default")
+    assert "NotTriggerScaleUp" in reasons(world, "Pod", "web-1")
+    world.ec2.short = set()
+    world.now += timedelta(minutes=4)
+    world.sweep("up-later")
+    nothing_is_left(world)
+
+
+def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: World) -> None:
+    world.prepare(pending("web-1"))
+
+    def refuse(name: str, do: Any) -> Any:
+        if name == "CreateFleet":
+            raise refused(name, "UnauthorizedOperation")
+        return do()
+
+    world.ec2.fault = refuse
+    assert world.scale_up("up-1")
+
+    assert world.answers["record_launches"] | {"waiting": 0, "pricePerHour": 0.0} == {
+        "launched": 0,
+        "short": 0,
+        "failed": 1,
+        "again": False,
+        "waiting": 0,
+        "pricePerHour": 0.0,
+    }
+    assert list_claims(world.kube).claims == ()
+    assert world.ledger.assignments() == {}
+
+
+def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.node_class = CLASS.with_problems([Problem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
+
+    assert world.scale_up("up-1")
+
+    conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    assert conditions["Ready"]["status"] == "False"
+    assert "tag them" in conditions["NodeClassReady"]["message"]
+    assert reasons(world, "Pod", "web-1") == ["NotTriggerScaleUp"]
+    assert world.ec2.instances == {}
+
+
+def test_a_mistake_in_one_pool_is_told_on_it_and_does_not_stop_the_other(world: World) -> None:
+    world.prepare(pending("web-1"))
+    broken = {**machine.NODEPOOL, "metadata": {"name": "broken", "uid": "pool-2"}, "spec": {"weigth": 5}}
+    world.kube.put(broken)
+
+    world.scale_up("up-1")
+
+    nothing_is_left(world)
+    assert "ValidationFailed" in reasons(world, "NodePool", "broken")
+    conditions = {each["type"]: each["status"] for each in world.kube.get(kinds.NODEPOOLS, "broken")["status"]["conditions"]}
+    assert conditions["ValidationSucceeded"] == "False"
+
+
+def test_a_claim_that_was_deleted_meanwhile_leaves_the_wave(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.boots = False
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.stop_after = ""
+    (claim,) = list_claims(world.kube).claims
+    world.kube.delete(kinds.NODECLAIMS, claim.name)
+
+    assert world.check("up-1")["done"]
+
+
+def test_a_node_that_never_joins_is_reported_after_a_quarter_of_an_hour(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.boots = False
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.stop_after = ""
+    (claim,) = list_claims(world.kube).claims
+    assert world.check("up-1")["waiting"] == 1
+    world.now += timedelta(minutes=16)
+
+    answer = world.check("up-1")
+
+    assert (answer["done"], answer["failed"]) == (True, [claim.name])
+    assert "RegistrationTimeout" in reasons(world, "NodeClaim", claim.name)
+
+
+def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.boots = False
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.stop_after = ""
+
+    def ring_meanwhile(method: str, path: str, do: Any) -> Any:
+        world.kube.fault = None
+        world.machine.ring_wave("up-1")
+        return do()
+
+    world.kube.fault = ring_meanwhile
+
+    assert world.check("up-1")["rings"] == 0
+    assert world.check("up-1")["rings"] == 1
+
+
+def test_a_snapshot_keeps_no_environment_and_no_command(world: World) -> None:
+    pod = pending("web-1")
+    pod["spec"]["containers"][0] |= {"env": [{"name": "PASSWORD", "value": "hunter2"}], "command": ["run", "hunter2"]}
+    pod["metadata"]["annotations"] = {"token": "hunter2"}
+    world.prepare(pod)
+    world.scale_up("up-1")
+
+    assert "hunter2" not in str(world.store.get("snapshots/up-1/1.json.gz"))
+    assert documents.get_snapshot(world.store, "snapshots/up-1/1.json.gz").pods[0].name == "web-1"
+
+
+def test_a_snapshot_that_lacks_a_claim_the_ledger_knows_is_read_again(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.machine.assign("default-unseen", {"x": 1}, lease_number=1)
+    world.scale_up("up-1")
+
+    assert world.kube.asked.count("GET /apis/karpenter.sh/v1/nodeclaims") >= 4  # twice for the snapshot, once a recording
+    nothing_is_left(world)
+
+
+def test_what_one_round_writes_again_is_the_same(world: World) -> None:
+    """The state machine tries a function again whose answer was lost."""
+    world.prepare(pending("web-1"))
+    seen: list[str] = []
+
+    def lose_the_end(method: str, path: str, do: Any) -> Any:
+        answer = do()
+        if "/events" in path and not seen:
+            seen.append(path)
+            raise RuntimeError("the sandbox died after all was written")
+        return answer
+
+    world.kube.fault = lose_the_end
+    world.scale_up("up-1")
+
+    assert seen
+    assert len(world.ec2.instances) == 1
+    nothing_is_left(world)

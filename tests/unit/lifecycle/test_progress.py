@@ -1,0 +1,105 @@
+"""Where claims stand, what they keep room for, and what the sweep makes of it."""
+
+from datetime import timedelta
+
+from joiner.lifecycle.checks import CHECKS, ClusterSurvey
+from joiner.lifecycle.progress import open_assignments, progress, uncovered
+from joiner.pools import NodeClaim
+from tests.unit.lifecycle.world import NOON, claim, node, pod
+
+
+def written(name: str, lease: int = 3) -> NodeClaim:
+    """A claim that was written and not launched."""
+    return claim(name, provider_id="", annotations={"joiner.dev/lease": str(lease)} if lease else {})
+
+
+def launched(name: str, instance: str = "i-1") -> NodeClaim:
+    return claim(name, provider_id=f"aws:///us-east-1a/{instance}").with_condition("Launched", "True", at=NOON)
+
+
+def stands(
+    claims: list[NodeClaim], *, launching: tuple[str, ...] = (), watched: tuple[str, ...] = (), lease: int = 4
+) -> dict[str, list[str]]:
+    state = progress(claims, launching=launching, watched=watched, lease=lease)
+    parts = {"way": state.on_their_way, "entering": state.entering, "stale": state.stale, "unwatched": state.unwatched}
+    return {name: [each.name for each in found] for name, found in parts.items() if found}
+
+
+def test_a_claim_of_an_older_lease_that_was_never_sent_is_stale() -> None:
+    assert stands([written("a")]) == {"stale": ["a"]}
+    assert stands([written("a", lease=4)]) == {}
+
+
+def test_a_claim_that_a_person_wrote_is_never_stale() -> None:
+    assert stands([written("a", lease=0)]) == {}
+
+
+def test_a_claim_whose_launch_is_recorded_is_on_its_way_whatever_its_lease() -> None:
+    assert stands([written("a", lease=1)], launching=("a",)) == {"way": ["a"], "entering": ["a"]}
+
+
+def test_a_launched_claim_is_on_its_way_until_it_is_initialized_and_wants_a_watcher() -> None:
+    joined = launched("a").as_registered("node-1", at=NOON)
+
+    assert stands([joined]) == {"way": ["a"], "unwatched": ["a"]}
+    assert stands([joined], watched=("a",)) == {"way": ["a"]}
+    assert stands([joined.as_initialized(at=NOON)]) == {}
+
+
+def test_a_claim_that_is_being_deleted_is_nobodys() -> None:
+    assert stands([claim(deletion=NOON)]) == {}
+
+
+def test_room_is_kept_for_the_pods_that_have_not_come_yet() -> None:
+    waiting, there = pod("waiting"), pod("there", on="node-1")
+    assigned = {"a": {waiting.class_key: 3}, "b": {waiting.class_key: 1}}
+
+    kept = open_assignments([launched("a"), launched("b", "i-2")], assigned, [node()], [waiting, there])
+
+    assert kept == {"a": {waiting.class_key: 2}, "b": {waiting.class_key: 1}}
+
+
+def test_pods_are_covered_by_class_not_by_name() -> None:
+    pods = [pod("one"), pod("two"), pod("other", cpu="500m")]
+
+    assert [each.name for each in uncovered(pods, [{pods[0].class_key: 1}])] == ["two", "other"]
+    assert uncovered(pods, [{pods[0].class_key: 2}, {pods[2].class_key: 1}]) == []
+
+
+def test_only_pods_that_a_node_could_help_are_counted() -> None:
+    assert uncovered([pod("untried", unschedulable=False), pod("daemon", owner="DaemonSet"), pod("runs", on="node-1")], []) == []
+
+
+def findings(survey: ClusterSurvey) -> dict[str, list[str]]:
+    return {check.name: found for check in CHECKS if (found := check.look(survey))}
+
+
+def test_the_sweep_finds_nothing_in_a_quiet_cluster() -> None:
+    assert findings(ClusterSurvey(now=NOON, pods=(pod("runs", on="node-1"),), nodes=(node(),))) == {}
+
+
+def test_the_sweep_tells_a_pod_that_waits_unless_its_node_is_on_its_way() -> None:
+    waiting = pod("web")
+    quiet = ClusterSurvey(
+        now=NOON,
+        pods=(waiting,),
+        claims=(launched("a"),),
+        assignments={"a": {waiting.class_key: 1}},
+        watches={"up-1": (int(NOON.timestamp()), ("a",))},
+    )
+
+    assert findings(ClusterSurvey(now=NOON, pods=(waiting,))) == {"pendingPods": ["pod default/web waits for a node"]}
+    assert findings(quiet) == {}
+
+
+def test_the_sweep_tells_claims_that_a_dead_execution_awaits() -> None:
+    long_ago = int((NOON - timedelta(minutes=3)).timestamp())
+    survey = ClusterSurvey(now=NOON, claims=(launched("a"),), watches={"up-1": (long_ago, ("a",))})
+
+    assert findings(survey) == {"unwatchedClaims": ["nobody awaits the node of NodeClaim/a"]}
+
+
+def test_the_sweep_tells_claims_that_will_never_be_launched() -> None:
+    survey = ClusterSurvey(now=NOON, claims=(written("a", lease=3),), lease=4)
+
+    assert findings(survey) == {"staleClaims": ["NodeClaim/a was never launched and its lease 3 has passed"]}

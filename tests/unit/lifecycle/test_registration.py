@@ -1,0 +1,76 @@
+"""A node joins its claim: it is found by its instance, and carries from then on what the claim says."""
+
+from joiner.cluster import Taint
+from joiner.lifecycle.registration import came_without_guard, is_registered, meet, registration_patch
+from tests.unit.lifecycle.world import FILLING, UNREGISTERED, claim, node
+
+
+def test_a_claim_meets_the_node_of_its_instance() -> None:
+    mine, other = node("node-1"), node("node-2", provider_id="aws:///us-east-1b/i-2")
+
+    (meeting,) = meet([claim()], [other, mine])
+
+    assert meeting.node == mine
+
+
+def test_a_claim_without_an_instance_meets_nobody() -> None:
+    (meeting,) = meet([claim(provider_id="")], [node(provider_id="")])
+
+    assert meeting.node is None
+
+
+def test_two_nodes_of_one_instance_are_told_and_none_is_joined() -> None:
+    (meeting,) = meet([claim()], [node("node-2"), node("node-1")])
+
+    assert (meeting.node, meeting.others) == (None, ("node-1", "node-2"))
+
+
+def test_registration_puts_on_labels_owner_and_finalizer_and_takes_the_guard_off() -> None:
+    guarded = node(taints=[UNREGISTERED, FILLING])
+
+    patch = registration_patch(claim(), guarded, owners=[])
+
+    assert patch == {
+        "metadata": {
+            "resourceVersion": "7",
+            "labels": {
+                "karpenter.sh/nodepool": "default",
+                "node.kubernetes.io/instance-type": "m5.large",
+                "karpenter.sh/registered": "true",
+            },
+            "annotations": {"joiner.dev/execution": "up-1"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "karpenter.sh/v1",
+                    "kind": "NodeClaim",
+                    "name": "default-a",
+                    "uid": "uid-of-default-a",
+                    "blockOwnerDeletion": True,
+                }
+            ],
+            "finalizers": ["karpenter.sh/termination"],
+        },
+        "spec": {"taints": [FILLING]},
+    }
+
+
+def test_registration_keeps_other_owners_and_is_the_same_a_second_time() -> None:
+    other = {"apiVersion": "v1", "kind": "Thing", "name": "t", "uid": "t-1"}
+    first = registration_patch(claim(), node(), owners=[other])["metadata"]["ownerReferences"]
+
+    assert registration_patch(claim(), node(), owners=first)["metadata"]["ownerReferences"] == first == [other, first[1]]
+
+
+def test_the_claims_taints_are_put_on_unless_the_node_says_not_to() -> None:
+    wanted = claim(taints=(Taint("team", "NoSchedule", "a"),))
+    free, own = node(taints=[]), node(taints=[], labels={"karpenter.sh/do-not-sync-taints": "true"})
+
+    assert registration_patch(wanted, free, owners=[])["spec"]["taints"] == [{"key": "team", "value": "a", "effect": "NoSchedule"}]
+    assert registration_patch(wanted, own, owners=[])["spec"]["taints"] == []
+
+
+def test_a_node_without_the_guard_did_not_start_from_our_user_data() -> None:
+    assert came_without_guard(node(taints=[FILLING]))
+    assert not came_without_guard(node(taints=[UNREGISTERED, FILLING]))
+    assert not came_without_guard(node(taints=[FILLING], labels={"karpenter.sh/registered": "true"}))
+    assert is_registered(node(labels={"karpenter.sh/registered": "true"}))

@@ -1,0 +1,111 @@
+"""What is written to the status of claims, pools and classes."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from joiner.cluster import Resources
+from joiner.lifecycle.declared_status import status_patches
+from joiner.lifecycle.launched import launched_claim
+from joiner.lifecycle.pool_usage import usage_patches
+from joiner.pools import ClassRef, InvalidManifest, NodePool, Problem, ResolvedNodeClass
+from tests.unit.lifecycle.world import NOON, claim
+
+POOL = NodePool("default", ClassRef("EC2NodeClass", "default"), generation=2)
+CLASS = ResolvedNodeClass("default", "EC2NodeClass", generation=1)
+
+
+def manifest(kind: str, name: str, status: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"kind": kind, "metadata": {"name": name, "generation": 1}, "status": status or {}}
+
+
+def conditions(changes: Any) -> dict[str, tuple[str, str]]:
+    return {each["type"]: (each["status"], each["reason"]) for each in changes["status"]["conditions"]}
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What a fleet answered."""
+
+    instance_id: str = "i-9"
+    image_id: str = "ami-9"
+    instance_type: str = "m5.large"
+    zone: str = "us-east-1b"
+    capacity_type: str = "spot"
+    price_per_hour: float | None = 0.0359
+
+
+def test_a_launched_claim_tells_its_instance_its_price_and_its_types_labels() -> None:
+    fresh = claim(provider_id="", labels={"karpenter.sh/nodepool": "default"})
+
+    after = launched_claim(
+        fresh, Instance(), labels={"karpenter.k8s.aws/instance-family": "m5"}, capacity=Resources.of(cpu=2), allocatable=None, at=NOON
+    )
+
+    assert after.provider_id == "aws:///us-east-1b/i-9"
+    assert after.annotations["joiner.dev/price-per-hour"] == "0.0359"
+    assert (after.instance_type, after.zone, after.capacity_type) == ("m5.large", "us-east-1b", "spot")
+    assert after.labels["karpenter.k8s.aws/instance-family"] == "m5"
+    assert after.capacity == Resources.of(cpu=2)
+    assert after.launched and not after.registered
+
+
+def test_a_pool_has_what_its_launched_claims_have() -> None:
+    mine = claim("default-a", capacity=Resources.of(cpu=2, memory="8Gi"))
+    unlaunched, other = claim("default-b", provider_id="", capacity=Resources.of(cpu=64)), claim("x-a", pool="x")
+
+    ((pool, changes),) = usage_patches([POOL], [mine, unlaunched, other])
+
+    assert (pool.name, changes) == ("default", {"status": {"resources": {"cpu": "2", "memory": "8Gi"}, "nodes": 1}})
+
+
+def test_a_pool_whose_numbers_stand_is_not_written() -> None:
+    standing = replace(POOL, used=Resources.of(cpu=2))
+
+    assert usage_patches([standing], [claim(capacity=Resources.of(cpu=2))]) == []
+
+
+def test_a_pool_that_has_nothing_any_more_says_zero() -> None:
+    ((_, changes),) = usage_patches([replace(POOL, used=Resources.of(cpu=2))], [])
+
+    assert changes == {"status": {"resources": {"cpu": "0"}, "nodes": 0}}
+
+
+def test_good_pools_and_classes_become_ready_and_are_then_left_alone() -> None:
+    manifests = [manifest("NodePool", "default"), manifest("EC2NodeClass", "default")]
+    known: dict[str, Any] = {"pools": {POOL.key: POOL}, "classes": {CLASS.key: CLASS}, "problems": (), "at": NOON}
+
+    pool, node_class = status_patches(manifests, **known)
+
+    assert conditions(pool.changes)["Ready"] == conditions(node_class.changes)["Ready"] == ("True", "Ready")
+    after = [manifest(each.kind, each.name, dict(each.changes["status"])) for each in (pool, node_class)]
+    assert status_patches(after, **known) == []
+
+
+def test_a_class_without_subnets_says_so_and_its_pool_says_why_it_waits() -> None:
+    refused = CLASS.with_problems([Problem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
+
+    pool, node_class = status_patches(
+        [manifest("NodePool", "default"), manifest("EC2NodeClass", "default")],
+        pools={POOL.key: POOL},
+        classes={refused.key: refused},
+        problems=(),
+        at=NOON,
+    )
+
+    assert conditions(node_class.changes)["SubnetsReady"] == ("False", "SubnetsNotFound")
+    assert conditions(pool.changes)["NodeClassReady"] == ("False", "SubnetsNotFound")
+
+
+def test_a_pool_that_cannot_be_read_is_told_in_its_own_status() -> None:
+    problem = InvalidManifest("Provisioner/broken", "spec.limits.resoutces", "{cpu: 1}", 'did you mean "resources"?')
+
+    (patch,) = status_patches([manifest("Provisioner", "broken")], pools={}, classes={}, problems=[problem], at=NOON)
+
+    (validation,) = [each for each in patch.changes["status"]["conditions"] if each["type"] == "ValidationSucceeded"]
+    assert validation["status"] == "False"
+    assert 'did you mean "resources"?' in validation["message"]
+    assert conditions(patch.changes)["Ready"][0] == "False"
+
+
+def test_a_class_that_no_pool_names_is_left_alone() -> None:
+    assert status_patches([manifest("EC2NodeClass", "spare")], pools={}, classes={}, problems=(), at=NOON) == []
