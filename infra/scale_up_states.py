@@ -43,10 +43,18 @@ REPLANS: Final = 10
 """Plans of one execution around offerings that turned out short; after that the pods wait for the sweep."""
 
 ROUNDS: Final = 100
-"""Looks of one execution that keeps being rung; then a fresh one takes over, long before the history's end at 25,000 events."""
+"""Looks of one execution that keeps being rung and finds nothing to launch; then a fresh one takes over, long before the history's end
+at 25,000 events."""
+
+NODES_MAY_WAIT_SECONDS: Final = 10
+"""Who launched something looks again for so long at most: its nodes are on their way and want to be joined. If it rings on, a fresh
+execution takes the lease, or pods that keep coming would keep every node closed."""
 
 AWAIT_SECONDS: Final = 5
 """No wait for nodes is longer without a look: a ring may be lost."""
+
+TIME_LEFT: Final = f"$turn <= {ROUNDS} and ($not($watching) or $millis() - $launchedAt < {NODES_MAY_WAIT_SECONDS * 1000})"
+"""May this execution look once more before it sees to its nodes?"""
 
 LAUNCHES_AT_ONCE: Final = 5
 """EC2 lets an account send about two CreateFleet a second; five calls take longer than that."""
@@ -103,6 +111,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "rings": 0,
                 "replans": 0,
                 "watching": False,
+                "launchedAt": 0,
                 "releasedAt": jsonata("$millis()"),
                 "pods": 0,
                 "plan": {},
@@ -160,6 +169,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             next="Did offerings turn out short?",
             assign={
                 "watching": True,
+                "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
                 "again": jsonata("$states.result.Payload.again"),
                 "launched": jsonata("$launched + $states.result.Payload.launched"),
                 "short": jsonata("$short + $states.result.Payload.short"),
@@ -170,7 +180,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
         "Plan around them": note(assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"),
         "Release the lease": _release_the_lease(parts),
         "Look again": note(assign={"turn": jsonata("$turn + 1")}, next="Is it still time?"),
-        "Is it still time?": choice({f"$turn <= {ROUNDS}": "Let pods gather"}, otherwise="Hand over"),
+        "Is it still time?": choice({TIME_LEFT: "Let pods gather"}, otherwise="Hand over"),
         "Hand over": _give_up_the_lease(parts, next="Start the next scale-up", on_error="Are nodes on their way?"),
         "Start the next scale-up": _start_another(parts, next="Are nodes on their way?", on_error="Are nodes on their way?"),
     }

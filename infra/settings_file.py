@@ -92,7 +92,7 @@ class _Reader:
         place = f"{where}.{key}" if where else key
         close = difflib.get_close_matches(key, known, n=1)
         remedy = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-        return SettingsError(f"{self.path}: nobody knows {place}: {remedy}")
+        return SettingsError(f"{self.path}: {place} is not a setting: {remedy}")
 
     def value(self, value: object, kind: Any, where: str) -> Any:
         """The value as its type asks; a refusal names the place in the file."""

@@ -1,7 +1,7 @@
 """Filling the nodes that may take pods, and opening them.
 
-The order is safe to die in: pods are bound, the node opens (one patch: initialized, filling off), the claim says so, and last its
-assignment goes. Until then the planner keeps what is left of the room for the pods that it was for.
+The order is safe to die in: pods are bound, the node opens (one patch: initialized, filling off), its assignment goes, and last the claim
+says that it is initialized. A claim that does not say so yet is looked at again, by this execution or by the one that the sweep starts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -93,12 +93,12 @@ class Opener:
             return replace(step, stage="registered", said=said, events=tuple(events))
         try:
             node = self._open(node, initialized=True)
+            self._ledger.unassign(claim.name)
             claim = claim.as_initialized(at=self._now, capacity=node.capacity, allocatable=node.allocatable)
             write_status(self._kube, claim)
         except KubeError as reason:
             return replace(step, stage="registered", said=f"could not be opened now: {reason}", events=tuple(events))
         self._ledger.count_placed(wave, planned=work.planned, placed=len(bound) + work.there)
-        self._ledger.unassign(claim.name)
         events += telling.initialized(claim, node)
         return replace(step, claim=claim, node=node, stage="initialized", said="is initialized", events=tuple(events))
 

@@ -15,6 +15,7 @@ def pool(deployed: Actor) -> Iterator[Actor]:
     """Scenario c's pool in an empty cluster."""
     deployed.clean()
     deployed.apply("c-template.yaml")
+    deployed.rest()  # a new pool rings, too
     yield deployed
     deployed.clean()
 

@@ -107,6 +107,18 @@ def wait_ready(root: Path) -> StackRecord:
     raise AssertionError(f"no stack in {root} after a minute")
 
 
+def test_ctrl_c_during_the_start_leaves_nothing(root: Path) -> None:
+    joiner = Path(sys.executable).parent / "joiner"
+    with subprocess.Popen([joiner, "local", "up", "--no-deploy", "--root", root], stderr=subprocess.PIPE, text=True) as starting:
+        while (record := StackRecord.read(root)) is None or not record.steps:
+            assert starting.poll() is None
+            time.sleep(0.02)
+        starting.send_signal(signal.SIGINT)
+        assert "joiner: interrupted" in starting.communicate()[1]
+    assert starting.returncode == 130
+    wait_gone(root, record.supervisor)
+
+
 def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack: Stack) -> None:
     leader = own_stack.known.supervisor
     kwok = next(member for member in session_members(leader) if Path(f"/proc/{member.pid}/comm").read_text().strip() == "kwok")

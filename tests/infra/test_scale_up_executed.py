@@ -1,8 +1,10 @@
 """SCALE UP as it runs: the real definition on the local Step Functions, with functions that answer from a script."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -16,27 +18,16 @@ from tests.local.running_aws import RunningAws, eventually
 pytestmark = pytest.mark.local
 
 ACTOR = """
-import json, os, boto3
-db = boto3.client("dynamodb")
+import json, os, urllib.request
 
 def handler(event, context):
-    table, name, script = os.environ["TABLE"], os.environ["NAME"], json.loads(os.environ["SCRIPT"])
-    key = {"kind": {"S": "CALLS"}, "id": {"S": name}}
-    said = db.update_item(TableName=table, Key=key, ReturnValues="ALL_NEW",
-                          UpdateExpression="ADD calls :one SET heard = list_append(if_not_exists(heard, :none), :event)",
-                          ExpressionAttributeValues={":one": {"N": "1"}, ":none": {"L": []}, ":event": {"L": [{"S": json.dumps(event)}]}})
-    step = script[min(int(said["Attributes"]["calls"]["N"]), len(script)) - 1]
-    lease = db.get_item(TableName=table, Key={"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}, ConsistentRead=True)["Item"]
-    for update in step.get("updates", ()):
-        db.update_item(TableName=table, **update)
-    if "raises" in step:
-        raise type(step["raises"], (Exception,), {})("as the script says")
-    answer = step["answer"]
-    return {**answer, "rings": int(lease["rings"]["N"])} if name == "find_pending_pods" else answer
+    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=10))
+    if "raises" in said:
+        raise type(said["raises"], (Exception,), {})("as the script says")
+    return said["answer"]
 """
 
 LEASE = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
-RING = {"Key": LEASE, "UpdateExpression": "ADD rings :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
 FOUND = {"snapshot": "snapshots/x/1.json.gz", "pods": 3, "unfinished": 0, "unwatched": 0}
 NOTHING = {**FOUND, "pods": 0}
 PLANNED = {
@@ -52,15 +43,18 @@ LAUNCHED = {"launched": 1, "short": 0, "failed": 0, "errors": []}
 RECORDED = {"launched": 1, "short": 0, "failed": 0, "again": False, "waiting": 1, "pricePerHour": 0.1}
 JOINED = {"rings": 0, "done": True, "waiting": 0, "podsPlaced": 3, "placedAsPlanned": 1, "nodes": [{"name": "n"}], "failed": []}
 
-Step = Mapping[str, Any]
-SMOOTH: Mapping[str, Sequence[Step]] = {
-    "find_pending_pods": [{"answer": FOUND}],
-    "resolve_node_classes": [{"answer": {"classes": "node-classes/x/1.json.gz", "ready": 1, "refused": 0}}],
-    "plan_capacity": [{"answer": PLANNED}],
-    "record_node_claims": [{"answer": {"launches": "launches/x/1.json.gz", "groups": [0], "claims": 1}}],
-    "launch_instances": [{"answer": LAUNCHED}],
-    "record_launches": [{"answer": RECORDED}],
-    "check_registration": [{"answer": JOINED}],
+Answer = Mapping[str, Any]
+Line = Answer | str | Callable[["World"], Answer | str]
+"""What a function answers, or the name of what it raises; or what happens in the world while it runs, and then one of these."""
+
+SMOOTH: Mapping[str, Sequence[Line]] = {
+    "find_pending_pods": [FOUND],
+    "resolve_node_classes": [{"classes": "node-classes/x/1.json.gz", "ready": 1, "refused": 0}],
+    "plan_capacity": [PLANNED],
+    "record_node_claims": [{"launches": "launches/x/1.json.gz", "groups": [0], "claims": 1}],
+    "launch_instances": [LAUNCHED],
+    "record_launches": [RECORDED],
+    "check_registration": [JOINED],
 }
 UNDER_THE_LEASE = [
     "Describe the cluster",
@@ -80,18 +74,67 @@ UNDER_THE_LEASE = [
 TO_THE_END = ["Are nodes on their way?", "Check registration", "Have all nodes joined?", "Summarise"]
 
 
+@dataclass
+class Prompter:
+    """Tells the functions what to answer; the world on the stage changes with each test."""
+
+    world: "World | None" = None
+    url: str = ""
+
+    def say(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self.world is not None
+        line = self.world.next_line(name, event)
+        return {"raises": line} if isinstance(line, str) else {"answer": line}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The local AWS and the functions, whose sandboxes stay warm for all tests."""
+
+    aws: RunningAws
+    prompter: Prompter
+    actors: Mapping[str, str]
+
+    def world(self, **scripts: Sequence[Line]) -> "World":
+        self.prompter.world = World(self.aws, self.actors, scripts)
+        return self.prompter.world
+
+
 @pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAws]:
-    with started_server(tmp_path_factory.mktemp("local-aws")) as (running, _):
-        yield running
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    prompter = Prompter()
+
+    class Box(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            event = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            said = json.dumps(prompter.say(self.path.strip("/"), event)).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    box = ThreadingHTTPServer(("127.0.0.1", 0), Box)
+    threading.Thread(target=box.serve_forever, daemon=True).start()
+    with started_server(tmp_path_factory.mktemp("local-aws")) as (aws, _):
+        role = aws.role("lambda.amazonaws.com")
+        told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in FUNCTIONS}
+        actors = {name: aws.function(ACTOR, Role=role, Timeout=20, Environment=told[name]) for name in FUNCTIONS}
+        yield Stage(aws, prompter, actors)
+    box.shutdown()
+    box.server_close()
 
 
 @dataclass
 class World:
-    """One cluster's machine, table and scripted functions."""
+    """One cluster's machine and table, and what its functions were told."""
 
     aws: RunningAws
-    scripts: Mapping[str, Sequence[Step]]
+    actors: Mapping[str, str]
+    scripts: Mapping[str, Sequence[Line]]
+    calls: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     table: str = field(init=False)
     arn: str = field(init=False)
 
@@ -104,23 +147,26 @@ class World:
             AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name, _ in keys],
             BillingMode="PAY_PER_REQUEST",
         )
-        self.aws.client("eks").create_cluster(
-            name=cluster, version="1.36", roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig={"subnetIds": []}
-        )
-        role = self.aws.role("lambda.amazonaws.com")
-        names = {name: self.aws.function(ACTOR, Role=role, Timeout=20, Environment={"Variables": self._told(name)}) for name in FUNCTIONS}
+        network: Mapping[str, Any] = {}
+        self.aws.client("eks").create_cluster(name=cluster, roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
         parts = ScaleUpParts(
             integrations=Integrations("aws"),
             cluster=cluster,
             table=self.table,
-            functions={name: Callee(actor, 20) for name, actor in names.items()},
+            functions={name: Callee(actor, 20) for name, actor in self.actors.items()},
         )
         self.arn = self.aws.client("stepfunctions").create_state_machine(
             name=self.aws.fresh("scale-up"), definition=json.dumps(scale_up(parts)), roleArn=self.aws.role("states.amazonaws.com")
         )["stateMachineArn"]
 
-    def _told(self, name: str) -> dict[str, str]:
-        return {"TABLE": self.table, "NAME": name, "SCRIPT": json.dumps(self.scripts.get(name, SMOOTH[name]))}
+    def next_line(self, name: str, event: Mapping[str, Any]) -> Answer | str:
+        """What a function answers to this call; the last line is said again and again."""
+        lines, heard = self.scripts.get(name, SMOOTH[name]), self.calls.setdefault(name, [])
+        heard.append(event)
+        line = lines[min(len(heard), len(lines)) - 1]
+        if name == "find_pending_pods" and isinstance(line, Mapping):
+            line = {**line, "rings": int(self.item("LEASE", "scale-up")["rings"]["N"])}
+        return line(self) if callable(line) else line
 
     def start(self, name: str = "up-1") -> str:
         execution: str = self.aws.client("stepfunctions").start_execution(stateMachineArn=self.arn, name=name, input="{}")["executionArn"]
@@ -135,19 +181,24 @@ class World:
 
     def states(self, execution: str) -> list[str]:
         pages = self.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
-        return [
-            event["stateEnteredEventDetails"]["name"] for page in pages for event in page["events"] if "stateEnteredEventDetails" in event
-        ]
+        events = [event for page in pages for event in page["events"]]
+        return [event["stateEnteredEventDetails"]["name"] for event in events if "stateEnteredEventDetails" in event]
 
-    def lease(self) -> Mapping[str, Any]:
-        item: Mapping[str, Any] = self.aws.client("dynamodb").get_item(TableName=self.table, Key=LEASE, ConsistentRead=True).get("Item", {})
+    def item(self, kind: str, item_id: str) -> Mapping[str, Any]:
+        key = {"kind": {"S": kind}, "id": {"S": item_id}}
+        item: Mapping[str, Any] = self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
         return item
 
-    def heard(self, name: str) -> list[Mapping[str, Any]]:
-        """What a function was told, call by call."""
-        key = {"kind": {"S": "CALLS"}, "id": {"S": name}}
-        item = self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
-        return [json.loads(each["S"]) for each in item.get("heard", {}).get("L", [])]
+    def put(self, kind: str, item_id: str, **attributes: str | int) -> None:
+        """Write an item as a whole."""
+        written = {name: {"N": str(value)} if isinstance(value, int) else {"S": value} for name, value in attributes.items()}
+        self.aws.client("dynamodb").put_item(TableName=self.table, Item={"kind": {"S": kind}, "id": {"S": item_id}, **written})
+
+    def ring(self) -> None:
+        """What the doorbell does first."""
+        self.aws.client("dynamodb").update_item(
+            TableName=self.table, Key=LEASE, UpdateExpression="ADD rings :one", ExpressionAttributeValues={":one": {"N": "1"}}
+        )
 
     def others(self, execution: str) -> list[str]:
         """Executions that somebody else started."""
@@ -155,45 +206,48 @@ class World:
         return [each["name"] for each in listed if each["executionArn"] != execution]
 
 
-def test_a_smooth_scale_up_tells_its_story_and_gives_the_lease_back(aws: RunningAws) -> None:
-    world = World(aws, {})
+def ringing(then: Answer | str) -> Line:
+    """Somebody rings while the function runs."""
+
+    def line(world: World) -> Answer | str:
+        world.ring()
+        return then
+
+    return line
+
+
+def test_a_smooth_scale_up_tells_its_story_and_gives_the_lease_back(stage: Stage) -> None:
+    world = stage.world()
 
     execution = world.start()
     ended = world.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
     assert world.states(execution) == [*UNDER_THE_LEASE, *TO_THE_END]
-    assert "holder" not in world.lease()
-    assert world.lease()["leaseNumber"] == {"N": "1"}
+    assert "holder" not in world.item("LEASE", "scale-up")
+    assert world.item("LEASE", "scale-up")["leaseNumber"] == {"N": "1"}
     told = json.loads(ended["output"])
     assert (told["pods"], told["launched"], told["rounds"], told["nodes"]) == (3, 1, 1, [{"name": "n"}])
-    heard = world.heard("launch_instances")[0]
+    heard = world.calls["launch_instances"][0]
     assert (heard["schema"], heard["round"], heard["index"], heard["launches"]) == (1, 1, 0, "launches/x/1.json.gz")
     assert (heard["lease"], heard["execution"]["id"], heard["execution"]["name"]) == ({"number": 1}, execution, "up-1")
     assert set(heard["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
 
 
-def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(aws: RunningAws) -> None:
-    world = World(
-        aws, {"find_pending_pods": [{"answer": FOUND}, {"answer": NOTHING}], "record_launches": [{"answer": RECORDED, "updates": [RING]}]}
-    )
+def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stage: Stage) -> None:
+    world = stage.world(find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(RECORDED)])
 
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
     again = ["Look again", "Is it still time?", "Let pods gather", "Find pending pods", "Is there anything to do?", "Release the lease"]
     assert world.states(execution) == [*UNDER_THE_LEASE, *again, *TO_THE_END]
-    assert [each["round"] for each in world.heard("find_pending_pods")] == [1, 2]
+    assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
 
 
-def test_a_second_scale_up_joins_the_one_that_runs(aws: RunningAws) -> None:
-    world = World(aws, {})
-    holder = {
-        "Key": LEASE,
-        "UpdateExpression": "SET holder = :h, leaseUntil = :u",
-        "ExpressionAttributeValues": {":h": {"S": "arn"}, ":u": {"N": "9999999999"}},
-    }
-    aws.client("dynamodb").update_item(TableName=world.table, **holder)
+def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage) -> None:
+    world = stage.world()
+    world.put("LEASE", "scale-up", holder="arn", leaseUntil=9_999_999_999, leaseNumber=1, rings=1)
 
     execution = world.start()
 
@@ -201,34 +255,29 @@ def test_a_second_scale_up_joins_the_one_that_runs(aws: RunningAws) -> None:
     assert world.states(execution) == ["Describe the cluster", "Take the lease", "Joined the running scale-up"]
 
 
-def test_a_lease_that_ran_out_is_taken_under_the_next_number(aws: RunningAws) -> None:
-    world = World(aws, {"find_pending_pods": [{"answer": NOTHING}]})
-    dead = {
-        "Key": LEASE,
-        "UpdateExpression": "SET holder = :h, leaseUntil = :u, leaseNumber = :n, rings = :n",
-        "ExpressionAttributeValues": {":h": {"S": "arn"}, ":u": {"N": "1"}, ":n": {"N": "7"}},
-    }
-    aws.client("dynamodb").update_item(TableName=world.table, **dead)
+def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage) -> None:
+    world = stage.world(find_pending_pods=[NOTHING])
+    world.put("LEASE", "scale-up", holder="arn", leaseUntil=1, leaseNumber=7, rings=7)
 
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
     assert world.states(execution)[-3:] == ["Release the lease", "Are nodes on their way?", "Summarise"]
-    assert world.heard("find_pending_pods")[0]["lease"] == {"number": 8}
+    assert world.calls["find_pending_pods"][0]["lease"] == {"number": 8}
 
 
-def test_who_lost_the_lease_writes_nothing_more_and_ends_well(aws: RunningAws) -> None:
-    world = World(aws, {"plan_capacity": [{"raises": "LeaseLost"}]})
+def test_who_lost_the_lease_writes_nothing_more_and_ends_well(stage: Stage) -> None:
+    world = stage.world(plan_capacity=["LeaseLost"])
 
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
     assert world.states(execution)[-3:] == ["Plan capacity", "Are nodes on their way?", "Summarise"]
-    assert len(world.heard("plan_capacity")) == 1
+    assert len(world.calls["plan_capacity"]) == 1
 
 
-def test_a_failure_gives_the_lease_back_and_says_what_failed(aws: RunningAws) -> None:
-    world = World(aws, {"plan_capacity": [{"raises": "Broken"}]})
+def test_a_failure_gives_the_lease_back_and_says_what_failed(stage: Stage) -> None:
+    world = stage.world(plan_capacity=["Broken"])
 
     execution = world.start()
     ended = world.end(execution)
@@ -236,14 +285,12 @@ def test_a_failure_gives_the_lease_back_and_says_what_failed(aws: RunningAws) ->
     assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
     assert "as the script says" in ended["cause"]
     assert world.states(execution)[-3:] == ["Release after a failure", "Did it ring meanwhile?", "The scale-up failed"]
-    assert "holder" not in world.lease()
+    assert "holder" not in world.item("LEASE", "scale-up")
     assert world.others(execution) == []
 
 
-def test_a_ring_that_a_failed_execution_could_not_answer_is_answered_by_another(aws: RunningAws) -> None:
-    world = World(
-        aws, {"plan_capacity": [{"raises": "Broken", "updates": [RING]}], "find_pending_pods": [{"answer": FOUND}, {"answer": NOTHING}]}
-    )
+def test_a_ring_that_a_failed_execution_could_not_answer_is_answered_by_another(stage: Stage) -> None:
+    world = stage.world(plan_capacity=[ringing("Broken"), "Broken"], find_pending_pods=[FOUND, NOTHING])
 
     execution = world.start()
 
@@ -251,9 +298,9 @@ def test_a_ring_that_a_failed_execution_could_not_answer_is_answered_by_another(
     assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
-def test_offerings_that_turn_out_short_are_planned_around_at_once(aws: RunningAws) -> None:
+def test_offerings_that_turn_out_short_are_planned_around_at_once(stage: Stage) -> None:
     short = {**RECORDED, "launched": 0, "short": 1, "again": True}
-    world = World(aws, {"record_launches": [{"answer": short}, {"answer": RECORDED}]})
+    world = stage.world(record_launches=[short, RECORDED])
 
     execution = world.start()
     told = json.loads(world.end(execution)["output"])
@@ -262,9 +309,9 @@ def test_offerings_that_turn_out_short_are_planned_around_at_once(aws: RunningAw
     assert (told["launched"], told["short"], told["rounds"]) == (1, 1, 2)
 
 
-def test_a_group_that_cannot_be_launched_stops_no_other(aws: RunningAws) -> None:
+def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage) -> None:
     claims = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2}
-    world = World(aws, {"record_node_claims": [{"answer": claims}], "launch_instances": [{"raises": "Broken"}]})
+    world = stage.world(record_node_claims=[claims], launch_instances=["Broken"])
 
     execution = world.start()
 
@@ -273,31 +320,26 @@ def test_a_group_that_cannot_be_launched_stops_no_other(aws: RunningAws) -> None
     assert (states.count("This group was not launched"), states.count("Record launches")) == (2, 1)
 
 
-def test_a_wait_for_nodes_is_ended_by_a_ring_that_came_before_it_by_time_or_by_a_token(aws: RunningAws) -> None:
+def test_a_wait_for_nodes_is_ended_by_a_ring_that_came_before_it_by_time_or_by_a_token(stage: Stage) -> None:
     waiting = {**JOINED, "done": False, "waiting": 1}
-    wave = {
-        "Key": {"kind": {"S": "WAVE"}, "id": {"S": "up-1"}},
-        "UpdateExpression": "SET rings = :rings",
-        "ExpressionAttributeValues": {":rings": {"N": "1"}},
-    }
-    looks = [
-        {"answer": {**waiting, "rings": 0}, "updates": [wave]},  # rang between the look and the wait: no sleep
-        {"answer": {**waiting, "rings": 1}},  # sleeps five seconds
-        {"answer": {**waiting, "rings": 1}},  # is woken
-        {"answer": {**JOINED, "rings": 1}},
-    ]
-    world = World(aws, {"check_registration": looks})
+
+    def ring_between_the_look_and_the_wait(world: World) -> Answer:
+        world.put("WAVE", "up-1", rings=1)
+        return {**waiting, "rings": 0}
+
+    slept: list[str] = []
+
+    def look_after_a_sleep(world: World) -> Answer:
+        slept.append(world.item("WAVE", "up-1")["token"]["S"])
+        return {**waiting, "rings": 1}
+
+    sleeps = {**waiting, "rings": 1}
+    world = stage.world(check_registration=[ring_between_the_look_and_the_wait, sleeps, look_after_a_sleep, {**JOINED, "rings": 1}])
 
     execution = world.start()
-    eventually(lambda: len(world.heard("check_registration")) == 3, 40)
-
-    def token() -> str:
-        item = aws.client("dynamodb").get_item(TableName=world.table, Key=wave["Key"], ConsistentRead=True)["Item"]
-        return str(item.get("token", {}).get("S", ""))
-
-    old = token()
-    new = eventually(lambda: token() if token() != old else None)
-    aws.client("stepfunctions").send_task_success(taskToken=new, output="{}")
+    eventually(lambda: slept, 40)
+    token = eventually(lambda: new if (new := world.item("WAVE", "up-1")["token"]["S"]) not in slept else None)
+    stage.aws.client("stepfunctions").send_task_success(taskToken=token, output="{}")
 
     assert world.end(execution)["status"] == "SUCCEEDED"
     states = world.states(execution)

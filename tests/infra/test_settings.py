@@ -72,15 +72,15 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\nceiling: {nodes: 3}",
-            "nobody knows ceiling: did you mean ceilings?",
+            "ceiling is not a setting: did you mean ceilings?",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nceilings: {pricePerDay: 3}",
-            "nobody knows ceilings.pricePerDay: did you mean pricePerHour?",
+            "ceilings.pricePerDay is not a setting: did you mean pricePerHour?",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nsweep: {xyz: 3}",
-            "nobody knows sweep.xyz: known here: everyMinutes",
+            "sweep.xyz is not a setting: known here: everyMinutes",
         ),
         (
             "cluster: prod\nregion: eu-west-1\naccount: 123456789012",

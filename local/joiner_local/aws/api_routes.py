@@ -153,31 +153,13 @@ def proxy_event(asked: Asked, chosen: Chosen, request_id: str, now: dt.datetime)
         "x-forwarded-proto": "https",
         "x-amzn-trace-id": f"Root=1-{int(now.timestamp()):08x}-{uuid.uuid4().hex[:24]}",
     }
-    domain = f"{chosen.api_id}.execute-api.{REGION}.amazonaws.com"
     event: dict[str, Any] = {
         "version": "2.0",
         "routeKey": chosen.route_key,
         "rawPath": asked.path,
         "rawQueryString": asked.query,
         "headers": headers,
-        "requestContext": {
-            "accountId": ACCOUNT,
-            "apiId": chosen.api_id,
-            "domainName": domain,
-            "domainPrefix": chosen.api_id,
-            "http": {
-                "method": asked.method,
-                "path": asked.path,
-                "protocol": asked.protocol,
-                "sourceIp": "127.0.0.1",
-                "userAgent": headers.get("user-agent", ""),
-            },
-            "requestId": request_id,
-            "routeKey": chosen.route_key,
-            "stage": chosen.stage,
-            "time": now.strftime("%d/%b/%Y:%H:%M:%S +0000"),
-            "timeEpoch": int(now.timestamp() * 1000),
-        },
+        "requestContext": _request_context(asked, chosen, request_id, now),
         "isBase64Encoded": False,
     }
     if cookies:
@@ -193,6 +175,27 @@ def proxy_event(asked: Asked, chosen: Chosen, request_id: str, now: dt.datetime)
         event["body"] = asked.body.decode("utf-8", "replace") if text else base64.b64encode(asked.body).decode()
         event["isBase64Encoded"] = not text
     return event
+
+
+def _request_context(asked: Asked, chosen: Chosen, request_id: str, now: dt.datetime) -> dict[str, Any]:
+    return {
+        "accountId": ACCOUNT,
+        "apiId": chosen.api_id,
+        "domainName": f"{chosen.api_id}.execute-api.{REGION}.amazonaws.com",
+        "domainPrefix": chosen.api_id,
+        "http": {
+            "method": asked.method,
+            "path": asked.path,
+            "protocol": asked.protocol,
+            "sourceIp": "127.0.0.1",
+            "userAgent": asked.headers.get("user-agent", ""),
+        },
+        "requestId": request_id,
+        "routeKey": chosen.route_key,
+        "stage": chosen.stage,
+        "time": now.strftime("%d/%b/%Y:%H:%M:%S +0000"),
+        "timeEpoch": int(now.timestamp() * 1000),
+    }
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

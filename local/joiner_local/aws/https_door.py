@@ -39,7 +39,7 @@ class Door:
         self.answers: Counter[str] = Counter()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificates.server, certificates.key)
-        self._server = _server(self, context)
+        self._server = _Server(self, context)
         self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True, name="https-door").start()
 
@@ -64,59 +64,63 @@ class Door:
         self._server.server_close()
 
 
-def _server(door: Door, context: ssl.SSLContext) -> ThreadingHTTPServer:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1  # one write an answer
-        disable_nagle_algorithm = True
-        timeout = 300
+class _Handler(BaseHTTPRequestHandler):
+    server: "_Server"
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one write an answer
+    disable_nagle_algorithm = True
+    timeout = 300
 
-        def _do(self) -> None:
-            path, _, query = self.path.partition("?")
-            headers: dict[str, str] = {}
-            for name, value in self.headers.items():
-                low = name.lower()
-                headers[low] = f"{headers[low]},{value}" if low in headers else value
-            body = self.rfile.read(int(headers.get("content-length") or 0))
-            answered = door.answer(Asked(self.command, path, query, headers, body, self.request_version))
-            if answered is None:
-                door.answers["hung up"] += 1
-                self.close_connection = True
-                return
-            door.answers[str(answered.status)] += 1
-            try:
-                self._send(answered)
-            except OSError:  # the caller gave up waiting
-                door.answers["gone"] += 1
-                self.close_connection = True
+    def _do(self) -> None:
+        door = self.server.door
+        path, _, query = self.path.partition("?")
+        headers: dict[str, str] = {}
+        for name, value in self.headers.items():
+            low = name.lower()
+            headers[low] = f"{headers[low]},{value}" if low in headers else value
+        body = self.rfile.read(int(headers.get("content-length") or 0))
+        answered = door.answer(Asked(self.command, path, query, headers, body, self.request_version))
+        if answered is None:
+            door.answers["hung up"] += 1
+            self.close_connection = True
+            return
+        door.answers[str(answered.status)] += 1
+        try:
+            self._send(answered)
+        except OSError:  # the caller gave up waiting
+            door.answers["gone"] += 1
+            self.close_connection = True
 
-        def _send(self, answered: Answered) -> None:
-            self.send_response_only(answered.status)
-            for name, value in answered.headers.items():
-                for each in value if isinstance(value, list) else [value]:
-                    if name != "content-length":
-                        self.send_header(name, each)
-            self.send_header("content-length", str(len(answered.body)))
-            self.send_header("apigw-requestid", uuid.uuid4().hex[:16])
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(answered.body)
+    def _send(self, answered: Answered) -> None:
+        self.send_response_only(answered.status)
+        for name, value in answered.headers.items():
+            for each in value if isinstance(value, list) else [value]:
+                if name != "content-length":
+                    self.send_header(name, each)
+        self.send_header("content-length", str(len(answered.body)))
+        self.send_header("apigw-requestid", uuid.uuid4().hex[:16])
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answered.body)
 
-        def log_message(self, *_: Any) -> None:
-            """Every ring would be a line."""
+    def log_message(self, *_: Any) -> None:
+        """Every ring would be a line."""
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _do
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _do
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 256
 
-        def finish_request(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
-            assert isinstance(request, socket)
-            with context.wrap_socket(request, server_side=True) as connection:  # the handshake in the request's own thread
-                Handler(connection, client_address, self)
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
 
-        def handle_error(self, *_: Any) -> None:
-            log.debug("door", exc_info=True)
+    def __init__(self, door: Door, context: ssl.SSLContext) -> None:
+        self.door, self.context = door, context
+        super().__init__(("127.0.0.1", 0), _Handler)
 
-    return Server(("127.0.0.1", 0), Handler)
+    def finish_request(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
+        assert isinstance(request, socket)
+        with self.context.wrap_socket(request, server_side=True) as connection:  # the handshake in the request's own thread
+            _Handler(connection, client_address, self)
+
+    def handle_error(self, *_: Any) -> None:
+        log.debug("door", exc_info=True)

@@ -180,7 +180,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     def stop(*_: object) -> None:
         for close in reversed(aws.closing):
-            close()
+            try:
+                close()
+            except Exception:
+                log.exception("closing")
         os._exit(0)  # daemon threads of moto and of executions may sleep for long
 
     signal.signal(signal.SIGTERM, stop)

@@ -20,7 +20,29 @@ from joiner.cluster import Resources
 PUBLISHED = Path(__file__).parents[2] / "data" / "documented_instance_types.json"
 DESCRIBED = Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz"
 
-SINCE_THEN = frozenset("c8gb c8gn c8ib c9g c9gd hpc7g i4i m8gb m8gn m8ib m8idb m8idn m8in r8gb r8gn r8ib r8idb r8idn r8in".split())
+SINCE_THEN = frozenset(
+    [
+        "c8gb",
+        "c8gn",
+        "c8ib",
+        "c9g",
+        "c9gd",
+        "hpc7g",
+        "i4i",
+        "m8gb",
+        "m8gn",
+        "m8ib",
+        "m8idb",
+        "m8idn",
+        "m8in",
+        "r8gb",
+        "r8gn",
+        "r8ib",
+        "r8idb",
+        "r8idn",
+        "r8in",
+    ]
+)
 """Families with sizes whose branch interfaces were added to the limits after Karpenter's table was made; ours has them."""
 
 UNTOLD_CLOCKS = frozenset({"c1", "m1", "m2", "t1"})

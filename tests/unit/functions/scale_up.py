@@ -180,7 +180,9 @@ class World:
         found = self._state("find_pending_pods", lambda f: f.Look(view, self.ledger, self.store).answer(task, self.now, until))
         if found["pods"] + found["unfinished"] + found["unwatched"] == 0:
             return False
-        classes = documents.put_node_classes(self.store, task, [self.node_class])
+        classes = self._state(
+            "resolve_node_classes", lambda _: {"classes": documents.put_node_classes(self.store, task, [self.node_class])}
+        )["classes"]
         plan = self._state(
             "plan_capacity",
             lambda f: f.Planner(self.ledger, self.store, Ceilings()).answer(task, found["snapshot"], classes, self.now, until),

@@ -49,7 +49,7 @@ def test_whatever_call_fails_two_sweeps_later_all_is_well(make_world: MakeWorld,
             two_sweeps(world)
             nothing_is_left(world)
         except AssertionError as reason:
-            wrong.append(f"{number} {trouble.calls[number]}: {str(reason).splitlines()[0]}")
+            wrong.append(f"{number} {trouble.calls[number]}: {reason}")
 
     assert wrong == []
 

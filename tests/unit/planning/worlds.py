@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Ceilings, Plan, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
 
 Json = Mapping[str, Any]
@@ -15,6 +15,7 @@ CLASSES = {
     "EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in ZONES))
 }
 UNSCHEDULABLE = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+NO_CEILINGS = Ceilings()
 APPS = ("web", "api", "db")
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
@@ -76,9 +77,11 @@ def pods(count: int, name: str = "web", **said: Any) -> list[dict[str, Any]]:
     return [pod(f"{name}-{number}", **{"app": name, **said}) for number in range(count)]
 
 
-def node(name: str, *, zone: str = ZONES[0], cpu: int = 4, gib: int = 16, taints: Sequence[Json] = (), **labels: str) -> Json:
+def node(
+    name: str, *, zone: str = ZONES[0], cpu: int = 4, gib: int = 16, taints: Sequence[Json] = (), labels: Mapping[str, str] | None = None
+) -> Json:
     amounts = {"cpu": str(cpu), "memory": f"{gib}Gi", "pods": "12"}
-    known = {ZONE: zone, HOST: name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", **labels}
+    known = {ZONE: zone, HOST: name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", **(labels or {})}
     return {
         "metadata": {"name": name, "labels": known},
         "spec": {"taints": list(taints), "providerID": f"aws:///{zone}/i-{name}"},
@@ -114,8 +117,17 @@ def affinity(**kinds: Sequence[Json]) -> dict[str, Any]:
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)} for kind, terms in kinds.items()}}
 
 
-def planned(lists: Mapping[str, Sequence[Json]], catalogue: Json = CATALOGUE, unavailable: Any = (), **more: Any) -> Plan:
-    return plan(Snapshot.from_lists(lists), Catalogue.from_json(catalogue), unavailable, classes=CLASSES, **more)
+def planned(
+    lists: Mapping[str, Sequence[Json]],
+    catalogue: Json = CATALOGUE,
+    unavailable: Any = (),
+    *,
+    ceilings: Ceilings = NO_CEILINGS,
+    assignments: Mapping[str, Mapping[str, int]] | None = None,
+    in_flight: Sequence[str] = (),
+) -> Plan:
+    snapshot = Snapshot.from_lists(lists, assignments=assignments, in_flight=in_flight)
+    return plan(snapshot, Catalogue.from_json(catalogue), unavailable, classes=CLASSES, ceilings=ceilings)
 
 
 # -- drawn at random -----------------------------------------------------------------------------------------------
@@ -172,5 +184,6 @@ def worlds(draw: st.DrawFn) -> dict[str, list[Json]]:
     there = [running(f"old-{one['metadata']['name']}", one["metadata"]["name"], app=draw(st.sampled_from(APPS))) for one in nodes]
     if there and draw(st.booleans()):
         there[0]["spec"] |= affinity(podAntiAffinity=[near(ZONE, draw(st.sampled_from(APPS)))])
-    daemons = [daemon_set("agent", tolerations=[{"operator": "Exists"}])] if draw(st.booleans()) else []
+    watched = draw(st.booleans())
+    daemons = [daemon_set("agent", tolerations=[{"operator": "Exists"}])] if watched else []
     return {"pods": [*there, *waiting], "nodes": nodes, "nodepools": pools, "daemonsets": daemons}

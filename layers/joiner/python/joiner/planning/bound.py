@@ -1,7 +1,7 @@
 """How cheap any plan could be, without solving anything: a bound that needs no trust, and a price for each group.
 
 Take any weights that share one offer's price out over its resources and sum to one. Pods on a node of that offer never request
-more than its room, so the sum of their shares (weight × request / room × price) never exceeds the price. Count for each pod the
+more than its room, so the sum of their shares (weight times request / room times price) never exceeds the price. Count for each pod the
 smallest share over all offers that it could use, and the sum over all pods bounds every plan from below. The weights are tried
 out; each is valid, so the best one is. Pods that capacity at hand may absorb are taken off, as many as could ever fit.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from joiner import names
 from joiner.cluster.resources import CPU, MEMORY, PODS
 from joiner.planning.frontier import Frontier
-from joiner.planning.groups import Group
+from joiner.planning.groups import Group, fits
 from joiner.planning.offers import Choice
 from joiner.planning.rooms import World
 
@@ -31,7 +31,7 @@ class Bound:
 
 def bound(world: World, frontier: Frontier) -> Bound:
     """The best bound found for all pods that are left to place."""
-    choices = {group: [one for one in frontier.of(group) if _holds(one, group)] for group in world.left}
+    choices = {group: [one for one in frontier.of(group) if fits(group, one.one.room)] for group in world.left}
     best = Bound(0.0, {group.index: float("inf") for group in choices})
     for weights in _weights(world.groups.resources):
         shares = {
@@ -60,10 +60,6 @@ def _share(choice: Choice, group: Group, weights: Mapping[str, float], resources
     return share * choice.one.offer.price_per_hour
 
 
-def _holds(choice: Choice, group: Group) -> bool:
-    return all(amount <= choice.one.room[position] for position, amount in group.needs)
-
-
 def _finite(number: float) -> bool:
     return number != float("inf")
 
@@ -74,7 +70,7 @@ def _total(world: World, shares: Mapping[Group, float]) -> float:
     value = sum(world.left[group] * share for group, share in usable.items())
     absorbed = 0.0
     for room in world.existing:
-        welcome = [group for group in usable if world.suits(group, room) and all(amount <= room.free[p] for p, amount in group.needs)]
+        welcome = [group for group in usable if world.suits(group, room) and fits(group, room.free)]
         if welcome:
             densities = [
                 free * max(usable[group] / group.vector[position] for group in welcome)
@@ -86,7 +82,7 @@ def _total(world: World, shares: Mapping[Group, float]) -> float:
 
 
 def _dearest(world: World, choices: Mapping[Group, Sequence[Choice]]) -> float:
-    """The largest price that one group alone forces: its pods need a node, or each a node of its own, and the capacity at hand holds few."""
+    """The largest price that one group alone forces: a node for its pods, or one for each of them if they stay apart."""
     most = 0.0
     for group, usable in choices.items():
         if usable and world.left[group]:

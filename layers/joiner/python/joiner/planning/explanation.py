@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from joiner.catalogue import Catalogue
 from joiner.cluster import Requirements
-from joiner.planning.groups import Group
+from joiner.planning.groups import Group, fits
 from joiner.planning.offers import Choice, Launchable, Market, node_labels, positions
 from joiner.planning.plan import Reason
 from joiner.planning.rooms import World
@@ -45,17 +45,21 @@ def _reason(world: World, group: Group, market: Market, catalogue: Catalogue) ->
     )
     if not usable:
         return Reason(pool, _requirements(group, market, catalogue))
-    large = [one for one in usable if all(amount <= one.room[position] for position, amount in group.needs)]
-    if not large:
-        nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
-        lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
-        return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
+    large = [one for one in usable if fits(group, one.room)]
+    if large:
+        return _beyond_resources(world, group, market, large)
+    nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
+    lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
+    return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
+
+
+def _beyond_resources(world: World, group: Group, market: Market, large: list[Launchable]) -> Reason:
+    """There are offers that could hold such a pod: limits or its neighbours keep it out."""
     limits = [world.over_limit(Choice(market, market.variants[0], one, 0)) for one in large]
-    if all(limits):
-        return Reason(pool, f"all available instance types exceed limits for nodepool: {limits[0]}", large[0].offer)
-    return Reason(
-        pool, _between_pods(world, group, market, [one for one, limit in zip(large, limits, strict=True) if not limit]), large[0].offer
-    )
+    allowed = [one for one, limit in zip(large, limits, strict=True) if not limit]
+    if not allowed:
+        return Reason(market.pool.name, f"all available instance types exceed limits for nodepool: {limits[0]}", large[0].offer)
+    return Reason(market.pool.name, _between_pods(world, group, market, allowed), large[0].offer)
 
 
 def _open_to(group: Group, market: Market, bits: Mapping[int, int]) -> list[Launchable]:

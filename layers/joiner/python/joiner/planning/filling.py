@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from joiner import names
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.planning.frontier import Frontier
-from joiner.planning.groups import Group
+from joiner.planning.groups import Group, fits
 from joiner.planning.offers import Choice
 from joiner.planning.rooms import Room, World
 
@@ -52,7 +52,7 @@ class Filler:
         self.neighbourly = any(world.rules[group.index].affinity for group in self.order)
         self.plain = all(world.rules[group.index].free for group in self.order)
         self.ending: Ending | None = None
-        self.hopeless = {group for group in self.order if not any(holds(one, group) for one in frontier.of(group))}
+        self.hopeless = {group for group in self.order if not any(fits(group, one.one.room) for one in frontier.of(group))}
 
     def fill(self) -> None:
         """Places what can be placed."""
@@ -90,7 +90,7 @@ class Filler:
         for choices in self.frontier.by_weight(group):
             small = [one for one in choices if self._small_enough(one)]
             for among in (small, choices) if 0 < len(small) < len(choices) else (choices,):
-                able = [one for one in among if holds(one, group) and not self.world.over_limit(one)]
+                able = [one for one in among if fits(group, one.one.room) and not self.world.over_limit(one)]
                 best = self._best(group, self._promising(group, able)) or self._best(group, able)
                 if best is not None:
                     self._repeat(best, group)
@@ -221,10 +221,6 @@ class Filler:
                     self.world.take(group, room, -number)
 
 
-def holds(choice: Choice, group: Group) -> bool:
-    return all(amount <= choice.one.room[position] for position, amount in group.needs)
-
-
 def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group]:
     """Pending groups: the most important first, then those with rules about others (they choose the node), then the largest."""
     sizes: dict[str, Callable[[Group], float]] = {
@@ -270,17 +266,13 @@ def deal(world: World, shares: Mapping[int, float]) -> None:
 
 def _reachable(world: World, group: Group, key: str) -> frozenset[str]:
     """Domains in which the group has an offer, or a node with room."""
-    found = {room.labels[key] for room in world.existing if key in room.labels and world.suits(group, room) and _fits(group, room.free)}
+    found = {room.labels[key] for room in world.existing if key in room.labels and world.suits(group, room) and fits(group, room.free)}
     for market in world.markets:
         if group.constraints.untolerated(market.pool.taints) is None:
             for variant in market.variants:
                 bits = variant.bits[group.index]
                 for one in market.launchable:
                     value = variant.labels.get(key) or one.labels.get(key)
-                    if value is not None and value not in found and bits >> one.index & 1 and _fits(group, one.room):
+                    if value is not None and value not in found and bits >> one.index & 1 and fits(group, one.room):
                         found.add(value)
     return frozenset(found)
-
-
-def _fits(group: Group, room: Sequence[int]) -> bool:
-    return all(amount <= room[position] for position, amount in group.needs)

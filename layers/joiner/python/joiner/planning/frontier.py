@@ -1,13 +1,13 @@
 """The offers worth looking at: those that no other offer of the same pool beats in every respect.
 
 An offer is beaten by one that costs no more, has no less room of anything, is open to all groups that it is open to, means the
-same to every rule about topology, and counts no more against the pool's limits. Nothing is lost by leaving it out.
+same to every rule and wish about domains, and counts no more against the pool's limits. Nothing is lost by leaving it out.
 """
 
 from collections.abc import Iterator, Sequence
 
 from joiner import names
-from joiner.planning.groups import Group, Groups
+from joiner.planning.groups import Group, Groups, terms
 from joiner.planning.offers import Choice, Market, Variant, positions
 
 
@@ -16,7 +16,7 @@ class Frontier:
 
     def __init__(self, markets: Sequence[Market], groups: Groups) -> None:
         self._pending = groups.pending
-        keys = topology_keys(groups)
+        keys = telling_keys(groups)
         self.tiers: list[tuple[int, list[Choice]]] = []
         for market in markets:
             welcome = [group for group in groups.pending if group.constraints.untolerated(market.pool.taints) is None and not group.refused]
@@ -42,13 +42,15 @@ class Frontier:
         return [one for choices in self.by_weight(group) for one in choices]
 
 
-def topology_keys(groups: Groups) -> tuple[str, ...]:
-    """The labels, but for the hostname, that some rule between pods takes for a domain."""
+def telling_keys(groups: Groups) -> tuple[str, ...]:
+    """The labels, but for the hostname, by which some pod tells nodes apart that are open to it: domains of rules, and wishes."""
     found: set[str] = set()
     for group in groups.all:
         said = group.constraints
-        found |= {spread.topology_key for spread in said.spreads if spread.hard}
-        found |= {term.topology_key for term in (*said.affinity, *said.anti_affinity)}
+        found |= {spread.topology_key for spread in said.spreads if spread.hard or group.pods}
+        found |= {term.topology_key for term in terms(said)}
+        if group.pods:
+            found |= {key for wish in said.preferences for key in wish.term.labels}
     return tuple(sorted(found - {names.HOSTNAME}))
 
 

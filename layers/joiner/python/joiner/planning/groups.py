@@ -32,6 +32,11 @@ class Group:
         return f"{self.namespace}/{self.constraints.class_key}"
 
 
+def fits(group: Group, room: Sequence[int]) -> bool:
+    """Whether one pod of the group can be taken from this room."""
+    return all(amount <= room[position] for position, amount in group.needs)
+
+
 def rule_keys(all_constraints: Iterable[Constraints]) -> frozenset[str]:
     """Every pod label that some pod's rule about pods reads."""
     found: set[str] = set()

@@ -48,7 +48,7 @@ class Launchable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variant:
-    """A pool with the labels that it leaves open decided: ``labels`` are the values chosen. ``bits`` of a group are the offers it may use."""
+    """A pool with the labels that it leaves open decided (``labels``). ``bits`` of a group are the offers that it may use."""
 
     pool: NodePool
     labels: Mapping[str, str]
@@ -92,7 +92,7 @@ def markets(
         if closed or resolved is None:
             found.append(Market(pool, node_class, closed=closed))
             continue
-        launchable = tuple(_launchable(pool, node_class, resolved, groups, catalogue, unavailable))
+        launchable = tuple(_launchable(pool, node_class, resolved, groups=groups, catalogue=catalogue, unavailable=unavailable))
         found.append(
             Market(
                 pool,
@@ -150,6 +150,7 @@ def _launchable(
     pool: NodePool,
     node_class: NodeClass | None,
     resolved: ResolvedNodeClass,
+    *,
     groups: Groups,
     catalogue: Catalogue,
     unavailable: Unavailable,
@@ -208,7 +209,7 @@ def _variants(pool: NodePool, launchable: Sequence[Launchable], groups: Groups) 
         if number >= MOST_VARIANTS:
             break
         labels = {key: value for key, value in combination if value is not None}
-        found.append(Variant(pool, labels, _bits(pool, labels, launchable, groups)))
+        found.append(Variant(pool, labels, _bits(labels, launchable, groups)))
     return tuple(found)
 
 
@@ -226,7 +227,7 @@ def asked_values(groups: Groups) -> dict[str, set[str]]:
     return found
 
 
-def _bits(pool: NodePool, labels: Mapping[str, str], launchable: Sequence[Launchable], groups: Groups) -> dict[int, int]:
+def _bits(labels: Mapping[str, str], launchable: Sequence[Launchable], groups: Groups) -> dict[int, int]:
     """Group index -> the offers whose labels it accepts, as bits. Taints are looked at elsewhere: they are the pool's, not the offer's."""
     values: dict[str, dict[str, int]] = {}
     missing: dict[str, int] = {}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from joiner import names
 from joiner.cluster import Pod, Requirement, Requirements, ValueSet, total
-from joiner.planning.frontier import topology_keys
+from joiner.planning.frontier import telling_keys
 from joiner.planning.groups import Group
 from joiner.planning.offers import Choice
 from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason
@@ -108,10 +108,10 @@ NOT_YET = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED, f"{nam
 def _alternatives(world: World, room: Room, choice: Choice) -> Iterator[Offer]:
     """Every offer that holds the same pods by the same rules for about the same price.
 
-    Equal in each label that some rule takes for a domain, with the same daemons, and no heavier on the pool's limits.
+    Equal in each label that some rule or wish tells nodes apart by, with the same daemons, and no heavier on the pool's limits.
     """
     own, variant = choice.one, choice.variant
-    keys, limits = topology_keys(world.groups), choice.market.pool.limits
+    keys, limits = telling_keys(world.groups), choice.market.pool.limits
     need = [before - after for before, after in zip(own.room, room.free, strict=True)]
     for one in choice.market.launchable:
         if one.offer.capacity_type != own.offer.capacity_type or one.offer.price_per_hour > own.offer.price_per_hour * (

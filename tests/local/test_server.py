@@ -1,0 +1,63 @@
+"""The server process: one line when it is ready, nobody else's credentials, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.local.running_aws import RunningAws, eventually
+
+TELL = """
+import os
+
+def handler(event, context):
+    return {"pid": os.getpid(), "endpoint": os.environ["AWS_ENDPOINT_URL"], "profile": os.environ.get("AWS_PROFILE")}
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_it_tells_its_address_and_takes_its_sandboxes_with_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "joiner_local.aws.server", "--data", str(tmp_path)]
+    foreign = os.environ | {"AWS_PROFILE": "production", "AWS_ENDPOINT_URL": "https://example.com"}
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=foreign)
+    assert server.stdout is not None
+    try:
+        said = server.stdout.readline()
+        assert said.startswith("ready http://127.0.0.1:"), (tmp_path / "log").read_text()
+        aws = RunningAws(said.split()[1], tmp_path)
+        answer = aws.client("lambda").invoke(FunctionName=aws.function(TELL))
+        told = json.loads(answer["Payload"].read())
+        assert (told["endpoint"], told["profile"]) == (aws.endpoint, None)
+        assert alive(told["pid"])
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(10)
+    assert server.stdout.read() == ""
+    server.stdout.close()
+    assert eventually(lambda: not alive(told["pid"]))
+
+
+def test_a_knob_that_is_not_there_is_answered_with_those_that_are(local_aws: RunningAws) -> None:
+    with pytest.raises(AssertionError, match=r"no knob weather; there are .*door.*schedules/fire"):
+        local_aws.knob("weather")
+
+
+def test_a_knob_that_refuses_says_why(local_aws: RunningAws) -> None:
+    with pytest.raises(AssertionError, match="a fault has delay, status, body, hangUp; not wind"):
+        local_aws.knob("door", fault={"wind": 7})
+
+
+def test_cloudtrail_knows_nothing_and_says_so_at_once(local_aws: RunningAws) -> None:
+    assert local_aws.client("cloudtrail").lookup_events()["Events"] == []

@@ -1,0 +1,196 @@
+"""The doorbell always allows, believes nothing, and costs a conditional write."""
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from joiner.adapters.executions import Executions
+from joiner.adapters.ledger import Ledger
+from tests.unit.functions.loading import FUNCTIONS, load
+from tests.unit.functions.scale_up import World
+
+NOW = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)
+EVENT: Mapping[str, Any] = json.loads((FUNCTIONS / "ring_doorbell" / "event.json").read_text())
+SECRET = "3f1c-secret"
+
+
+class FakeStepFunctions:
+    """Executions by name, as boto3's client starts them; tokens that were woken."""
+
+    def __init__(self) -> None:
+        self.started: dict[str, datetime] = {}
+        self.ended: set[str] = set()
+        self.woken: list[str] = []
+        self.now = NOW
+
+    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:
+        assert stateMachineArn
+        assert input
+        if name in self.ended:
+            raise ClientError({"Error": {"Code": "ExecutionAlreadyExists", "Message": name}}, "StartExecution")
+        return {"startDate": self.started.setdefault(name, self.now)}
+
+    def send_task_success(self, *, taskToken: str, output: str) -> None:
+        assert output == "{}"
+        if taskToken == "timed-out":
+            raise ClientError({"Error": {"Code": "TaskTimedOut", "Message": ""}}, "SendTaskSuccess")
+        self.woken.append(taskToken)
+
+
+class Rung:
+    """A doorbell over a ledger, and what came of it."""
+
+    def __init__(self, ledger: Ledger, secret: str = SECRET) -> None:
+        module = load("ring_doorbell")
+        self.ledger = ledger
+        self.states = FakeStepFunctions()
+        self.reads = 0
+        self.secret = secret
+        self.doorbell = module.Doorbell(module.Secret(self._read), ledger, Executions(self.states), "arn:machine")
+
+    def _read(self) -> str:
+        self.reads += 1
+        return self.secret
+
+    def ring(self, *, kind: str = "pods", token: str = SECRET, body: Any = None, after: timedelta = timedelta(), **more: Any) -> Any:
+        event = {**EVENT, "rawPath": f"/ring/{token}/{kind}", "pathParameters": {"token": token}, **more}
+        if body is not None:
+            event["body"] = body
+        self.states.now = NOW + after
+        return self.doorbell.answer(event, NOW + after)
+
+
+@pytest.fixture
+def rung(world: World) -> Rung:
+    return Rung(world.ledger)
+
+
+def test_a_real_review_is_allowed_with_its_uid_and_starts_a_scale_up(rung: Rung) -> None:
+    answer = rung.ring()
+
+    assert answer["statusCode"] == 200
+    assert json.loads(answer["body"]) == {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {"uid": "2b6f9d1e-5a52-4f6e-8b1e-0a6f3f0d5c11", "allowed": True},
+    }
+    assert list(rung.states.started) == ["up-20261121T051728"]
+    assert rung.ledger.lease().rings == 1
+
+
+def test_a_burst_in_one_second_is_one_execution_and_every_ring_is_counted(rung: Rung) -> None:
+    for milliseconds in range(0, 1000, 100):
+        rung.ring(after=timedelta(milliseconds=milliseconds))
+
+    assert list(rung.states.started) == ["up-20261121T051728"]
+    assert rung.ledger.lease().rings == 10
+
+
+def test_a_living_holder_will_see_the_ring_itself(rung: Rung, world: World) -> None:
+    world.now = NOW
+    world._take_lease("up-earlier")
+    rung.ring()
+
+    assert rung.states.started == {}
+    assert rung.ledger.lease().rings == 1
+
+
+def test_a_holder_whose_time_is_up_does_not_keep_the_bell_quiet(rung: Rung, world: World) -> None:
+    world.now = NOW - timedelta(minutes=10)
+    world._take_lease("up-earlier")
+    rung.ring()
+
+    assert list(rung.states.started) == ["up-20261121T051728"]
+
+
+def test_an_execution_of_this_second_that_has_ended_does_not_swallow_the_ring(rung: Rung) -> None:
+    rung.states.ended = {"up-20261121T051728", "up-20261121T051728-2"}
+    rung.ring()
+
+    assert list(rung.states.started) == ["up-20261121T051728-3"]
+
+
+def test_an_execution_that_is_past_its_gathering_does_not_swallow_the_ring(rung: Rung) -> None:
+    rung.states.started["up-20261121T051728"] = NOW - timedelta(seconds=2)
+    rung.ring()
+
+    assert list(rung.states.started) == ["up-20261121T051728", "up-20261121T051728-2"]
+
+
+def test_a_corrected_pool_rings_like_a_pod(rung: Rung) -> None:
+    rung.ring(kind="pools")
+
+    assert len(rung.states.started) == 1
+
+
+def test_a_node_wakes_the_executions_that_sleep_and_rings_those_that_look(rung: Rung, world: World) -> None:
+    for name in ("asleep", "awake", "late"):
+        rung.ledger.begin_wave(name, f"arn:{name}", ["claim"], now=10)
+    for name, token in (("asleep", "token-1"), ("late", "timed-out")):
+        world.machine._update("WAVE", name, "SET #token = :token", {":token": token}, names={"#token": "token"})
+
+    assert rung.ring(kind="nodes")["statusCode"] == 200
+
+    assert rung.states.woken == ["token-1"]
+    assert rung.states.started == {}
+    assert [wave.rings for wave in rung.ledger.waves()] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("token", ["", "another-clusters", SECRET[:-1], SECRET + "x"])
+def test_a_wrong_token_is_refused_and_rings_nothing(rung: Rung, token: str) -> None:
+    assert rung.ring(token=token)["statusCode"] == 403
+    assert rung.states.started == {}
+    assert rung.ledger.lease().rings == 0
+
+
+def test_before_there_is_a_secret_nobody_knows_it(world: World) -> None:
+    rung = Rung(world.ledger, secret="")
+
+    assert rung.ring(token="")["statusCode"] == 403
+
+
+def test_the_secret_is_read_once_and_again_when_a_caller_knows_a_newer_one(rung: Rung) -> None:
+    rung.ring()
+    rung.ring()
+    assert rung.reads == 1
+    rung.secret = "renewed"
+
+    assert rung.ring(token="renewed", after=timedelta(seconds=10))["statusCode"] == 403
+    assert rung.ring(token="renewed", after=timedelta(seconds=40))["statusCode"] == 200
+    assert rung.reads == 2
+
+
+@pytest.mark.parametrize("body", ["", "rubbish", "[]", "null", '{"request": 7}', "{"])
+def test_rubbish_is_allowed_too(rung: Rung, body: str) -> None:
+    answer = rung.ring(body=body)
+
+    assert answer["statusCode"] == 200
+    assert json.loads(answer["body"])["response"] == {"uid": "", "allowed": True}
+
+
+def test_a_body_in_base64_is_read(rung: Rung) -> None:
+    body = base64.b64encode(json.dumps({"request": {"uid": "u-1"}}).encode()).decode()
+
+    assert json.loads(rung.ring(body=body, isBase64Encoded=True)["body"])["response"]["uid"] == "u-1"
+
+
+def test_a_dry_run_rings_nothing(rung: Rung) -> None:
+    assert rung.ring(body=json.dumps({"request": {"uid": "u-1", "dryRun": True}}))["statusCode"] == 200
+    assert rung.ledger.lease().rings == 0
+
+
+def test_whatever_fails_behind_the_door_the_event_is_allowed(rung: Rung) -> None:
+    def broken(**_: Any) -> None:
+        raise RuntimeError("Step Functions is down")
+
+    rung.states.start_execution = broken  # type: ignore[assignment] # a service that fails
+
+    answer = rung.ring()
+
+    assert json.loads(answer["body"])["response"]["allowed"] is True
+    assert rung.ledger.lease().rings == 1

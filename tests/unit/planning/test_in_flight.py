@@ -1,0 +1,159 @@
+"""Capacity on its way counts: nobody asks twice for what is coming, and its spare room is used."""
+
+from typing import Any
+
+from joiner.cluster import Pod
+from joiner.planning import Plan, Snapshot
+from joiner.planning.pending import waiting
+from tests.unit.planning.worlds import CATALOGUE, HOST, ZONES, Json, affinity, near, node_pool, planned, pod, pods, running
+
+TYPE = "m.xlarge"
+LABELS = {
+    "karpenter.sh/nodepool": "default",
+    "node.kubernetes.io/instance-type": TYPE,
+    "topology.kubernetes.io/zone": ZONES[0],
+    "karpenter.sh/capacity-type": "on-demand",
+}
+FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
+UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
+
+
+def claim(name: str = "default-1", *, launched: bool = True, initialized: bool = False, **more: Any) -> dict[str, Any]:
+    conditions = [
+        {"type": kind, "status": "True" if true else "False", "reason": kind, "message": ""}
+        for kind, true in (("Launched", launched), ("Registered", initialized), ("Initialized", initialized))
+    ]
+    status: dict[str, Any] = {"conditions": conditions}
+    if launched:
+        known = CATALOGUE[TYPE]
+        status |= {"providerID": f"aws:///{ZONES[0]}/i-1", "capacity": known["capacity"], "allocatable": known["allocatable"]}
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": name, "labels": LABELS if launched else {"karpenter.sh/nodepool": "default"}, **more.pop("metadata", {})},
+        "spec": {"nodeClassRef": reference, "requirements": [], "resources": {"requests": {"cpu": "3"}}, **more},
+        "status": status,
+    }
+
+
+def joined(*taints: Json, ready: bool = True) -> dict[str, Any]:
+    """The node of the claim."""
+    known = CATALOGUE[TYPE]
+    return {
+        "metadata": {"name": "ip-10-0-0-1", "labels": {**known["labels"], **LABELS, HOST: "ip-10-0-0-1"}},
+        "spec": {"providerID": f"aws:///{ZONES[0]}/i-1", "taints": list(taints)},
+        "status": {**{name: known[name] for name in ("capacity", "allocatable")}, "conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def world(waiting_pods: list[dict[str, Any]], *claims: Json, **more: Any) -> dict[str, Any]:
+    return {"pods": waiting_pods, "nodepools": [node_pool(limits=more.pop("limits", {}))], "nodeclaims": list(claims), **more}
+
+
+def assigned(plan_pods: list[dict[str, Any]], count: int, name: str = "default-1") -> dict[str, dict[str, int]]:
+    return {name: {Pod.from_kube(plan_pods[0]).class_key: count}}
+
+
+def summary(plan: Plan) -> tuple[int, list[tuple[str, str, int]]]:
+    return len(plan.nodes), [(one.node, one.claim, len(one.pods)) for one in plan.existing]
+
+
+def test_pods_that_a_claim_was_made_for_are_not_planned_for_again() -> None:
+    mine = pods(3, cpu="1")
+
+    assert summary(planned_with(world(mine, claim()), assigned(mine, 3))) == (0, [])
+
+
+def test_new_pods_take_the_room_that_a_claim_has_left() -> None:
+    mine = pods(3, cpu="1")
+    more = [*mine, pod("late", app="late", cpu="500m")]
+
+    assert summary(planned_with(world(more, claim()), assigned(mine, 3))) == (0, [("", "default-1", 1)])
+
+
+def test_what_does_not_fit_beside_them_gets_its_own_node() -> None:
+    mine = pods(3, cpu="1")
+    more = [*mine, pod("late", app="late", cpu="1500m")]
+
+    assert summary(planned_with(world(more, claim()), assigned(mine, 3))) == (1, [])
+
+
+def test_a_slot_is_for_any_pod_of_the_class() -> None:
+    before, after = pods(3, cpu="1"), [pod(f"web-{number}", cpu="1") for number in (7, 8, 9)]
+
+    assert summary(planned_with(world(after, claim()), assigned(before, 3))) == (0, [])
+
+
+def test_slots_go_to_the_most_important_pods_first() -> None:
+    mine = [pod("young", cpu="1"), pod("old", cpu="1")]
+    mine[0]["metadata"]["creationTimestamp"], mine[1]["metadata"]["creationTimestamp"] = "2026-11-21T05:00:02Z", "2026-11-21T05:00:01Z"
+    who = waiting(Snapshot.from_lists(world(mine, claim()), assignments=assigned(mine, 1)))
+
+    assert [one.name for one in who.reserved["NodeClaim/default-1"]] == ["old"]
+    assert [one.name for one in who.pending] == ["young"]
+
+
+def test_a_launch_that_is_not_answered_yet_keeps_its_pods_and_has_no_room_for_others() -> None:
+    mine = pods(3, cpu="1")
+    more = [*mine, pod("late", app="late", cpu="100m")]
+    plan = planned_with(world(more, claim(launched=False)), assigned(mine, 3), in_flight=["default-1"])
+
+    assert summary(plan) == (1, [])
+    assert plan.nodes[0].pods == ("default/late",)
+
+
+def test_a_claim_that_never_entered_a_launch_is_nothing() -> None:
+    mine = pods(3, cpu="1")
+
+    assert summary(planned_with(world(mine, claim(launched=False)), assigned(mine, 3)))[0] > 0
+
+
+def test_a_claim_that_is_going_is_nothing() -> None:
+    mine = pods(3, cpu="1")
+    going = claim(metadata={"deletionTimestamp": "2026-11-21T05:17:28Z"})
+
+    assert summary(planned_with(world(mine, going), assigned(mine, 3)))[0] > 0
+
+
+def test_a_node_that_joins_is_looked_at_without_the_taints_that_go_by_themselves() -> None:
+    mine = pods(1, cpu="1")
+    starting = {"key": "cilium", "effect": "NoExecute"}
+    lists = world(mine, claim(startupTaints=[starting]), nodes=[joined(FILLING, UNREGISTERED, starting)])
+
+    assert summary(planned_with(lists, {})) == (0, [("ip-10-0-0-1", "default-1", 1)])
+
+
+def test_a_node_that_has_joined_is_closed_by_every_taint_but_filling() -> None:
+    mine = pods(1, cpu="1")
+    closed = world(mine, claim(initialized=True), nodes=[joined({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"})])
+    open_soon = world(mine, claim(initialized=True), nodes=[joined(FILLING)])
+
+    assert summary(planned_with(closed, {}))[0] == 1
+    assert summary(planned_with(open_soon, {})) == (0, [("ip-10-0-0-1", "default-1", 1)])
+
+
+def test_pods_that_run_there_already_take_room_beside_the_slots_that_are_left() -> None:
+    mine = pods(2, cpu="1")
+    lists = world([running("web-9", "ip-10-0-0-1", cpu="1"), *mine, pod("late", app="late", cpu="1500m")], claim(), nodes=[joined(FILLING)])
+
+    assert summary(planned_with(lists, assigned(mine, 2))) == (1, [])
+
+
+def test_rules_between_pods_count_those_that_will_come() -> None:
+    mine = pods(1, cpu="100m", **affinity(podAntiAffinity=[near(HOST, "web")]))
+    second = pod("web-1", cpu="100m", **affinity(podAntiAffinity=[near(HOST, "web")]))
+
+    assert summary(planned_with(world([*mine, second], claim()), assigned(mine, 1))) == (1, [])
+
+
+def test_limits_count_claims_on_their_way() -> None:
+    mine = pods(1, cpu="3")
+    plan = planned_with(world([*mine, pod("late", app="late", cpu="3")], claim(), limits={"cpu": "6"}), assigned(mine, 1))
+
+    assert summary(plan) == (0, [])
+    assert "the pool's limit of 6 cpu" in str(plan.pending[0].reasons[0])
+
+
+def planned_with(lists: dict[str, Any], assignments: dict[str, dict[str, int]], in_flight: list[str] | None = None) -> Plan:
+    return planned(lists, assignments=assignments, in_flight=in_flight or [])
