@@ -82,8 +82,9 @@ class Check:
         for untold in tell(self._kube, told, at=now, instance=wave_name):
             logger.warning("an event could not be told", reason=untold)
         outcome = Outcome(self._ledger.wave(wave_name) or wave, steps, [name for name in wave.claims if name not in claims])
-        for step in steps:
-            logger.info(step.said, nodeclaim=step.claim.name, nodepool=step.claim.pool, node=step.claim.node_name, stage=step.stage)
+        for step in steps:  # a claim that merely waits would say so at every look
+            tell_step = logger.debug if step.stage == "waiting" else logger.info
+            tell_step(step.said, nodeclaim=step.claim.name, nodepool=step.claim.pool, node=step.claim.node_name, stage=step.stage)
         answer = {**outcome.render(), "rings": wave.rings}
         if answer["done"]:
             self._ledger.end_wave(wave_name)

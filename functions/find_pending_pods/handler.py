@@ -10,7 +10,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters import documents, environment
+from joiner.adapters import documents, environment, metrics
 from joiner.adapters.cluster_view import ClusterView, ListedCluster
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
@@ -64,4 +64,5 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     look = Look(ListedCluster(environment.kube(task.cluster)), environment.ledger(), environment.store())
     answer = look.answer(task, now, environment.lease_end(context, now))
     logger.info("looked for pending pods", **answer)
+    metrics.publish(task.cluster.name, {"PodsPending": answer["pods"]})
     return answer

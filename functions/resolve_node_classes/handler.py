@@ -5,6 +5,7 @@ remedy, which the next function writes to its status; the others go on.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -34,12 +35,12 @@ class Resolver:
         self._profiles = profiles
         self._ceilings = ceilings
 
-    def answer(self, task: Task, snapshot: str, lease_until: int) -> dict[str, Any]:
+    def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """``{"classes", "ready", "refused"}``; LeaseLost if the lease is somebody else's now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         world = documents.get_snapshot(self._store, snapshot)
         named = {pool.class_ref for pool in world.pools}
-        resolved = [self._resolve(each, task.cluster.version) for each in world.classes if each.ref in named and not each.deleting]
+        resolved = [self._resolve(each, task.cluster.version, now) for each in world.classes if each.ref in named and not each.deleting]
         for each in resolved:
             for problem in each.problems:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
@@ -47,7 +48,7 @@ class Resolver:
         key = documents.put_node_classes(self._store, task, resolved)
         return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
 
-    def _resolve(self, node_class: NodeClass, version: str) -> ResolvedNodeClass:
+    def _resolve(self, node_class: NodeClass, version: str, now: datetime) -> ResolvedNodeClass:
         asked = questions(node_class, version, image_owners=self._ceilings.image_owners)
         found = Found(
             subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],
@@ -55,6 +56,7 @@ class Resolver:
             parameters=self._parameters.values(asked.parameters) if asked.parameters else {},
             images=[each for question in asked.images for each in self._ec2.images(question.filters, question.owners)],
             profile_roles=self._profiles.roles([asked.instance_profile] if asked.instance_profile else []),
+            asked_at=f"{now:%Y-%m-%dT%H:%M:%S}.000Z",  # as EC2 writes when an image is deprecated
         )
         return resolve(node_class, found, self._ceilings, kubernetes_version=version)
 
@@ -77,6 +79,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         profiles=InstanceProfiles(lambda: environment.client("iam")),
         ceilings=ceilings,
     )
-    answer = resolver.answer(task, event["snapshot"], environment.lease_end(context, environment.now()))
+    now = environment.now()
+    answer = resolver.answer(task, event["snapshot"], now, environment.lease_end(context, now))
     logger.info("resolved node classes", **answer)
     return answer

@@ -8,7 +8,9 @@ import pytest
 from joiner_local.demo import DeployedWorld
 from joiner_local.kube_api import KubeApi
 from joiner_local.stack import Stack
-from tests.e2e.world import Actor
+
+pytest.register_assert_rewrite("tests.e2e.world")
+from tests.e2e.world import Actor  # noqa: E402  its assertions are to tell what they saw
 
 BOOT_SECONDS = 1.0  # what a boot takes is no matter of these tests, and there are many
 

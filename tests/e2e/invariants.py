@@ -6,7 +6,7 @@
 ['instance i-2 has no claim', 'claim b has no instance']
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from joiner_local.kube_api import Object
@@ -22,7 +22,7 @@ def claims(world: World) -> list[Object]:
     return [claim for path in CLAIM_PATHS for claim in world.kube.items(path)]
 
 
-def violations(world: World, *, table: str, expected_failures: frozenset[str] = frozenset()) -> list[str]:
+def violations(world: World, *, table: str, expected_failures: Collection[str] = ()) -> list[str]:
     """Each broken promise as a sentence; empty when all is well. `expected_failures` are ARNs of executions that a test stopped itself."""
     return [
         *_instances_and_claims(world),
@@ -75,10 +75,15 @@ def _overcommitted(world: World) -> list[str]:
     return [f"node {name} holds {cpu}m of {room[name]}m" for name, cpu in used.items() if name in room and cpu > room[name]]
 
 
-def _failed_executions(world: World, expected: frozenset[str]) -> list[str]:
+def _failed_executions(world: World, expected: Collection[str]) -> list[str]:
     listed = world.client("stepfunctions").list_executions(stateMachineArn=world.scale_up_arn)["executions"]
     bad = [e for e in listed if e["status"] not in DONE | {"RUNNING"} and e["executionArn"] not in expected]
-    return [f"execution {execution['name']} {execution['status'].lower()}" for execution in bad]
+    return [f"execution {execution['name']} {execution['status'].lower()}: {_cause(world, execution['executionArn'])}" for execution in bad]
+
+
+def _cause(world: World, arn: str) -> str:
+    said = world.client("stepfunctions").describe_execution(executionArn=arn)
+    return f"{said.get('error', '')} {said.get('cause', '')}"
 
 
 def requested_millicores(pod: Mapping[str, Any]) -> int:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from joiner_local.story import states
 
+from joiner_local.story import states
 from tests.e2e.world import Actor, deployment, steadily
 
 pytestmark = pytest.mark.e2e

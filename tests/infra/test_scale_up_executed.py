@@ -76,14 +76,12 @@ TO_THE_END = ["Are nodes on their way?", "Check registration", "Have all nodes j
 
 @dataclass
 class Prompter:
-    """Tells the functions what to answer; the world on the stage changes with each test."""
+    """Tells the functions what to answer, by the cluster that they are asked about: each test has its own."""
 
-    world: "World | None" = None
-    url: str = ""
+    worlds: dict[str, "World"] = field(default_factory=dict)
 
     def say(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        assert self.world is not None
-        line = self.world.next_line(name, event)
+        line = self.worlds[event["cluster"]["name"]].next_line(name, event)
         return {"raises": line} if isinstance(line, str) else {"answer": line}
 
 
@@ -96,8 +94,9 @@ class Stage:
     actors: Mapping[str, str]
 
     def world(self, **scripts: Sequence[Line]) -> "World":
-        self.prompter.world = World(self.aws, self.actors, scripts)
-        return self.prompter.world
+        made = World(self.aws, self.actors, scripts)
+        self.prompter.worlds[made.cluster] = made
+        return made
 
 
 @pytest.fixture(scope="module")
@@ -135,11 +134,12 @@ class World:
     actors: Mapping[str, str]
     scripts: Mapping[str, Sequence[Line]]
     calls: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    cluster: str = field(init=False)
     table: str = field(init=False)
     arn: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.table, cluster = self.aws.fresh("table"), self.aws.fresh("cluster")
+        self.table, self.cluster = self.aws.fresh("table"), self.aws.fresh("cluster")
         keys = [("kind", "HASH"), ("id", "RANGE")]
         self.aws.client("dynamodb").create_table(
             TableName=self.table,
@@ -148,10 +148,10 @@ class World:
             BillingMode="PAY_PER_REQUEST",
         )
         network: Mapping[str, Any] = {}
-        self.aws.client("eks").create_cluster(name=cluster, roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
+        self.aws.client("eks").create_cluster(name=self.cluster, roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
         parts = ScaleUpParts(
             integrations=Integrations("aws"),
-            cluster=cluster,
+            cluster=self.cluster,
             table=self.table,
             functions={name: Callee(actor, 20) for name, actor in self.actors.items()},
         )
@@ -243,6 +243,26 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stag
     again = ["Look again", "Is it still time?", "Let pods gather", "Find pending pods", "Is there anything to do?", "Release the lease"]
     assert world.states(execution) == [*UNDER_THE_LEASE, *again, *TO_THE_END]
     assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
+
+
+def test_nodes_on_their_way_are_not_kept_waiting_by_pods_that_keep_coming(stage: Stage) -> None:
+    calm = threading.Event()
+
+    def keeps_coming(world: World) -> Answer:
+        rings = int(world.item("LEASE", "scale-up")["rings"]["N"])
+        if not calm.is_set():
+            world.ring()
+        return {**FOUND, "rings": rings}
+
+    world = stage.world(find_pending_pods=[keeps_coming])
+
+    execution = world.start()
+    eventually(lambda: "Hand over" in world.states(execution), 40)
+    calm.set()
+
+    assert world.end(execution)["status"] == "SUCCEEDED"
+    assert world.states(execution)[-6:] == ["Hand over", "Start the next scale-up", *TO_THE_END]
+    assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
 def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage) -> None:

@@ -15,7 +15,8 @@ Fault = Callable[[str, Callable[[], Answer]], Answer]
 
 
 def refused(operation: str, code: str, message: str = "refused", status: int = 400) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[arg-type] # the part that is read
+    answer: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, operation)
 
 
 def lost(operation: str) -> ReadTimeoutError:

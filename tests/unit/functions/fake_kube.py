@@ -108,7 +108,7 @@ class FakeKube(Kube):
             changes = {
                 name: value for name, value in changes.items() if (name == "status") == (subresource == "status") or name == "metadata"
             }
-        after = _merged(present, changes)
+        after: Manifest = _merged(present, changes)
         after["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
         if after == present:
             return present

@@ -192,18 +192,21 @@ class World:
             "record_node_claims", lambda f: f.Recording(self.kube, self.ledger, self.store).answer(task, keys, self.now, until)
         )
         for index in recorded["groups"]:
-            try:
-                self._state(
-                    "launch_instances",
-                    lambda f, index=index: f.Launcher(self.ledger, self.store, Ec2(self.ec2)).answer(
-                        task, recorded["launches"], index, self.now, until
-                    ),
-                )
-            except Died:
-                if self.stop_after:
-                    raise  # else: this group was not launched, and the others go on
+            self._launch(task, recorded["launches"], index, until)
         launched = self._state("record_launches", lambda f: f.Recording(self.kube, self.ledger, CATALOGUE).answer(task, self.now, until))
         return bool(launched["again"])
+
+    def _launch(self, task: Task, launches: str, index: int, until: int) -> None:
+        """One group of the map: one that was not launched does not stop the others."""
+        ec2 = Ec2(self.ec2)
+        try:
+            self._state(
+                "launch_instances",
+                lambda f: f.Launcher(self.ledger, self.store, ec2).answer(task, launches, index, self.now, until),
+            )
+        except Died:
+            if self.stop_after:
+                raise
 
     def _await_nodes(self, name: str) -> None:
         for _ in range(LOOKS):

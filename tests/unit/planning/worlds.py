@@ -182,7 +182,8 @@ def worlds(draw: st.DrawFn) -> dict[str, list[Json]]:
         for number in range(draw(st.integers(0, 2)))
     ]
     there = [running(f"old-{one['metadata']['name']}", one["metadata"]["name"], app=draw(st.sampled_from(APPS))) for one in nodes]
-    if there and draw(st.booleans()):
+    wary = draw(st.booleans())
+    if there and wary:
         there[0]["spec"] |= affinity(podAntiAffinity=[near(ZONE, draw(st.sampled_from(APPS)))])
     watched = draw(st.booleans())
     daemons = [daemon_set("agent", tolerations=[{"operator": "Exists"}])] if watched else []

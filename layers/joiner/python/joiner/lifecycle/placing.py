@@ -41,55 +41,70 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The pods and nodes that rules about neighbours look at."""
+    """The pods and nodes that rules about neighbours look at; `namespaces` gives each namespace's labels."""
 
     nodes: Mapping[str, Node]
     pods: Sequence[Pod]
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
+
+class Scene:
+    """A world in which pods are being bound: changed by the one call of `place` that made it."""
+
+    def __init__(self, world: World) -> None:
+        self.nodes = world.nodes
+        self.namespaces = world.namespaces
+        self.bound = [pod for pod in world.pods if pod.node_name and not pod.terminal]
+        self.waiting = {pod.key: pod for pod in world.pods if _waits(pod)}
+        self.wary = [pod for pod in self.bound if pod.constraints.anti_affinity]
+        self._here: dict[str, list[Pod]] = {}
+        for pod in self.bound:
+            self._here.setdefault(pod.node_name, []).append(pod)
+
     def on(self, node: str) -> list[Pod]:
         """The pods that hold room on a node."""
-        return [pod for pod in self.pods if pod.node_name == node and not pod.terminal]
+        return self._here.get(node, [])
 
-    def with_bound(self, pod: Pod, node: str) -> "World":
-        """The world once `pod` is bound."""
-        bound = replace(pod, node_name=node)
-        return replace(self, pods=[bound if other.uid == pod.uid else other for other in self.pods])
+    def bind(self, pod: Pod, node: Node) -> None:
+        bound = replace(pod, node_name=node.name)
+        self.bound.append(bound)
+        self._here.setdefault(node.name, []).append(bound)
+        del self.waiting[pod.key]
+        if pod.constraints.anti_affinity:
+            self.wary.append(bound)
 
 
 def place(targets: Iterable[tuple[Node, Mapping[str, int]]], world: World) -> dict[str, Placement]:
     """The bindings for nodes, each with the slots (class key to count) of its claim, given everything that runs and waits; by node."""
-    placements = {}
-    for node, slots in targets:
-        placements[node.name], world = _place_on(node, slots, world)
-    return placements
+    scene = Scene(world)
+    return {node.name: _place_on(node, slots, scene) for node, slots in targets}
 
 
-def _place_on(node: Node, slots: Mapping[str, int], world: World) -> tuple[Placement, World]:
+def _place_on(node: Node, slots: Mapping[str, int], scene: Scene) -> Placement:
     bindings: list[Binding] = []
     left: dict[str, str] = {}
-    open_node = replace(node, taints=tuple(taint for taint in node.taints if taint.key != names.FILLING))
-    for pod in _waiting_daemons(open_node, world):
-        if not _refusal(pod, open_node, world):
+    opened = replace(node, taints=tuple(taint for taint in node.taints if taint.key != names.FILLING))
+    for pod in _waiting_daemons(opened, scene):
+        if not _refusal(pod, opened, scene):
             bindings.append(_binding(pod, node, daemon=True))
-            world = world.with_bound(pod, node.name)
-    for class_key, count, waiting in _by_priority(slots, node, world):
+            scene.bind(pod, node)
+    for class_key, count, waiting in _by_priority(open_slots(node.name, slots, scene.on(node.name)), scene):
         taken = 0
         for pod in waiting:
             if taken == count:
                 break
-            refusal = _refusal(pod, open_node, world)
+            refusal = _refusal(pod, opened, scene)
             if refusal:
                 left[class_key] = refusal
                 continue
             bindings.append(_binding(pod, node))
-            world = world.with_bound(pod, node.name)
+            scene.bind(pod, node)
             taken += 1
         if taken < count:
             left.setdefault(class_key, "no pod of the class waits")
         else:
             left.pop(class_key, None)
-    return Placement(tuple(bindings), left), world
+    return Placement(tuple(bindings), left)
 
 
 def open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:
@@ -109,21 +124,17 @@ def _waits(pod: Pod) -> bool:
     return not (pod.node_name or pod.deletion or pod.terminal or pod.gates)
 
 
-def _waiting_daemons(node: Node, world: World) -> list[Pod]:
+def _waiting_daemons(node: Node, scene: Scene) -> list[Pod]:
     """Pods of daemon sets made for this very node (the controller writes the node's name into their affinity)."""
-    return [
-        pod
-        for pod in world.pods
-        if pod.owner_kind == "DaemonSet" and _waits(pod) and pod.constraints.terms and pod.constraints.suits(node.labels, node.name)
-    ]
+    daemons = (pod for pod in scene.waiting.values() if pod.owner_kind == "DaemonSet" and pod.constraints.terms)
+    return [pod for pod in daemons if pod.constraints.suits(node.labels, node.name)]
 
 
-def _by_priority(slots: Mapping[str, int], node: Node, world: World) -> list[tuple[str, int, list[Pod]]]:
+def _by_priority(wanted: Mapping[str, int], scene: Scene) -> list[tuple[str, int, list[Pod]]]:
     """Each class with its open slots and its waiting pods, oldest first; classes of higher priority first."""
-    wanted = open_slots(node.name, slots, world.pods)
     waiting: dict[str, list[Pod]] = {key: [] for key in wanted}
-    for pod in world.pods:
-        if pod.class_key in waiting and _waits(pod) and not pod.stays_with_node:
+    for pod in scene.waiting.values():
+        if pod.class_key in waiting and not pod.stays_with_node:
             waiting[pod.class_key].append(pod)
     for pods in waiting.values():
         pods.sort(key=lambda pod: (pod.created, pod.key))
@@ -131,10 +142,10 @@ def _by_priority(slots: Mapping[str, int], node: Node, world: World) -> list[tup
     return sorted(classes, key=lambda each: (-each[2][0].priority if each[2] else 0, each[0]))
 
 
-def _refusal(pod: Pod, node: Node, world: World) -> str:
+def _refusal(pod: Pod, node: Node, scene: Scene) -> str:
     """Why this pod is not bound to this node by us; empty if it is."""
-    here = world.on(node.name)
-    return _left_to_the_scheduler(pod) or _node_refuses(pod, node, here) or _neighbours_refuse(pod, node, world, here)
+    here = scene.on(node.name)
+    return _left_to_the_scheduler(pod) or _node_refuses(pod, node, here) or _neighbours_refuse(pod, node, scene, here)
 
 
 def _left_to_the_scheduler(pod: Pod) -> str:
@@ -163,24 +174,22 @@ def _node_refuses(pod: Pod, node: Node, here: Sequence[Pod]) -> str:
     return ""
 
 
-def _neighbours_refuse(pod: Pod, node: Node, world: World, here: Sequence[Pod]) -> str:
+def _neighbours_refuse(pod: Pod, node: Node, scene: Scene, here: Sequence[Pod]) -> str:
     rules = pod.constraints
-    if any(_selected(term, other, world) for term in rules.anti_affinity for other in here):
+    if any(_selected(term, other, scene) for term in rules.anti_affinity for other in here):
         return "a pod that it stays away from is on the node"
-    for other in world.pods:
-        if other.terminal or not other.node_name:
-            continue
+    for other in scene.wary:
         for term in other.constraints.anti_affinity:
-            if _same_domain(term.topology_key, node, world.nodes.get(other.node_name)) and _selected(term, pod, world):
+            if _same_domain(term.topology_key, node, scene.nodes.get(other.node_name)) and _selected(term, pod, scene):
                 return f"{other.key} stays away from it"
     for spread in rules.spreads:
-        if spread.hard and _skewed(spread, pod, node, world):
+        if spread.hard and _skewed(spread, pod, node, scene):
             return f"it would be spread unevenly over {spread.topology_key}"
     return ""
 
 
-def _selected(term: PodTerm, pod: Pod, world: World) -> bool:
-    return term.selects(pod.namespace, pod.labels, world.namespaces)
+def _selected(term: PodTerm, pod: Pod, scene: Scene) -> bool:
+    return term.selects(pod.namespace, pod.labels, scene.namespaces)
 
 
 def _same_domain(topology_key: str, node: Node, other: Node | None) -> bool:
@@ -195,17 +204,17 @@ def _ports_clash(ports: Iterable[HostPort], here: Sequence[Pod]) -> bool:
     return any(port.conflicts(other) for port in ports for other in taken)
 
 
-def _skewed(spread: Spread, pod: Pod, node: Node, world: World) -> bool:
+def _skewed(spread: Spread, pod: Pod, node: Node, scene: Scene) -> bool:
     """Would one more pod here break the spread? Counted as kube-scheduler does, over the nodes that the pod may use."""
     here = node.labels.get(spread.topology_key)
     if here is None:
         return True
-    eligible = {name: each.labels[spread.topology_key] for name, each in world.nodes.items() if _eligible(spread, pod, each)}
+    eligible = {name: each.labels[spread.topology_key] for name, each in scene.nodes.items() if _eligible(spread, pod, each)}
     eligible[node.name] = here
     counts = dict.fromkeys(eligible.values(), 0)
-    for other in world.pods:
+    for other in scene.bound:
         domain = eligible.get(other.node_name)
-        if domain is None or other.namespace != pod.namespace or other.terminal or other.deletion:
+        if domain is None or other.namespace != pod.namespace or other.deletion:
             continue
         counts[domain] += spread.selector.selects(other.labels)
     least = 0 if len(counts) < spread.min_domains else min(counts.values())

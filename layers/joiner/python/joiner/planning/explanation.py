@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from joiner.catalogue import Catalogue
 from joiner.cluster import Requirements
 from joiner.planning.groups import Group, fits
-from joiner.planning.offers import Choice, Launchable, Market, node_labels, positions
+from joiner.planning.offers import MOST_VARIANTS, Choice, Launchable, Market, node_labels, positions
 from joiner.planning.plan import Reason
 from joiner.planning.rooms import World
 
@@ -79,6 +79,8 @@ def _requirements(group: Group, market: Market, catalogue: Catalogue) -> str:
         for key, values in sorted(requirements.items()):
             carried = {variant.labels.get(key) or one.labels.get(key) for variant in market.variants for one in market.launchable}
             alone = Requirements({key: values})
+            if len(market.variants) == MOST_VARIANTS and key in market.variants[0].labels:
+                return f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only; the next looks at others"
             if not any(alone.allow({key: value} if value is not None else {}) for value in carried):
                 return f"incompatible requirements: the pod wants {key} {values}, and no node of this pool has that"
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"

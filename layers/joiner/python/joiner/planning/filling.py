@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from joiner import names
 from joiner.cluster.resources import CPU, MEMORY
+from joiner.planning.auditing import holds
 from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group, fits
 from joiner.planning.offers import Choice
@@ -91,7 +92,8 @@ class Filler:
             small = [one for one in choices if self._small_enough(one)]
             for among in (small, choices) if 0 < len(small) < len(choices) else (choices,):
                 able = [one for one in among if fits(group, one.one.room) and not self.world.over_limit(one)]
-                best = self._best(group, self._promising(group, able)) or self._best(group, able)
+                short = self._promising(group, able)
+                best = self._best(group, short) or (self._best(group, able) if len(short) < len(able) else None)
                 if best is not None:
                     self._repeat(best, group)
                     return True
@@ -213,7 +215,7 @@ class Filler:
             self.world.close(room)
         last = self.world.open(ending.choice)
         self._fill_rooms([last])
-        if self._more():  # cannot be, but a plan is never made worse
+        if self._more() or not (self.plain or holds(self.world)):  # somebody was let in since because of a neighbour who now went elsewhere
             self.world.close(last)
             for room, planned in kept:
                 self.world.reopen(room)

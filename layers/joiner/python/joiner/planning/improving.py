@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from joiner.planning.auditing import holds
+from joiner.planning.dividing import divide
 from joiner.planning.filling import Approach, Filler
 from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group
@@ -11,6 +12,8 @@ from joiner.planning.rooms import Room, World
 
 MOST_NODES = 12
 MOST_PODS = 64
+FEW_NODES = 4
+"""Up to here every division of the pods is tried (``dividing``)."""
 ROUNDS = 4
 
 
@@ -23,7 +26,9 @@ def improve(world: World, frontier: Frontier, shares: Mapping[int, float]) -> No
             or sum(number for room in world.new for number in room.planned.values()) > MOST_PODS
         ):
             return
-        if not any(_rebuild(world, frontier, shares, rooms) for size in (1, 2, 3) for rooms in combinations(tuple(world.new), size)):
+        some = [rooms for size in (1, 2, 3) for rooms in combinations(tuple(world.new), size)]
+        better = len(world.new) <= FEW_NODES and any(divide(world, frontier, rooms) for rooms in some)
+        if not better and not any(_rebuild(world, frontier, shares, rooms) for rooms in some):
             return
 
 

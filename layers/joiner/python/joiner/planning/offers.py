@@ -28,8 +28,8 @@ DECIDED: Final = re.compile(r"(kubernetes\.io/(arch|os|hostname)|node\.kubernete
 """Labels that the instance or Joiner decides; whatever else a pool's requirements name is the pool's to choose."""
 
 REGION: Final = re.compile(r"[a-z]+(-[a-z]+)+-\d+")
-MOST_VARIANTS: Final = 32
-MOST_FILTERED: Final = 64
+MOST_VARIANTS: Final = 64
+"""How many ways to decide what a pool leaves open are looked at in one plan."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

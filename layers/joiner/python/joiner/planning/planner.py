@@ -115,7 +115,9 @@ def _attempt(world: World) -> Attempt:
     priorities = sorted({one.constraints.priority for one in world.left}, reverse=True)
     missing = [float(sum(number for one, number in world.left.items() if one.constraints.priority == level)) for level in priorities]
     layout = tuple((room, tuple(room.planned.items())) for room in (*world.existing, *world.new) if room.planned)
-    return Attempt((*missing, round(world.price, 9), float(len(world.new))), world.pods_left, layout)
+    # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
+    ordered_only = 0.0 if holds(world) else 1.0
+    return Attempt((ordered_only, *missing, round(world.price, 9), float(len(world.new))), world.pods_left, layout)
 
 
 def clear(world: World) -> None:

@@ -1,0 +1,75 @@
+"""The doorbell down, slow, throttling or answering rubbish: nothing in the cluster waits for it, and the sweep does the work."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from joiner_local.kube_api import Object
+from joiner_local.story import until
+from tests.e2e.world import Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+WEBHOOK_TIMEOUT = 2.0  # seconds, manifests/webhooks/doorbell.yaml
+FAULTS: dict[str, dict[str, Any]] = {
+    "hangs up": {"hangUp": True},
+    "is slow": {"delay": 6},
+    "answers rubbish": {"status": 200, "body": "<html>rubbish</html>"},
+    "answers a review without an answer": {"status": 200, "body": '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}'},
+    "throttles": {"status": 429, "body": "{}"},
+    "fails": {"status": 500, "body": "{}"},
+}
+
+
+@pytest.fixture(params=FAULTS.values(), ids=FAULTS.keys())
+def without_doorbell(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
+    """Scenario c's pool in an empty cluster, and a doorbell that is of no use."""
+    deployed.clean()
+    deployed.apply("c-template.yaml")
+    deployed.rest()
+    deployed.knob("door", fault=request.param)
+    yield deployed
+    deployed.knob("door", fault=None)
+    deployed.clean()
+
+
+def failed_scheduling(pod: Object) -> Object:
+    """The event by which a scheduler says that it finds no node, once more."""
+    name = pod["metadata"]["name"]
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{name}-", "namespace": "default"},
+        "eventTime": time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime()),
+        "reason": "FailedScheduling",
+        "action": "Scheduling",
+        "type": "Warning",
+        "note": "a test",
+        "regarding": {"kind": "Pod", "namespace": "default", "name": name},
+        "reportingController": "default-scheduler",
+        "reportingInstance": "test",
+    }
+
+
+def test_the_api_server_goes_on_within_the_timeout_and_the_sweep_does_the_work(without_doorbell: Actor) -> None:
+    actor = without_doorbell
+    known = actor.executions()
+    actor.create(deployment("patient", cpu="500m"))
+    pod = next(iter(wait_for_pods(actor)))
+
+    began = time.monotonic()
+    actor.world.kube.create("/apis/events.k8s.io/v1/namespaces/default/events", failed_scheduling(pod))
+    took = time.monotonic() - began
+    assert took < WEBHOOK_TIMEOUT + 1.5, f"the event was accepted after {took:.1f} s"
+
+    assert actor.since(known) == []
+    assert actor.sweep() == "SUCCEEDED"
+    actor.wait_running(1, "patient")
+    assert actor.since(known)[0]["name"].endswith("-sweep")  # a slow doorbell rings all the same, later
+    actor.assert_at_rest()
+
+
+def wait_for_pods(actor: Actor) -> list[Object]:
+    return until(lambda: actor.pods("patient"), what="the deployment's pod")
