@@ -37,24 +37,23 @@ class Outcome:
 
     wave: Wave
     steps: Sequence[Step]
-    gone: Sequence[str]
 
     def claims(self, *stages: str) -> list[NodeClaim]:
         return [step.claim for step in self.steps if step.stage in stages]
 
     def render(self) -> dict[str, Any]:
         """The answer to the state machine."""
-        waiting = self.claims("waiting", "registered")
+        waiting = self.claims("waiting", "registered", "ready")
         return {
             "rings": self.wave.rings,
             "done": not waiting,
             "waiting": len(waiting),
-            "registered": len(self.claims("registered", "initialized")),
+            "registered": len(self.claims("registered", "ready", "initialized")),
             "initialized": len(self.claims("initialized")),
             "podsPlaced": self.wave.placed,
             "placedAsPlanned": round(self.wave.placed / self.wave.planned, 4) if self.wave.planned else 1.0,
             "failed": [claim.name for claim in self.claims("failed")][:NODES_SHOWN],
-            "nodes": [_shown(claim) for claim in self.claims("registered", "initialized")][:NODES_SHOWN],
+            "nodes": [_shown(claim) for claim in self.claims("registered", "ready", "initialized")][:NODES_SHOWN],
         }
 
 
@@ -69,7 +68,7 @@ class Check:
         """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed", "nodes"}``."""
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are noted before anything is listed
         if wave is None:
-            return Outcome(Wave(wave_name, "", (), 0, 0), (), ()).render()
+            return Outcome(Wave(wave_name, "", (), 0, 0), ()).render()
         claims = by_name(list_claims(self._kube).claims)
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
@@ -81,7 +80,7 @@ class Check:
         told = [event for step in steps for event in step.events]
         for untold in tell(self._kube, told, at=now, instance=wave_name):
             logger.warning("an event could not be told", reason=untold)
-        outcome = Outcome(self._ledger.wave(wave_name) or wave, steps, [name for name in wave.claims if name not in claims])
+        outcome = Outcome(self._ledger.wave(wave_name) or wave, steps)  # with what was placed in this look
         for step in steps:  # a claim that merely waits would say so at every look
             tell_step = logger.debug if step.stage == "waiting" else logger.info
             tell_step(step.said, nodeclaim=step.claim.name, nodepool=step.claim.pool, node=step.claim.node_name, stage=step.stage)

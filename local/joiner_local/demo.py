@@ -83,6 +83,8 @@ class Demo:
     def run(self) -> None:
         stack = Stack(self.root, say=self._say)
         deployment = Deployment(REPOSITORY, self.root, say=self._say)
+        if stack.is_running:  # somebody's: it is not ours to end
+            raise StackFailed(f"a stack runs in {self.root} already: leave out --root, or end it by `joiner local down`")
         try:
             with self._step("the control plane and the local AWS start"):
                 deployment.begin_synthesis()

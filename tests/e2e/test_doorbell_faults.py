@@ -23,7 +23,7 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=FAULTS.values(), ids=FAULTS.keys())
+@pytest.fixture(params=list(FAULTS.values()), ids=list(FAULTS))
 def without_doorbell(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
     """Scenario c's pool in an empty cluster, and a doorbell that is of no use."""
     deployed.clean()
