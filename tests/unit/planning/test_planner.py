@@ -171,6 +171,11 @@ def test_an_offering_that_is_short_is_not_planned_for() -> None:
     assert "short of capacity" in why(planned(spot_only, unavailable=short))[0]
 
 
+def test_a_shortage_of_everything_of_a_kind_in_a_zone_leaves_the_other_zone() -> None:
+    everything = {("on-demand", "*", ZONES[0]), ("spot", "*", "*")}
+    assert drawn(checked(world([pod("web-0")]), unavailable=everything)) == ["g.large b on-demand: web-0"]
+
+
 def test_pods_spread_over_zones_evenly() -> None:
     plan = checked(world(pods(7, topologySpreadConstraints=[spread()])))
 

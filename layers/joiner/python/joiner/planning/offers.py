@@ -19,7 +19,9 @@ from joiner.planning.snapshot import Snapshot
 from joiner.pools import NodeClass, NodePool, ResolvedNodeClass
 
 Unavailable = frozenset[tuple[str, str, str]]
-"""Capacity type, instance type and zone of offerings that are short now."""
+"""Capacity type, instance type and zone of offerings that are short now; ``*`` for type or zone means all of them."""
+
+EVERY: Final = "*"
 
 NEW_HOST: Final = "\0new"
 """Stands for the name of a node that has none yet: it equals no name that anybody asks for."""
@@ -183,7 +185,8 @@ def _launchable(
 
 
 def _for_sale(offering: Offering, known: InstanceType, resolved: ResolvedNodeClass, unavailable: Unavailable) -> bool:
-    short = (offering.capacity_type, known.name, offering.zone) in unavailable
+    kind, zone = offering.capacity_type, offering.zone
+    short = not unavailable.isdisjoint({(kind, known.name, zone), (kind, EVERY, zone), (kind, known.name, EVERY), (kind, EVERY, EVERY)})
     return offering.available and not short and offering.zone in resolved.zones
 
 

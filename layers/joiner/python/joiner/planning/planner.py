@@ -39,7 +39,7 @@ def plan(
 ) -> Plan:
     """What to do for the pending pods of this snapshot.
 
-    ``unavailable`` are offerings known to be short: (capacity type, instance type, zone). ``classes`` are the resolved node
+    ``unavailable`` are offerings known to be short: (capacity type, instance type, zone), ``*`` for any. ``classes`` are the resolved node
     classes by key (``EC2NodeClass/default``); a pool whose class is missing or not ready plans nothing, the others go on.
     """
     who = waiting(snapshot)
