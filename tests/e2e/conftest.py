@@ -35,6 +35,16 @@ def deployed(stack: Stack) -> Actor:
     return Actor(DeployedWorld.of(stack), stack.outputs())
 
 
+@pytest.fixture
+def pool(deployed: Actor) -> Iterator[Actor]:
+    """Scenario c's pool in an empty cluster."""
+    deployed.clean()
+    deployed.apply("c-template.yaml")
+    deployed.rest()  # a new pool rings, too
+    yield deployed
+    deployed.clean()
+
+
 @pytest.fixture(scope="session")
 def kube(bare_stack: Stack) -> KubeApi:
     """The API server as its administrator."""

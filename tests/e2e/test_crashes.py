@@ -1,23 +1,11 @@
 """The execution that holds the lease dies: at most two sweeps later there is one instance a claim, none else, and all pods run."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from joiner_local.story import until
 from tests.e2e.world import Actor, deployment
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture
-def pool(deployed: Actor) -> Iterator[Actor]:
-    """Scenario c's pool in an empty cluster."""
-    deployed.clean()
-    deployed.apply("c-template.yaml")
-    deployed.rest()  # a new pool rings, too
-    yield deployed
-    deployed.clean()
 
 
 def stop_when_entered(actor: Actor, known: list[dict[str, object]], state: str) -> None:

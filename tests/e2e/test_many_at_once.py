@@ -3,7 +3,6 @@
 import itertools
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,22 +12,13 @@ from tests.e2e.world import Actor, deployment, steadily
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture
-def pool(deployed: Actor) -> Iterator[Actor]:
-    """Scenario c's pool in an empty cluster."""
-    deployed.clean()
-    deployed.apply("c-template.yaml")
-    deployed.rest()  # a new pool rings, too
-    yield deployed
-    deployed.clean()
-
-
 def test_a_second_scale_up_while_one_runs_launches_nothing_twice(pool: Actor) -> None:
+    known = pool.executions()
     pool.create(deployment("first", replicas=3))
     pool.create(deployment("second", replicas=3))
     pool.wait_running(6)
     pool.rest()
-    planned = [said for said in (launched(pool, e["executionArn"]) for e in pool.executions()) if said]
+    planned = [said for said in (launched(pool, e["executionArn"]) for e in pool.since(known)) if said]
     assert sum(planned) == len(pool.instances()) == len(pool.claims()) == len(pool.nodes())
     pool.assert_at_rest()
 
@@ -60,7 +50,7 @@ def test_a_ring_in_every_50_ms_of_an_execution_s_life_needs_no_sweep(pool: Actor
     def one_more() -> None:
         pool.create(deployment(f"drip-{next(number)}", cpu="100m"))
 
-    pool.knob("schedules/hold", held=True)
+    known = pool.executions()
     pool.create(deployment("start", cpu="100m"))
     with steadily(one_more, seconds=0.05) as acts:
         pool.wait_running(1, "start")
@@ -68,7 +58,7 @@ def test_a_ring_in_every_50_ms_of_an_execution_s_life_needs_no_sweep(pool: Actor
     pool.wait_running(len(acts) + 1)
     pool.rest()
     assert len(acts) > 40
-    assert [e["name"] for e in pool.executions() if e["name"].endswith("-sweep")] == []
+    assert [e["name"] for e in pool.since(known) if e["name"].endswith("-sweep")] == []
     pool.assert_at_rest()
 
 

@@ -107,9 +107,15 @@ def wait_ready(root: Path) -> StackRecord:
     raise AssertionError(f"no stack in {root} after a minute")
 
 
+def hear_ctrl_c() -> None:
+    """Whoever runs tests in the background hands SIGINT on as ignored; at a terminal it is not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_during_the_start_leaves_nothing(root: Path) -> None:
     joiner = Path(sys.executable).parent / "joiner"
-    with subprocess.Popen([joiner, "local", "up", "--no-deploy", "--root", root], stderr=subprocess.PIPE, text=True) as starting:
+    command = [joiner, "local", "up", "--no-deploy", "--root", root]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c) as starting:
         while (record := StackRecord.read(root)) is None or not record.steps:
             assert starting.poll() is None
             time.sleep(0.02)

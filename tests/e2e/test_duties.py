@@ -1,0 +1,58 @@
+"""What the deployed functions may do in the cluster: each what its duty says, and nothing of the others'."""
+
+import pytest
+from botocore.credentials import Credentials
+
+from joiner.adapters.tokens import sign
+from joiner_local.aws.seams import REGION
+from joiner_local.kube_api import ApiError, KubeApi
+from tests.e2e.world import Actor
+
+pytestmark = pytest.mark.e2e
+
+NODES = "/api/v1/nodes"
+MACHINES = "/apis/karpenter.sh/v1alpha5/machines"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def as_function(actor: Actor, name: str) -> KubeApi:
+    """The API server, asked as the role of the deployed function whose name holds `name`."""
+    functions = actor.world.client("lambda").list_functions()["Functions"]
+    role = next(function["Role"] for function in functions if name in function["FunctionName"])
+    given = actor.world.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
+    credentials = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+    return KubeApi(actor.world.stack.endpoint, token=sign("joiner-demo", REGION, credentials))
+
+
+def status(api: KubeApi, method: str, path: str) -> int:
+    try:
+        api.call(method, path)
+    except ApiError as error:
+        return error.status
+    return 200
+
+
+@pytest.mark.parametrize("function", ["FindPendingPods", "RecordNodeClaims", "RecordLaunches", "CheckRegistration", "SurveyCluster"])
+def test_who_talks_to_kubernetes_may_list_pods_and_read_no_secret(deployed: Actor, function: str) -> None:
+    api = as_function(deployed, function)
+    assert status(api, "GET", "/api/v1/pods") == 200
+    assert status(api, "GET", "/api/v1/secrets") == 403
+    assert status(api, "DELETE", f"{WEBHOOKS}/joiner-doorbell") == 403
+
+
+def test_who_only_looks_may_change_nothing(deployed: Actor) -> None:
+    api = as_function(deployed, "FindPendingPods")
+    assert status(api, "DELETE", f"{NODES}/any") == 403
+    assert status(api, "DELETE", f"{MACHINES}/any") == 403
+
+
+def test_who_records_claims_may_not_touch_nodes_nor_place_pods(deployed: Actor) -> None:
+    api = as_function(deployed, "RecordNodeClaims")
+    assert status(api, "DELETE", f"{MACHINES}/any") == 404
+    assert status(api, "DELETE", f"{NODES}/any") == 403
+    assert status(api, "POST", "/api/v1/namespaces/default/pods/any/binding") == 403
+
+
+def test_who_talks_to_ec2_is_nobody_in_the_cluster(deployed: Actor) -> None:
+    for function in ("LaunchInstances", "ResolveNodeClasses", "RefreshCatalogue", "RingDoorbell", "PlanCapacity"):
+        assert status(as_function(deployed, function), "GET", "/api/v1/pods") == 401, function
