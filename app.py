@@ -1,4 +1,4 @@
-"""The CDK app: `npx cdk deploy -c cluster=NAME` deploys Joiner for the cluster of `clusters/NAME.yaml`."""
+"""The CDK app: `node_modules/.bin/cdk deploy -c cluster=NAME` deploys Joiner for the cluster of `clusters/NAME.yaml`."""
 
 import json
 import sys

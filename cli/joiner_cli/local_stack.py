@@ -61,6 +61,8 @@ def up(
         finally:
             stack.detach()  # a failed deployment leaves the stack, to look at and to deploy into again
     for name, value in outputs.items():
+        if name.endswith("Console"):
+            continue  # links into the real console, where this stack is not
         commentary.print(f"  {name} = {value}")
     for name, value in stack.environment().items():
         typer.echo(f"{name}={value}")

@@ -4,7 +4,7 @@ The rings are noted before anything is listed: whoever rings after that is not a
 notice. What the ledger knows is read before the claims are listed, so that a claim it knows must be among them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from joiner.adapters.cluster_view import ClusterView, ListedCluster
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
+from joiner.lifecycle.declared_status import untold
 from joiner.lifecycle.progress import open_assignments, progress, uncovered
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
@@ -50,9 +51,14 @@ class Look:
             "rings": rings,
             "snapshot": key,
             "pods": len(uncovered(world.pods, kept.values())),
-            "unfinished": len(launches) + len(state.stale),
+            "unfinished": len(launches) + len(state.stale) + _untold(lists),
             "unwatched": len(state.unwatched),
         }
+
+
+def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
+    """Whoever writes a pool wants to know at once whether it will do, not when the first pod waits for it."""
+    return untold([*lists["nodepools"], *lists["provisioners"]], [*lists["ec2nodeclasses"], *lists["awsnodetemplates"]])
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -27,6 +27,7 @@ from joiner_local.story import Moment, StateTime, StoryStalled, Watch, instances
 
 SCENARIO: Final = REPOSITORY / "examples" / "scenarios" / "c-template.yaml"
 STYLES: Final = {"pod": "magenta", "execution": "cyan", "instance": "yellow", "node": "green"}
+PLAIN_WIDTH: Final = 120  # columns, where the output is no terminal
 SHOWN_STATES: Final = 24  # of one execution; a long wait has many looks, which are told as one line
 
 INFLATE: Final[dict[str, Any]] = {
@@ -111,7 +112,9 @@ class Demo:
             self._tell(moment)
         client = world.client("stepfunctions")
         for arn in watch.executions:
-            self._execution(arn.rpartition(":")[2], states(client, arn), summary(client, arn))
+            said = summary(client, arn)
+            if said.get("launched"):
+                self._execution(arn.rpartition(":")[2], states(client, arn), said)
 
     def _tell(self, moment: Moment) -> None:
         style = STYLES[moment.stage]
@@ -183,7 +186,7 @@ def main() -> int:
     root = parser.parse_args().root
     with tempfile.TemporaryDirectory(prefix="joiner-demo-", ignore_cleanup_errors=True) as temporary:
         try:
-            Demo(Console(), root or Path(temporary)).run()
+            Demo(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), root or Path(temporary)).run()
         except (StackFailed, DeploymentFailed, StoryStalled, ApiError) as error:
             print(f"the demo stopped: {error}", file=sys.stderr)
             return 1

@@ -258,6 +258,7 @@ class Stack:
 
     def _write_environment(self, programs: binaries.Binaries) -> None:
         lines = [f"{name}={shlex.quote(value)}" for name, value in self.environment().items()]
-        if shutil.which("kubectl") is None:
-            lines.append(f"PATH={shlex.quote(str(programs.folder))}:$PATH")
+        # The joiner command, and a kubectl of the cluster's own version: the machine's may be too old for it
+        path = ":".join(shlex.quote(str(folder)) for folder in (Path(sys.prefix) / "bin", programs.folder))
+        lines.append(f"PATH={path}:$PATH")
         (self.root / "env").write_text("\n".join(lines) + "\n")

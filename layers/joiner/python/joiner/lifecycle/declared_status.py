@@ -73,3 +73,20 @@ def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: i
     told = "; ".join(problem.message for problem in own if problem.severity == "error")[:MESSAGE_LIMIT]
     after = before.set("ValidationSucceeded", "False", "ValidationFailed", told, at=at, generation=generation)
     return {"conditions": after.with_ready("ValidationSucceeded", at=at, generation=generation).to_kube()}
+
+
+def untold(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> int:
+    """How many pools nobody has answered since they were written, and how many answered classes changed since.
+
+    >>> untold([{"metadata": {"generation": 2}, "status": {"conditions": [{"type": "Ready", "observedGeneration": 1}]}}], [])
+    1
+    """
+    answered = [_answered(manifest) for manifest in classes]
+    return sum(_answered(manifest) is not True for manifest in pools) + answered.count(False)
+
+
+def _answered(manifest: Manifest) -> bool | None:
+    """Whether its Ready condition speaks of it as it is now; None where it has none."""
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    ready = next((each for each in conditions if each.get("type") == "Ready"), None)
+    return None if ready is None else ready.get("observedGeneration") == manifest["metadata"].get("generation")

@@ -49,7 +49,7 @@ def on_its_way(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> bool:
 def waiting(snapshot: Snapshot) -> Waiting:
     """Pending and reserved pods, each in order of importance."""
     nodes = nodes_of_claims(snapshot)
-    leaving = retiring_nodes(snapshot)
+    leaving = frozenset(node.name for node in snapshot.nodes if node.has_taint(names.DISRUPTED))
     free = sorted((pod for pod in snapshot.pods if pod.provisionable or _must_move(pod, leaving)), key=importance)
     queues: dict[str, list[Pod]] = defaultdict(list)
     for pod in free:
@@ -76,5 +76,9 @@ def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _must_move(pod: Pod, leaving: frozenset[str]) -> bool:
-    """Whether it runs on a node that is going, and will want another place."""
+    """Whether it runs on a node that is being drained, and will want another place.
+
+    The taint says that the drain has begun. A node or claim that is merely deleted may wait for its drain for long (or have nobody who
+    drains it), and its pods run on: capacity made for them now would stand empty.
+    """
     return pod.node_name in leaving and not pod.terminal and not pod.deletion and not pod.stays_with_node
