@@ -84,6 +84,7 @@ class ClusterStack(Stack):
         self._grant_machine(self.scale_up.machine, list(functions.values()))
         self._grant_machine(self.sweep.machine, list(self.sweep.functions.values()))
         self.memory.admit_to_update(self.scale_up.machine.machine, "LEASE", "WAVE")
+        self.memory.admit_to_update(self.sweep.machine.machine, "LEASE")
 
     def _grant_machine(self, machine: Machine, functions: list[Function]) -> None:
         cluster = self.format_arn(service="eks", resource="cluster", resource_name=self.settings.cluster)

@@ -32,6 +32,12 @@ class Duty:
     """MB. CPU comes with it: 1,769 MB is one core."""
     reads_items: tuple[str, ...] = ()
     writes_items: tuple[str, ...] = ()
+    """Those it updates; whoever updates an item that is not there makes it."""
+    stores_items: tuple[str, ...] = ()
+    """Those it puts whole."""
+    checks_items: tuple[str, ...] = ()
+    """Those on which a transaction of its hangs."""
+    deletes_items: tuple[str, ...] = ()
     reads_documents: tuple[str, ...] = ()
     writes_documents: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -62,7 +68,8 @@ DUTIES: Final[Mapping[str, Duty]] = {
         timeout=30,
         memory=512,
         reads_items=("LAUNCH", "LEASE", "WAVE"),
-        writes_items=("LEASE", "WAVE"),
+        writes_items=("LEASE",),
+        deletes_items=("WAVE",),
     ),
     # The scale-up, in order
     "find_pending_pods": Duty(
@@ -101,7 +108,8 @@ DUTIES: Final[Mapping[str, Duty]] = {
         memory=512,
         reads_items=("ASSIGNMENT", "LAUNCH"),
         writes_items=("ASSIGNMENT", "LEASE"),
-        reads_documents=("catalogue", "node-classes", "plans"),
+        deletes_items=("ASSIGNMENT",),
+        reads_documents=("catalogue", "node-classes", "plans", "snapshots"),
         writes_documents=("launches",),
         groups=(VIEWERS, RECORDERS),
     ),
@@ -112,6 +120,8 @@ DUTIES: Final[Mapping[str, Duty]] = {
         memory=512,
         reads_items=("INSTANCE", "LAUNCH"),
         writes_items=("INSTANCE", "LAUNCH", "LEASE", "UNAVAILABLE"),
+        stores_items=("LAUNCH",),
+        checks_items=("LEASE",),
         reads_documents=("launches",),
     ),
     "record_launches": Duty(
@@ -120,7 +130,8 @@ DUTIES: Final[Mapping[str, Duty]] = {
         timeout=45,
         memory=512,
         reads_items=("LAUNCH", "WAVE"),
-        writes_items=("ASSIGNMENT", "LAUNCH", "LEASE", "WAVE"),
+        writes_items=("LAUNCH", "LEASE", "WAVE"),
+        deletes_items=("ASSIGNMENT",),
         reads_documents=("catalogue",),
         groups=(VIEWERS, RECORDERS),
     ),
@@ -130,7 +141,8 @@ DUTIES: Final[Mapping[str, Duty]] = {
         timeout=45,
         memory=512,
         reads_items=("ASSIGNMENT", "WAVE"),
-        writes_items=("ASSIGNMENT", "WAVE"),
+        writes_items=("WAVE",),
+        deletes_items=("ASSIGNMENT", "WAVE"),
         groups=(VIEWERS, RECORDERS, BINDERS),
     ),
     # Beside

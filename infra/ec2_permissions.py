@@ -60,13 +60,12 @@ def may_launch(settings: Settings, place: Place, node_roles: Sequence[str]) -> l
             [place.ec2("instance"), place.ec2("network-interface"), place.ec2("volume")],
             {**owned, "ForAllValues:StringEquals": {"aws:TagKeys": [NAME_TAG, NODECLAIM]}},
         ),
-        _allow(["ec2:DeleteLaunchTemplate"], [place.ec2("launch-template")], owned),
         _allow(
             ["iam:PassRole"],
             list(node_roles),
             {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}},
         ),
-        may_look(settings, "Instances", "LaunchTemplates"),
+        may_look(settings, "Instances"),
     ]
 
 

@@ -20,7 +20,10 @@ EXPIRING: Final = ("snapshots/", "node-classes/", "plans/", "launches/", "catalo
 catalogue stays."""
 
 READING: Final = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
-WRITING: Final = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
+UPDATING: Final = ("dynamodb:UpdateItem",)
+STORING: Final = ("dynamodb:PutItem",)
+CHECKING: Final = ("dynamodb:ConditionCheckItem",)
+DELETING: Final = ("dynamodb:DeleteItem",)
 
 
 class Memory(Construct):
@@ -58,10 +61,15 @@ class Memory(Construct):
 
     def admit(self, role: iam.IGrantable, duty: Duty) -> None:
         """Let a role touch the items and documents of its duty, and no others."""
-        if duty.reads_items:
-            self._admit_to_items(role, READING, duty.reads_items)
-        if duty.writes_items:
-            self._admit_to_items(role, WRITING, duty.writes_items)
+        for actions, kinds in (
+            (READING, duty.reads_items),
+            (UPDATING, duty.writes_items),
+            (STORING, duty.stores_items),
+            (CHECKING, duty.checks_items),
+            (DELETING, duty.deletes_items),
+        ):
+            if kinds:
+                self._admit_to_items(role, actions, kinds)
         if duty.reads_documents:
             self._admit_to_documents(role, "s3:GetObject", duty.reads_documents)
             # Without it S3 answers "access denied" for a document that is not there yet, and nobody could tell the two apart
@@ -77,7 +85,7 @@ class Memory(Construct):
 
     def admit_to_update(self, role: iam.IGrantable, *kinds: str) -> None:
         """Let a state machine's role update items of these kinds."""
-        self._admit_to_items(role, ("dynamodb:UpdateItem",), kinds)
+        self._admit_to_items(role, UPDATING, kinds)
 
     def _admit_to_items(self, role: iam.IGrantable, actions: tuple[str, ...], kinds: tuple[str, ...]) -> None:
         role.grant_principal.add_to_principal_policy(

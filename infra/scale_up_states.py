@@ -262,8 +262,8 @@ def _launch_instances(parts: ScaleUpParts) -> State:
         },
         catch=[Catch([EVERY_ERROR], "This group was not launched", kept=False)],  # no variable of an outer scope may be set in here
     )
-    nothing = note(output={"launched": 0, "short": 0, "failed": 0, "errors": jsonata("[$states.input.Error, $states.input.Cause]")})
-    return for_each(
+    nothing = note(output={"notLaunched": True, "errors": jsonata("[$states.input.Error, $states.input.Cause]")})
+    groups = for_each(
         "$claims.groups",
         selector={"index": jsonata("$states.context.Map.Item.Value")},
         at_once=LAUNCHES_AT_ONCE,
@@ -271,6 +271,8 @@ def _launch_instances(parts: ScaleUpParts) -> State:
         next="Record launches",
         catch=[Catch([EVERY_ERROR], "Release after a failure")],
     )
+    # Those that EC2 refused are counted by record_launches
+    return {**groups, "Assign": {"failed": jsonata("$failed + $count($states.result[notLaunched])")}}
 
 
 def _lease_update(parts: ScaleUpParts, update: str, condition: str, values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -84,8 +84,9 @@ class Doorbell:
     are as good as five hundred."""
     nodes: Throttle = Throttle(rate=25, burst=50)
     """A node rings about five times while it joins (created, ready, taints), and ten may join in the same second."""
-    concurrency: Annotated[int, Between(1, 100)] = 5
-    """Sandboxes set aside for ring_doorbell: bounds what a flood costs, and no other function of the account can starve it."""
+    concurrency: Annotated[int | None, Between(1, 100)] = 5
+    """Sandboxes set aside for ring_doorbell: bounds what a flood costs, and no other function of the account can starve it. null: none.
+    Lambda keeps 100 of an account's quota for those without a share, so that a new account, whose quota is 10, can set none aside."""
     ca_parameter: Annotated[str | None, Grammar(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
     """SSM parameter with the CA of the door's certificate. Only the local stack needs it: API Gateway's is a public one."""
 

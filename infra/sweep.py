@@ -28,6 +28,7 @@ class Sweep(Construct):
             integrations=Integrations(Stack.of(self).partition),
             cluster=settings.cluster,
             scale_up_arn=scale_up_arn,
+            table=ground.memory.table.table_name,
             functions={name: callee(function) for name, function in self.functions.items()},
         )
         self.machine = Machine(

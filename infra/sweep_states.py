@@ -1,6 +1,7 @@
 """SWEEP, state by state: the minute's look at the cluster and at EC2, which starts what is due.
 
-It starts nothing itself from a function: a function in a VPC could not, and here everybody sees why something was started.
+It starts nothing itself from a function: a function in a VPC could not, and here everybody sees why something was started. Like every
+other ringer it counts its ring first: a holder whose lease the new execution finds taken looks again before it lets go.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ SWEEP_SECONDS: Final = 240
 """Express executions end after five minutes at the latest."""
 
 DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.unwatchedClaims > 0 or $cluster_survey.staleClaims > 0
+  or $cluster_survey.closedNodes > 0
   or $instance_survey.leaseBroken or $instance_survey.deadWaves > 0 or $instance_survey.openLaunches > 0"""
 
 
@@ -23,6 +25,7 @@ class SweepParts:
     integrations: Integrations
     cluster: str
     scale_up_arn: str
+    table: str
     functions: Mapping[str, Callee]
 
 
@@ -47,7 +50,19 @@ def sweep(parts: SweepParts) -> State:
             assign={"instance_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
-        "Decide what is due": choice({DUE: "Start it"}, otherwise="Nothing is due"),
+        "Decide what is due": choice({DUE: "Ring"}, otherwise="Nothing is due"),
+        "Ring": Task(
+            resource=parts.integrations.service("dynamodb:updateItem"),
+            arguments={
+                "TableName": parts.table,
+                "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
+                "UpdateExpression": "ADD rings :one",
+                "ExpressionAttributeValues": {":one": {"N": "1"}},
+            },
+            timeout=10,
+            next="Start it",
+            catch=failing,
+        ).render(),
         "Start it": Task(
             resource=parts.integrations.service("states:startExecution"),
             arguments={

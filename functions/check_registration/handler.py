@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from joining import Joiner, Step
-from opening import Opener
+from opening import Opener, read_world
 
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
@@ -21,7 +21,6 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import Wave
 from joiner.adapters.payload import Task
-from joiner.cluster import Node
 from joiner.lifecycle.registration import meet
 from joiner.names import PRICE
 from joiner.pools import NodeClaim
@@ -67,16 +66,21 @@ class Check:
     def answer(self, wave_name: str, now: datetime) -> dict[str, Any]:
         """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed", "nodes"}``."""
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are noted before anything is listed
+        opener = Opener(self._kube, self._ledger, now)
         if wave is None:
+            opener.open_closed(read_world({"nodes": self._kube.list(kinds.NODES)}).nodes)
             return Outcome(Wave(wave_name, "", (), 0, 0), ()).render()
         claims = by_name(list_claims(self._kube).claims)
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
-        joiner = Joiner(self._kube, manifests, now)
-        steps = [joiner.join(meeting) for meeting in meet(mine, map(Node.from_kube, manifests.values()))]
-
-        opener = Opener(self._kube, self._ledger, now)
-        steps = opener.open(wave_name, steps)
+        nodes = read_world({"nodes": list(manifests.values())}).nodes
+        joiner = Joiner(self._kube, self._ledger, manifests, now)
+        opened: set[str] = set()
+        try:
+            steps = opener.open(wave_name, [joiner.join(meeting) for meeting in meet(mine, nodes)])
+            opened = {step.claim.node_name for step in steps if step.stage == "initialized"}
+        finally:  # no node stays closed because of what went wrong with another
+            opener.open_closed(node for node in nodes if node.name not in opened)
         told = [event for step in steps for event in step.events]
         for untold in tell(self._kube, told, at=now, instance=wave_name):
             logger.warning("an event could not be told", reason=untold)

@@ -1,7 +1,7 @@
 """Joining one node to its claim: registered when its Node is ours, on the way to initialized when it may take pods."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -9,13 +9,15 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import write_status
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.ledger import Ledger
 from joiner.cluster import Node
 from joiner.lifecycle import deadlines
+from joiner.lifecycle.giving_up import CONDITION, INITIALIZATION_TIMEOUT, NODE_GONE, REGISTRATION_TIMEOUT, given_up_for
 from joiner.lifecycle.initialization import is_initialized, missing_for_initialization
 from joiner.lifecycle.registration import Meeting, came_without_guard, is_registered, registration_patch
 from joiner.pools import NodeClaim
 from joiner.telling import joining as telling
-from joiner.telling.events import Event
+from joiner.telling.events import Event, Subject
 
 Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
 
@@ -36,13 +38,26 @@ class Step:
 class Joiner:
     """Registers nodes, one at a time; `manifests` are the nodes as listed, by name."""
 
-    def __init__(self, kube: Kube, manifests: Mapping[str, Mapping[str, Any]], now: datetime) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, manifests: Mapping[str, Mapping[str, Any]], now: datetime) -> None:
         self._kube = kube
+        self._ledger = ledger
         self._manifests = manifests
         self._now = now
 
     def join(self, meeting: Meeting) -> Step:
         """The step of one claim; an API call that fails leaves it where it is until the next look."""
+        step = self._step(meeting)
+        if step.stage not in ("waiting", "registered"):
+            return step
+        minutes = int(deadlines.REGISTRATION.total_seconds() // 60)
+        if deadlines.never_registered(step.claim, self._now):
+            told = telling.never_registered(step.claim, minutes)
+            return self._give_up(step, f"no node joined in {minutes} minutes", told, REGISTRATION_TIMEOUT)
+        if deadlines.never_initialized(step.claim, self._now):
+            return self._give_up(step, f"its node does not take pods: {step.said}", never_initialized(step), INITIALIZATION_TIMEOUT)
+        return step
+
+    def _step(self, meeting: Meeting) -> Step:
         claim, node = meeting.claim, meeting.node
         if meeting.others:
             said = f"several nodes say that they are its instance: {', '.join(meeting.others)}"
@@ -50,19 +65,34 @@ class Joiner:
         if node is None:
             return self._without_node(claim)
         if node.deletion:
-            return Step(claim, "failed", f"its node {node.name} is being deleted", node)
+            return self._gone(claim, node, f"its node {node.name} is being deleted")
         try:
             return self._with_node(claim, node)
         except KubeError as reason:
             return Step(claim, "waiting", f"could not be joined now: {reason}", node)
 
     def _without_node(self, claim: NodeClaim) -> Step:
+        if given_up_for(claim):
+            return Step(claim, "failed", f"was given up: {given_up_for(claim)}")
         if claim.registered:
-            return Step(claim, "failed", f"its node {claim.node_name} is gone")
-        if deadlines.never_registered(claim, self._now):
-            minutes = int(deadlines.REGISTRATION.total_seconds() // 60)
-            return Step(claim, "failed", f"no node joined in {minutes} minutes", events=(telling.never_registered(claim, minutes),))
+            return self._gone(claim, None, f"its node {claim.node_name} is gone")
         return Step(claim, "waiting", "its node has not joined yet")
+
+    def _gone(self, claim: NodeClaim, node: Node | None, said: str) -> Step:
+        return self._give_up(Step(claim, "waiting", said, node), said, node_gone(claim), NODE_GONE)
+
+    def _give_up(self, step: Step, said: str, told: Event, reason: str) -> Step:
+        """Its pods may be planned for anew, and nobody awaits it. Written last: until it stands, the claim is looked at again."""
+        claim = step.claim
+        if given_up_for(claim) == reason:
+            return replace(step, stage="failed", said=said)
+        try:
+            self._ledger.unassign(claim.name)
+            claim = claim.with_condition(CONDITION[reason], "False", reason, told.note, at=self._now)
+            write_status(self._kube, claim)
+        except KubeError as refusal:
+            return replace(step, stage="waiting", said=f"{said}; could not be given up now: {refusal}")
+        return replace(step, claim=claim, stage="failed", said=said, events=(*step.events, told))
 
     def _with_node(self, claim: NodeClaim, node: Node) -> Step:
         events: list[Event] = []
@@ -96,3 +126,20 @@ class Joiner:
             raise NotFound(f"node {node.name} is another instance's now")
         owners = manifest["metadata"].get("ownerReferences") or ()
         return Node.from_kube(self._kube.patch(kinds.NODES, node.name, registration_patch(claim, node, owners)))
+
+
+def never_initialized(step: Step) -> Event:
+    """The node joined and never took pods."""
+    minutes = int(deadlines.INITIALIZATION.total_seconds() // 60)
+    note = (
+        f"Node {step.claim.node_name} has not become ready for pods in {minutes} minutes: {step.said}. Look at the node's conditions and "
+        "taints, and at the pods of its daemon sets (network plugin, device plugins, agents that take start-up taints off)"
+    )
+    return Event(Subject.claim(step.claim), INITIALIZATION_TIMEOUT, "Initialize", note, "Warning")
+
+
+def node_gone(claim: NodeClaim) -> Event:
+    """The node joined, and went before it took pods."""
+    instance = claim.instance_id
+    note = f"Node {claim.node_name} is gone before it took pods. Look at what became of instance {instance} (spot interruption, terminated)"
+    return Event(Subject.claim(claim), NODE_GONE, "Register", note, "Warning")

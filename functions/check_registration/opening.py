@@ -4,11 +4,12 @@ The order is safe to die in: pods are bound, the node opens (one patch: initiali
 says that it is initialized. A claim that does not say so yet is looked at again, by this execution or by the one that the sweep starts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from aws_lambda_powertools import Logger
 from joining import Step
 
 from joiner.adapters import kube_kinds as kinds
@@ -17,16 +18,20 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import each
-from joiner.cluster import Node, Pod
+from joiner.cluster import InvalidField, Node, Pod
 from joiner.lifecycle import deadlines
-from joiner.lifecycle.initialization import initialization_patch, is_initialized, opening_patch
+from joiner.lifecycle.initialization import closed_too_long, initialization_patch, is_initialized, opening_patch
 from joiner.lifecycle.placing import Binding, World, open_slots, place
 from joiner.names import FILLING
+from joiner.planning import Snapshot
 from joiner.pools.conditions import read_time
 from joiner.telling import joining as telling
 from joiner.telling.events import Event
 
+logger = Logger()
+
 TRIES: Final = 3  # see joining
+PROBLEMS_TOLD: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +61,36 @@ class Opener:
         self._now = now
 
     def open(self, wave: str, steps: Sequence[Step]) -> list[Step]:
-        """The steps, with every ready node filled and opened, and every node opened that was closed for too long."""
+        """The steps, with every ready node filled and opened."""
         ready = [step for step in steps if step.stage == "ready"]
         filled = self._fill(wave, ready) if ready else {}
-        return [filled.get(step.claim.name) or self._not_closed_for_ever(step) for step in steps]
+        return [filled.get(step.claim.name) or step for step in steps]
+
+    def open_closed(self, nodes: Iterable[Node]) -> None:
+        """Every node of ours that was closed for too long, whatever became of its claim."""
+        for node in nodes:
+            if not closed_too_long(node, self._now):
+                continue
+            try:
+                self._open(node, initialized=False)
+                logger.warning("opened a node that was closed for too long", node=node.name)
+            except (KubeError, InvalidField) as reason:
+                logger.warning("a node that was closed for too long could not be opened", node=node.name, reason=str(reason))
 
     def _fill(self, wave: str, ready: Sequence[Step]) -> dict[str, Step]:
         assignments = self._ledger.assignments()
-        nodes = {node.name: node for node in map(Node.from_kube, self._kube.list(kinds.NODES))}
-        namespaces = {str(each["metadata"]["name"]): each["metadata"].get("labels") or {} for each in self._kube.list(kinds.NAMESPACES)}
-        pods = [Pod.from_kube(manifest) for manifest in self._kube.list(kinds.PODS)]  # last: a pod counts once, on its node or waiting
+        listed = {"nodes": self._kube.list(kinds.NODES), "namespaces": self._kube.list(kinds.NAMESPACES)}
+        world = read_world({**listed, "pods": self._kube.list(kinds.PODS)})  # pods last: each counts once, on its node or waiting
+        nodes, pods = {node.name: node for node in world.nodes}, world.pods
         work = []
         for step in ready:
-            assignment = assignments.get(step.claim.name)
-            slots = assignment.classes if assignment else {}
-            if step.claim.node_name in nodes:
-                work.append(Work(step, nodes[step.claim.node_name], slots, open_slots(step.claim.node_name, slots, pods)))
-        placements = place([(each.node, each.slots) for each in work], World(nodes, pods, namespaces))
+            node, assignment = nodes.get(step.claim.node_name), assignments.get(step.claim.name)
+            if node is not None:
+                # The scheduler fills an open node, and two that bind to one node would overfill it
+                slots = assignment.classes if assignment and node.has_taint(FILLING) else {}
+                work.append(Work(step, node, slots, open_slots(node.name, slots, pods)))
+        closed = [(each.node, each.slots) for each in work if each.node.has_taint(FILLING)]
+        placements = place(closed, World(nodes, pods, world.namespaces))
         bindings = [binding for placement in placements.values() for binding in placement.bindings]
         answers = each(bindings, self._bind, KubeError)
         by_uid = {pod.uid: pod for pod in pods}
@@ -109,15 +127,6 @@ class Opener:
         ready: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "Ready" and each.get("status") == "True"), {})
         return read_time(ready.get("lastTransitionTime"))
 
-    def _not_closed_for_ever(self, step: Step) -> Step:
-        node = step.node
-        if node is None or not node.has_taint(FILLING) or not deadlines.closed_too_long(node.created, self._now):
-            return step
-        try:
-            return replace(step, node=self._open(node, initialized=False), said=f"{step.said}; opened, because it was closed for too long")
-        except KubeError as reason:
-            return replace(step, said=f"{step.said}; could not be opened: {reason}")
-
     def _open(self, node: Node, *, initialized: bool) -> Node:
         for _ in range(TRIES):
             if not node.has_taint(FILLING) and (is_initialized(node) or not initialized):
@@ -128,3 +137,11 @@ class Opener:
             except Conflict:
                 node = Node.from_kube(self._kube.get(kinds.NODES, node.name))
         raise Conflict(f"node {node.name} changes all the time")
+
+
+def read_world(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> Snapshot:
+    """The lists as values. What cannot be read is told and left out: whoever may create pods must not keep all nodes closed."""
+    world = Snapshot.from_lists(lists)
+    for problem in world.problems[:PROBLEMS_TOLD]:
+        logger.warning("could not be read", object=problem.object, field=problem.field, value=problem.value[:100])
+    return world

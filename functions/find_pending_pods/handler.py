@@ -16,6 +16,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.lifecycle.declared_status import untold
+from joiner.lifecycle.initialization import closed_too_long
 from joiner.lifecycle.progress import open_assignments, progress, uncovered
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
@@ -45,13 +46,14 @@ class Look:
         # Nobody but the holder launches, and it is here: what is written and not being launched never will be, its own included
         state = progress(world.claims, launching=launching, watched=watched, lease=task.lease_number + 1)
         kept = open_assignments(state.on_their_way, assignments, world.nodes, world.pods)
+        closed = sum(closed_too_long(node, now) for node in world.nodes)
         entering = [claim.name for claim in state.entering]
         key = documents.put_snapshot(self._store, task, lists, assignments=kept, assigned=assignments, in_flight=entering)
         return {
             "rings": rings,
             "snapshot": key,
             "pods": len(uncovered(world.pods, kept.values())),
-            "unfinished": len(launches) + len(state.stale) + _untold(lists),
+            "unfinished": len(launches) + len(state.stale) + _untold(lists) + closed,
             "unwatched": len(state.unwatched),
         }
 

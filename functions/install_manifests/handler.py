@@ -5,6 +5,7 @@ are never deleted: with them would go every NodePool and every claim. At the end
 """
 
 import hashlib
+import logging
 import secrets
 import socket
 import time
@@ -61,13 +62,10 @@ def act(request: Request) -> Answer:
     from joiner.adapters import environment
     from joiner.adapters.payload import ClusterFacts
 
+    if request.kind == "Delete":
+        return _delete(request)
     wanted = request.properties
     facts = ClusterFacts(wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr="")
-    if request.kind == "Delete":
-        if _is_gone(facts.endpoint):
-            return Answer(PHYSICAL_ID)
-        remove(environment.kube(facts), PACKAGE, Clock())
-        return Answer(PHYSICAL_ID)
     if package_digest(PACKAGE) != wanted["Manifests"]:
         raise WrongPackage("the manifests in this function's package are not those of the template: deploy again from one checkout")
     kube, clock = environment.kube(facts), Clock()
@@ -75,6 +73,27 @@ def act(request: Request) -> Answer:
     token = doorbell_token(environment.client("dynamodb"), environment.setting("JOINER_TABLE"))
     install(kube, PACKAGE, Door(f"{wanted['DoorbellUrl']}/{token}/", wanted.get("DoorbellCa", "")), clock)
     return Answer(PHYSICAL_ID)
+
+
+def _delete(request: Request) -> Answer:
+    """Remove what was installed. What a Create left that failed is removed as far as the cluster lets us.
+
+    The cluster that made the Create fail would make this Delete fail, too, and hold the stack in ROLLBACK_FAILED. Little is left behind
+    then: the webhook, the only part that acts, is what a Create applies last.
+    """
+    from joiner.adapters import environment
+    from joiner.adapters.payload import ClusterFacts
+
+    try:
+        wanted = request.properties
+        facts = ClusterFacts(wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr="")
+        if not _is_gone(facts.endpoint):
+            remove(environment.kube(facts), PACKAGE, Clock())
+    except Exception:
+        if request.physical_id == PHYSICAL_ID:
+            raise
+        logging.getLogger(__name__).exception("what a failed Create may have left is not removed")
+    return Answer(request.physical_id or PHYSICAL_ID)
 
 
 @dataclass(frozen=True, slots=True)

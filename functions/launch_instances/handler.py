@@ -1,8 +1,9 @@
 """Launch instances: one group of like claims, one CreateFleet, whatever dies in between.
 
 The launch is stored before it is sent, in one transaction with the check that its lease is current. A launch that is found open was sent
-or not, nobody knows: instances that carry its tag are its answer; if there are none, the same bytes go out again with the same token,
-for which EC2 gives the same instances. The outcome is stored before anything is made of it, and the first one stands.
+or not, nobody knows: instances that carry its tag are its answer; if those are fewer than its claims, the same bytes go out again with
+the same token, for which EC2 gives the same instances. A refusal, of a launch template too, is an outcome like another. The outcome is
+stored before anything is made of it, and the first one stands.
 """
 
 import json
@@ -13,13 +14,13 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer
+from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Throttled
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Offering
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
-from joiner.launching import Launch, Outcome, read_answer, read_refusal
-from joiner.launching.outcome import EVERY, Short, read_instances
+from joiner.launching import Launch, Launched, Outcome, read_answer, read_refusal
+from joiner.launching.outcome import EVERY, Short, places, read_instances
 from joiner.names import NAME_TAG, NODECLAIM
 
 logger = Logger()
@@ -54,33 +55,51 @@ class Launcher:
         }
 
     def _launch(self, task: Task, launch: Launch, known: LaunchRecord | None) -> Outcome:
-        for template in launch.templates:
-            self._ec2.ensure_launch_template(template.name, template.data, template.tags)
         mine = documents.record_of(launch, lease_number=task.lease_number, execution=task.execution.arn)
         record = self._ledger.begin_launch(mine)
+        if record.closed:
+            return Outcome.from_json(record.outcome)
         launch = documents.launch_of(record)
-        outcome = self._found(launch) if known or record != mine else None
-        outcome = outcome or self._send(launch, record)
-        for each in outcome.launched:
-            self._ledger.pair(each.instance_id, each.claim, launch.id)
+        outcome = self._send_again(launch, record) if known or record != mine else self._send(launch, record)
+        outcome = outcome.as_paired({each.instance_id: self._pair(each, launch) for each in outcome.launched})
         return Outcome.from_json(self._ledger.close_launch(launch.id, outcome.to_json()))
 
-    def _found(self, launch: Launch) -> Outcome | None:
-        """The outcome of an earlier send, told by the tag on its instances."""
-        instances = self._ec2.instances_of_launch(launch.id)
-        if not instances:
-            return None
-        logger.warning("an earlier try launched already", instances=[each.id for each in instances])
-        return read_instances(launch, {each.id: (each.instance_type, each.zone, each.capacity_type) for each in instances})
+    def _pair(self, launched: Launched, launch: Launch) -> str:
+        return self._ledger.pair(launched.instance_id, launched.claim, launch.id).claim
 
     def _send(self, launch: Launch, record: LaunchRecord) -> Outcome:
+        """The first send of a launch."""
         try:
-            return read_answer(launch, self._ec2.create_fleet(json.loads(record.request)))
+            return read_answer(launch, self._fleet(launch, record))
         except NoAnswer:
             raise  # it may have launched: the launch stays open, and whoever tries again looks first
         except Ec2Error as refusal:
             logger.warning("EC2 refused the whole request", code=refusal.code, reason=refusal.message)
             return read_refusal(launch, refusal.code, refusal.message)
+
+    def _send_again(self, launch: Launch, record: LaunchRecord) -> Outcome:
+        """What an earlier send launched: what its tag shows, which may be a part, and what EC2 answers to the same bytes and token."""
+        tagged = {each.id: (each.instance_type, each.zone, each.capacity_type) for each in self._ec2.instances_of_launch(launch.id)}
+        if tagged:
+            logger.warning("an earlier try launched already", instances=sorted(tagged))
+        answer: Mapping[str, Any] = {}
+        if len(tagged) < len(launch.claims):
+            try:
+                answer = self._fleet(launch, record)
+            except (NoAnswer, Throttled):
+                raise  # nothing is known of what the earlier send launched: the launch stays open
+            except Ec2Error as refusal:
+                logger.warning("EC2 refused the request that was sent again", code=refusal.code, reason=refusal.message)
+                answer = {"Errors": [{"ErrorCode": refusal.code, "ErrorMessage": refusal.message}]}
+        found = places(launch, answer) | tagged
+        standing = {pairing.instance: pairing.claim for pairing in self._ledger.pairings(found).values()}
+        return read_instances(launch, found, answer.get("Errors") or (), standing)
+
+    def _fleet(self, launch: Launch, record: LaunchRecord) -> Mapping[str, Any]:
+        """The launch templates that are missing, then the exact request."""
+        for template in launch.templates:
+            self._ec2.ensure_launch_template(template.name, template.data, template.tags)
+        return self._ec2.create_fleet(json.loads(record.request))
 
     def _name(self, outcome: Outcome) -> None:
         """Tag each instance with its claim. A tag that fails costs a name, not a node: the ledger holds the pairing."""
@@ -117,7 +136,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    launcher = Launcher(environment.ledger(), environment.store(), Ec2(environment.client("ec2")))
+    launcher = Launcher(environment.ledger(), environment.store(), Ec2(environment.client("ec2"), environment.fleet_client()))
     answer = launcher.answer(task, event["launches"], int(event["index"]), now, environment.lease_end(context, now))
     counts = {"NodesLaunched": answer["launched"], "NodesShort": answer["short"], "LaunchesFailed": answer["failed"]}
     metrics.publish(task.cluster.name, counts)

@@ -89,6 +89,7 @@ class Recording:
 
         Returns the launches that are still open: they are sent once more, or found by their tag.
         """
+        assigned = self._ledger.assignments()  # before the claims: whatever was assigned by then and has no claim never will have one
         records = self._ledger.unrecorded_launches()
         launching = {claim for record in records for claim in record.claims}
         claims = list_claims(self._kube).claims
@@ -96,9 +97,9 @@ class Recording:
         stale = [claim for claim in state.stale if claim.name not in planned]
         every(stale, lambda claim: forget(self._kube, claim), KubeError)
         there = {claim.name for claim in claims} - {claim.name for claim in stale}
-        for name in self._ledger.assignments():
+        for name in assigned:
             if name not in there | planned:
-                self._ledger.unassign(name)
+                self._ledger.unassign(name, task.lease_number)
         for claim in stale:
             logger.warning("a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease)
         return [record for record in records if not record.closed]
@@ -132,8 +133,8 @@ def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[Intent], written: 
         for key in intent.node.pods
         if key in pods
     ]
-    told += [telling.room_on_its_way(pods[key], room, name) for room in plan.existing for key in room.pods if key in pods]
-    told += [telling.no_node(pods[pending.pod], pending, name) for pending in plan.pending if pending.pod in pods]
+    told += [telling.room_on_its_way(pods[key], room) for room in plan.existing for key in room.pods if key in pods]
+    told += [telling.no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
     return told
 
 

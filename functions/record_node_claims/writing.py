@@ -82,7 +82,7 @@ class Writer:
         written: list[str] = []
         for intent, answer in each(wanted, self._write, KubeError):
             if isinstance(answer, KubeError):
-                self._ledger.unassign(intent.claim.name)
+                self._ledger.unassign(intent.claim.name, self._task.lease_number)
                 self.failures.append((intent.claim, Refusal(intent.claim.name, "ClaimNotWritten", str(answer))))
                 continue
             written.append(intent.claim.name)

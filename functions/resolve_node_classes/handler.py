@@ -11,13 +11,13 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
-from joiner.adapters.ec2 import Ec2, Parameters
+from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.launching import Ceilings, Found, questions, resolve
-from joiner.pools import NodeClass, ResolvedNodeClass
+from joiner.pools import NodeClass, Problem, ResolvedNodeClass
 
 logger = Logger()
 
@@ -49,6 +49,17 @@ class Resolver:
         return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
 
     def _resolve(self, node_class: NodeClass, version: str, now: datetime) -> ResolvedNodeClass:
+        """One class. That AWS refuses what it asks for is its own problem; that AWS does not answer is everybody's, and is tried again."""
+        try:
+            return self._looked_up(node_class, version, now)
+        except (NoAnswer, Throttled):
+            raise
+        except Ec2Error as refusal:
+            nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
+            remedy = "put the class right, or allow the role of resolve_node_classes what it lacks"
+            return nothing.with_problems([Problem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")])
+
+    def _looked_up(self, node_class: NodeClass, version: str, now: datetime) -> ResolvedNodeClass:
         asked = questions(node_class, version, image_owners=self._ceilings.image_owners)
         found = Found(
             subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],

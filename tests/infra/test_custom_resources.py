@@ -15,6 +15,7 @@ import pytest
 
 from infra.installation import MANIFESTS, manifests_digest
 from joiner.adapters.custom_resource import Answer, Request, serve
+from joiner.adapters.kube_errors import Forbidden
 from tests.infra.conftest import ROOT
 
 
@@ -136,6 +137,26 @@ def test_a_request_that_makes_no_sense_is_answered_too(name: str, mailbox: Mailb
     function(name).handler(mailbox.event("Create", {}), Remaining())
 
     assert [(each["Status"], each["Reason"].split(":")[0]) for each in mailbox.answers] == [("FAILED", "KeyError")]
+
+
+@pytest.mark.parametrize(("physical_id", "status"), [("never-made", "SUCCESS"), ("joiner-manifests", "FAILED")])
+def test_only_what_was_never_made_may_stay_behind_when_the_cluster_refuses(
+    physical_id: str, status: str, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setattr("joiner.adapters.environment.kube", lambda _: None)
+    installer = function("install_manifests")
+
+    def refuse(*_: object) -> None:
+        raise Forbidden("clusterroles is forbidden")
+
+    vars(installer)["remove"] = refuse  # the module is this test's own
+    cluster = {"Cluster": "demo", "Endpoint": "https://127.0.0.1:1", "CertificateAuthority": "Q0E="}
+
+    installer.handler(mailbox.event("Delete", cluster, physical_id), Remaining())
+
+    assert [(each["Status"], each["PhysicalResourceId"]) for each in mailbox.answers] == [(status, physical_id)]
+    assert "Forbidden" in mailbox.answers[0].get("Reason", "Forbidden")
 
 
 def test_the_installer_and_the_template_mean_the_same_digest(tmp_path: Path) -> None:

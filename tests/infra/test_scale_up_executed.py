@@ -335,7 +335,9 @@ def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage) -> None:
 
     execution = world.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
+    ended = world.end(execution)
+    assert ended["status"] == "SUCCEEDED"
+    assert json.loads(ended["output"])["failed"] == 2
     states = world.states(execution)
     assert (states.count("This group was not launched"), states.count("Record launches")) == (2, 1)
 

@@ -28,6 +28,13 @@ def test_a_cluster_and_a_region_are_enough(tmp_path: Path) -> None:
     assert load(path) == Settings(cluster="prod", region="eu-west-1")
 
 
+def test_no_concurrency_need_be_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "prod.yaml"
+    path.write_text("cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: null}\n")
+
+    assert load(path).doorbell == Doorbell(concurrency=None)
+
+
 def test_every_field_is_read(tmp_path: Path) -> None:
     path = tmp_path / "prod.yaml"
     path.write_text(

@@ -78,11 +78,21 @@ def test_sweep_tells_its_story_in_these_states(machines: Mapping[str, Mapping[st
         "Survey the cluster",
         "Survey the instances",
         "Decide what is due",
+        "Ring",
         "Start it",
         "A scale-up is on its way",
         "Nothing is due",
         "The sweep failed",
     ]
+
+
+def test_a_sweep_rings_before_it_starts_a_scale_up_that_may_find_the_lease_taken(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    states: States = machines["joiner-sweep-example"]["States"]
+
+    assert [name for name, state in states.items() if "Start it" in _following(state)] == ["Ring"]
+    ring = states["Ring"]["Arguments"]
+    assert ring["Key"] == {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
+    assert (ring["UpdateExpression"], ring["ExpressionAttributeValues"]) == ("ADD rings :one", {":one": {"N": "1"}})
 
 
 def test_every_next_exists_and_every_state_is_reached(machines: Mapping[str, Mapping[str, Any]]) -> None:

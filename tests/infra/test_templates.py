@@ -185,6 +185,23 @@ def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(synthesi
     assert placed["find_pending_pods"] == {"SubnetIds": list(vpc.subnets), "SecurityGroupIds": [vpc.security_group]}
 
 
+def test_a_scale_up_that_fails_or_runs_out_of_time_is_an_alarm(example: Synthesis) -> None:
+    scale_up = next(name for name in example.resources("AWS::StepFunctions::StateMachine") if name.startswith("ScaleUp"))
+    alarms = [each["Properties"] for each in example.resources("AWS::CloudWatch::Alarm").values()]
+
+    told = {each["MetricName"] for each in alarms if flat(each["Dimensions"])[0]["Value"] == f"${{{scale_up}}}"}
+    assert told == {"ExecutionsFailed", "ExecutionsTimedOut"}
+
+
+def test_an_account_with_a_small_quota_sets_no_concurrency_aside(
+    synthesise: Synthesise, example: Synthesis, example_settings: Settings
+) -> None:
+    small = synthesise(replace(example_settings, doorbell=replace(example_settings.doorbell, concurrency=None)))
+
+    assert _set_aside(example) == {"ring_doorbell": 5}
+    assert _set_aside(small) == {}
+
+
 def test_settings_reach_what_they_are_about(synthesise: Synthesise, example_settings: Settings) -> None:
     settings = replace(
         example_settings,
@@ -349,3 +366,11 @@ def _unzipped(made: Synthesis, content: Mapping[str, Any]) -> int:
 
 def _function_of(resource: Mapping[str, Any]) -> str:
     return str(resource["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])
+
+
+def _set_aside(made: Synthesis) -> dict[str, int]:
+    return {
+        _function_of(function): function["Properties"]["ReservedConcurrentExecutions"]
+        for function in made.resources("AWS::Lambda::Function").values()
+        if "ReservedConcurrentExecutions" in function["Properties"]
+    }

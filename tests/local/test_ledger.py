@@ -141,6 +141,9 @@ def test_a_launch_is_unrecorded_until_it_is_closed_and_recorded(table: Table) ->
 
     table.ledger.mark_recorded("l-2", now=10)
     assert [launch.id for launch in table.ledger.unrecorded_launches()] == ["l-1"]
+    kept = table.ledger.launch("l-2")
+    assert kept is not None
+    assert (kept.recorded, kept.outcome, kept.request, kept.details) == (True, "{}", "", "")
 
 
 def test_the_first_word_says_whose_an_instance_is(table: Table) -> None:
@@ -177,6 +180,16 @@ def test_an_assignment_that_is_done_is_gone(table: Table) -> None:
     table.ledger.unassign("claim-a")
     table.ledger.unassign("claim-a")
 
+    assert table.ledger.assignments() == {}
+
+
+def test_an_assignment_of_a_later_lease_is_not_dropped_by_an_earlier_one(table: Table) -> None:
+    table.ledger.assign("claim-a", {"web": 2}, lease_number=5)
+    table.ledger.unassign("claim-a", lease_number=4)
+    assert set(table.ledger.assignments()) == {"claim-a"}
+
+    table.ledger.unassign("claim-a", lease_number=5)
+    table.ledger.unassign("claim-a", lease_number=5)
     assert table.ledger.assignments() == {}
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner.cluster import Taint
-from joiner.launching.user_data import UserDataRefused, multipart, own_parts, user_data
+from joiner.cluster import Resources, Taint
+from joiner.launching.user_data import UserDataRefused, guards, multipart, own_parts, user_data
 from joiner.pools import Kubelet, NodeClass, NodePool
 from tests.unit.launching.world import CLUSTER, MODERN, POOL, TEMPLATE, wanted
 
@@ -60,7 +60,7 @@ def test_taints_of_the_pool_come_before_the_guards() -> None:
 
     taints = config(written(pool=pool))["spec"]["kubelet"]["config"]["registerWithTaints"]
 
-    assert [taint["key"] for taint in taints] == ["dedicated", "agent", "karpenter.sh/unregistered", "joiner.dev/filling"]
+    assert [taint["key"] for taint in taints] == ["dedicated", "agent", "karpenter.sh/unregistered"]
 
 
 def test_a_pool_that_leaves_placing_to_the_scheduler_has_no_filling_taint() -> None:
@@ -69,6 +69,16 @@ def test_a_pool_that_leaves_placing_to_the_scheduler_has_no_filling_taint() -> N
     taints = config(written(pool=pool))["spec"]["kubelet"]["config"]["registerWithTaints"]
 
     assert [taint["key"] for taint in taints] == ["karpenter.sh/unregistered"]
+
+
+def test_a_node_that_waits_for_its_own_daemons_has_no_filling_taint() -> None:
+    plain = wanted("x").claim
+    devices = replace(plain, requests=Resources({**plain.requests, "nvidia.com/gpu": 1}))
+    starting = replace(plain, startup_taints=(Taint("agent", "NoExecute"),))
+
+    keys = [[taint.key for taint in guards(each, POOL)] for each in (plain, devices, starting)]
+
+    assert keys == [["karpenter.sh/unregistered", "joiner.dev/filling"], ["karpenter.sh/unregistered"], ["karpenter.sh/unregistered"]]
 
 
 def test_labels_that_a_kubelet_may_not_set_are_left_to_registration() -> None:

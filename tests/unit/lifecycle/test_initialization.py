@@ -67,6 +67,15 @@ def test_bindings_that_fail_keep_a_ready_node_closed_for_ten_seconds_at_most() -
     assert deadlines.placing_is_over(NOON - timedelta(seconds=11), NOON)
 
 
+def test_a_node_that_takes_no_pods_in_a_quarter_of_an_hour_is_given_up() -> None:
+    joined = claim().as_registered("node-1", at=NOON)
+
+    assert not deadlines.never_initialized(joined, NOON + timedelta(minutes=14))
+    assert deadlines.never_initialized(joined, NOON + timedelta(minutes=16))
+    assert not deadlines.never_initialized(joined.as_initialized(at=NOON), NOON + timedelta(minutes=16))
+    assert not deadlines.never_initialized(claim(), NOON + timedelta(minutes=16))
+
+
 def test_a_node_that_has_not_joined_in_a_quarter_of_an_hour_is_given_up() -> None:
     launched = claim().with_condition("Launched", "True", at=NOON)
 

@@ -2,10 +2,17 @@
 
 from datetime import timedelta
 
+import pytest
+
 from joiner.lifecycle.checks import CHECKS, ClusterSurvey
+from joiner.lifecycle.giving_up import CONDITION
 from joiner.lifecycle.progress import open_assignments, progress, uncovered
+from joiner.planning.pending import GIVEN_UP
 from joiner.pools import NodeClaim
+from joiner.pools.conditions import Status
 from tests.unit.lifecycle.world import NOON, claim, node, pod
+
+STATUSES: tuple[Status, ...] = ("Unknown", "False")
 
 
 def written(name: str, lease: int = 3) -> NodeClaim:
@@ -44,6 +51,24 @@ def test_a_launched_claim_is_on_its_way_until_it_is_initialized_and_wants_a_watc
     assert stands([joined]) == {"way": ["a"], "unwatched": ["a"]}
     assert stands([joined], watched=("a",)) == {"way": ["a"]}
     assert stands([joined.as_initialized(at=NOON)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [("Registered", "RegistrationTimeout"), ("Registered", "NodeGone"), ("Initialized", "InitializationTimeout")],
+)
+def test_a_claim_that_was_given_up_is_neither_on_its_way_nor_awaited(condition: str, reason: str) -> None:
+    assert stands([launched("a").with_condition(condition, "False", reason, at=NOON)]) == {}
+
+
+def test_a_node_that_boots_is_not_given_up_whatever_its_conditions_say() -> None:
+    for status in STATUSES:
+        booting = launched("a").with_condition("Registered", status, "NodeNotJoined", at=NOON)
+        assert stands([booting]) == {"way": ["a"], "unwatched": ["a"]}
+
+
+def test_plans_and_the_sweep_give_up_the_same_claims() -> None:
+    assert {(condition, reason) for reason, condition in CONDITION.items()} == set(GIVEN_UP)
 
 
 def test_a_claim_that_is_being_deleted_is_nobodys() -> None:
@@ -103,3 +128,16 @@ def test_the_sweep_tells_claims_that_will_never_be_launched() -> None:
     survey = ClusterSurvey(now=NOON, claims=(written("a", lease=3),), lease=4)
 
     assert findings(survey) == {"staleClaims": ["NodeClaim/a was never launched and its lease 3 has passed"]}
+
+
+def test_the_sweep_tells_nodes_of_ours_that_are_closed_for_too_long() -> None:
+    ours = {"karpenter.sh/provisioner-name": "default"}
+    long_ago, lately = "2026-11-21T11:54:00Z", "2026-11-21T11:56:00Z"
+    nodes = (
+        node("old", labels=ours, created=long_ago),
+        node("young", labels=ours, created=lately),
+        node("open", labels=ours, created=long_ago, taints=[]),
+        node("foreign", created=long_ago),
+    )
+
+    assert findings(ClusterSurvey(now=NOON, nodes=nodes)) == {"closedNodes": ["node old has been closed for too long"]}

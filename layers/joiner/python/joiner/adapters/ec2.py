@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH
 
@@ -44,7 +44,8 @@ class NotFound(Ec2Error):
 
 
 @contextmanager
-def _our_errors() -> Iterator[None]:
+def our_errors() -> Iterator[None]:
+    """What boto3 raises inside, as what callers treat differently."""
     try:
         yield
     except ClientError as reason:
@@ -58,6 +59,8 @@ def _our_errors() -> Iterator[None]:
         elif status >= 500:
             kind = NoAnswer
         raise kind(code, message) from reason
+    except ParamValidationError as reason:  # boto3 did not even send it
+        raise Ec2Error("InvalidRequest", str(reason)) from reason
     except BotoCoreError as reason:
         raise NoAnswer(type(reason).__name__, str(reason)) from reason
 
@@ -101,16 +104,17 @@ class Instance:
 
 
 class Ec2:
-    """One region of one account."""
+    """One region of one account. `fleets` is the client for CreateFleet, which takes longer than the rest and is not to be sent twice."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, fleets: Any = None) -> None:
         self._client = client
+        self._fleets = fleets or client
 
     # What there is
 
     def pages(self, operation: str, result: str, **asked: Any) -> list[Answer]:
         """All results of a Describe call, page by page (unpaginated calls are throttled first)."""
-        with _our_errors():
+        with our_errors():
             paginator = self._client.get_paginator(operation)
             return [item for page in paginator.paginate(**asked) for item in page.get(result, ())]
 
@@ -153,7 +157,7 @@ class Ec2:
     def ensure_launch_template(self, name: str, data: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         """Make a launch template; its name is a digest of its content, so one that exists is the right one."""
         specifications = [{"ResourceType": "launch-template", "Tags": _tags(tags)}] if tags else []
-        with _our_errors():
+        with our_errors():
             try:
                 self._client.create_launch_template(
                     LaunchTemplateName=name, LaunchTemplateData=dict(data), TagSpecifications=specifications
@@ -164,13 +168,13 @@ class Ec2:
 
     def create_fleet(self, request: Mapping[str, Any]) -> Answer:
         """Send one CreateFleet exactly as it is; the answer holds instances and errors both."""
-        with _our_errors():
-            return dict(self._client.create_fleet(**request))
+        with our_errors():
+            return dict(self._fleets.create_fleet(**request))
 
     def tag(self, resources: Iterable[str], tags: Mapping[str, str]) -> None:
         """Tag instances (and what hangs on them)."""
         wanted = sorted(set(resources))
-        with _our_errors():
+        with our_errors():
             for start in range(0, len(wanted), TAGGED_AT_ONCE):
                 self._client.create_tags(Resources=wanted[start : start + TAGGED_AT_ONCE], Tags=_tags(tags))
 
@@ -181,7 +185,7 @@ class Ec2:
         for start in range(0, len(wanted), TERMINATED_AT_ONCE):
             some = wanted[start : start + TERMINATED_AT_ONCE]
             try:
-                with _our_errors():
+                with our_errors():
                     self._client.terminate_instances(InstanceIds=some)
                 ended += some
             except NotFound:
@@ -199,7 +203,7 @@ class Parameters:
         """The values of those that exist, by name."""
         wanted = sorted(set(names))
         found: dict[str, str] = {}
-        with _our_errors():
+        with our_errors():
             for start in range(0, len(wanted), 10):  # GetParameters takes ten names
                 answer = self._client.get_parameters(Names=wanted[start : start + 10])
                 found |= {each["Name"]: each["Value"] for each in answer["Parameters"]}

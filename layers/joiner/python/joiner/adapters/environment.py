@@ -23,6 +23,8 @@ LEASE_MARGIN: Final = 30  # seconds
 
 # Short timeouts: the state machine's Retry is the patient one, and no call may outlive the lease.
 _CALLS = Config(connect_timeout=2, read_timeout=10, retries={"mode": "standard", "max_attempts": 3}, tcp_keepalive=True)
+# CreateFleet may take half a minute. It goes out once a try: its open record is what makes another try safe.
+_FLEETS = Config(connect_timeout=2, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 1}, tcp_keepalive=True)
 
 
 def setting(name: str) -> str:
@@ -62,6 +64,12 @@ def _session() -> boto3.Session:
 def client(service: str, region_name: str = "") -> Any:
     """The boto3 client of a service."""
     return _session().client(service, region_name=region_name or None, config=_CALLS)  # type: ignore[call-overload]  # any service
+
+
+@functools.cache
+def fleet_client() -> Any:
+    """The client for CreateFleet: patient, and without tries of its own."""
+    return _session().client("ec2", config=_FLEETS)
 
 
 @functools.cache

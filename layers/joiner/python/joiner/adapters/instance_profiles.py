@@ -5,6 +5,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from joiner.adapters.ec2 import our_errors
+
 
 class InstanceProfiles:
     """IAM, asked only for profiles that a node class names itself; `client` is called when the first is."""
@@ -13,14 +15,15 @@ class InstanceProfiles:
         self._client = client
 
     def roles(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """The role names of each profile that exists."""
+        """The role names of each profile that exists; a refusal is raised as `Ec2Error`, like EC2's own."""
         found: dict[str, tuple[str, ...]] = {}
         for name in names:
-            try:
-                profile = self._client().get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
-            except ClientError as reason:
-                if reason.response["Error"]["Code"] == "NoSuchEntity":
-                    continue
-                raise
+            with our_errors():
+                try:
+                    profile = self._client().get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+                except ClientError as reason:
+                    if reason.response["Error"]["Code"] == "NoSuchEntity":
+                        continue
+                    raise
             found[name] = tuple(str(role["RoleName"]) for role in profile["Roles"])
         return found

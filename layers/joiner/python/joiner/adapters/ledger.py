@@ -4,7 +4,9 @@ Every rule that keeps two executions from doing one thing twice is a condition o
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -27,6 +29,8 @@ from joiner.adapters.ledger_items import (
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is history; a day is enough to ask what happened
 WAVE_KEPT: Final = 24 * 3600  # a wave that nobody ended is found by the sweep long before
 BATCH_GET: Final = 100  # DynamoDB's limit
+TRIES: Final = 6  # of a write that met another one; a transaction holds its items for milliseconds
+PAUSE: Final = (0.02, 0.2)  # seconds between them, by chance, so that those who met do not meet again
 
 
 class Ledger:
@@ -98,7 +102,7 @@ class Ledger:
         }
         put = {"TableName": self._table, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
         try:
-            self._client.transact_write_items(TransactItems=[{"ConditionCheck": check}, {"Put": put}])
+            _written_at_last(self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}])
         except ClientError as reason:
             if reason.response["Error"]["Code"] != "TransactionCanceledException":
                 raise
@@ -140,14 +144,14 @@ class Ledger:
         return outcome
 
     def mark_recorded(self, launch_id: str, now: int) -> None:
-        """The outcome of a closed launch is on its claims; the item may go after a day."""
+        """The outcome of a closed launch is on its claims; what was asked goes now, the item after a day."""
         self._try_update(
             items.LAUNCH,
             launch_id,
-            "SET recorded = :yes, expires = :expires",
+            "SET recorded = :yes, expires = :expires REMOVE #request, #details",  # tens of KB that each query would read
             {":yes": True, ":expires": now + RECORDED_KEPT, ":closed": "closed"},
             condition="#state = :closed",
-            names={"#state": "state"},
+            names={"#state": "state", "#request": "request", "#details": "details"},
         )
 
     def pair(self, instance: str, claim: str, launch: str) -> Pairing:
@@ -200,9 +204,17 @@ class Ledger:
         """Every assignment, by claim."""
         return {each.claim: each for each in map(_assignment, self._query(items.ASSIGNMENT))}
 
-    def unassign(self, claim: str) -> None:
-        """Drop an assignment; it is done, or its claim is gone."""
-        self._client.delete_item(TableName=self._table, Key=_key(items.ASSIGNMENT, claim))
+    def unassign(self, claim: str, lease_number: int | None = None) -> None:
+        """Drop an assignment; it is done, or its claim is gone. One that was written under a later lease than `lease_number` stays."""
+        asked: dict[str, Any] = {"TableName": self._table, "Key": _key(items.ASSIGNMENT, claim)}
+        if lease_number is not None:
+            asked["ConditionExpression"] = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
+            asked["ExpressionAttributeValues"] = {":number": written(lease_number)}
+        try:
+            self._client.delete_item(**asked)
+        except ClientError as reason:
+            if not _is_condition(reason):
+                raise
 
     # Offerings that were short
 
@@ -257,7 +269,8 @@ class Ledger:
     def ring_wave(self, name: str) -> str:
         """Count one ring and take the sleeper's task token, in one write; empty when nobody sleeps or the wave ended."""
         try:
-            answer = self._client.update_item(
+            answer = _written_at_last(
+                self._client.update_item,
                 TableName=self._table,
                 Key=_key(items.WAVE, name),
                 UpdateExpression="ADD rings :one REMOVE #token",
@@ -327,7 +340,7 @@ class Ledger:
         if names:
             asked["ExpressionAttributeNames"] = dict(names)
         try:
-            return dict(self._client.update_item(**asked).get("Attributes", {}))
+            return dict(_written_at_last(self._client.update_item, **asked).get("Attributes", {}))
         except ClientError as reason:
             if _is_condition(reason):
                 raise _ConditionFailed from reason
@@ -343,6 +356,29 @@ class Ledger:
 
 class _ConditionFailed(Exception):
     """The condition of a write did not hold; each caller says what that means."""
+
+
+def _written_at_last(write: Callable[..., Mapping[str, Any]], **asked: Any) -> Mapping[str, Any]:
+    """The answer to a write, sent again while a transaction holds its item: botocore's own retries leave that out.
+
+    Source: Amazon DynamoDB developer guide, "Transaction conflict handling".
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return write(**asked)
+        except ClientError as reason:
+            if not _is_conflict(reason):
+                raise
+        time.sleep(random.uniform(*PAUSE))  # noqa: S311 - a pause, not a secret
+    return write(**asked)
+
+
+def _is_conflict(reason: ClientError) -> bool:
+    """Did two writes meet? A condition that failed beside it is an answer, and is not asked again."""
+    if reason.response["Error"]["Code"] == "TransactionConflictException":
+        return True
+    causes = {each.get("Code") for each in reason.response.get("CancellationReasons", ())}
+    return "TransactionConflict" in causes and "ConditionalCheckFailed" not in causes
 
 
 def _is_condition(reason: ClientError) -> bool:

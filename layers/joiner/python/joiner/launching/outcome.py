@@ -7,7 +7,7 @@ Source: EC2 API reference, CreateFleet and "Error codes"; Karpenter, `pkg/errors
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from joiner import names
@@ -75,6 +75,15 @@ class Outcome:
         passing = any(failure.code in PASSING for failure in self.failed)
         return bool(self.unmet) and (bool(self.short) or self.throttled or passing)
 
+    def as_paired(self, claims: Mapping[str, str]) -> "Outcome":
+        """This outcome with the claim that each instance (id -> claim) is really for: the first word on an instance stands."""
+        stands: dict[str, Launched] = {}
+        for one in self.launched:
+            claim = claims.get(one.instance_id, one.claim)
+            stands.setdefault(claim, replace(one, claim=claim))
+        unmet = {*self.unmet, *(one.claim for one in self.launched)} - stands.keys()
+        return replace(self, launched=tuple(stands[claim] for claim in sorted(stands)), unmet=tuple(sorted(unmet)))
+
     def to_json(self) -> str:
         return json.dumps(
             {
@@ -121,28 +130,42 @@ class Outcome:
         )
 
 
-def pair(claims: Iterable[str], instances: Iterable[str]) -> dict[str, str]:
-    """Claim -> instance id, both ascending: whoever pairs them again pairs them so.
+def pair(claims: Iterable[str], instances: Iterable[str], standing: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Claim -> instance id, both ascending: whoever pairs them again pairs them so. Those that are paired (id -> claim) stay so.
 
     >>> pair(["b", "a"], ["i-2"])
     {'a': 'i-2'}
+    >>> pair(["a", "b"], ["i-1", "i-2"], {"i-2": "a"})
+    {'a': 'i-2', 'b': 'i-1'}
     """
-    return dict(zip(sorted(claims), sorted(instances), strict=False))
+    stands = {claim: instance for instance, claim in (standing or {}).items()}
+    free = (claim for claim in sorted(claims) if claim not in stands)
+    return stands | dict(zip(free, sorted(set(instances) - set(standing or ())), strict=False))
+
+
+Place = tuple[str, str, str]
+"""An instance's type, zone and capacity type."""
+
+
+def places(launch: Launch, answer: Mapping[str, Any]) -> dict[str, Place]:
+    """The instances of CreateFleet's answer, by id."""
+    groups = answer.get("Instances") or ()
+    return {instance: _place(launch, group) for group in groups for instance in group["InstanceIds"]}
 
 
 def read_answer(launch: Launch, answer: Mapping[str, Any]) -> Outcome:
     """CreateFleet's answer to ``launch``."""
-    found: dict[str, tuple[str, str, str]] = {}
-    for group in answer.get("Instances") or ():
-        place = _place(launch, group)
-        for instance in group["InstanceIds"]:
-            found[instance] = place
-    return read_instances(launch, found, answer.get("Errors") or ())
+    return read_instances(launch, places(launch, answer), answer.get("Errors") or ())
 
 
-def read_instances(launch: Launch, instances: Mapping[str, tuple[str, str, str]], errors: Iterable[Mapping[str, Any]] = ()) -> Outcome:
-    """The outcome where the instances (id -> type, zone, capacity type) are known from the answer, or by their launch tag from EC2."""
-    paired = pair(launch.claims, instances)
+def read_instances(
+    launch: Launch,
+    instances: Mapping[str, Place],
+    errors: Iterable[Mapping[str, Any]] = (),
+    standing: Mapping[str, str] | None = None,
+) -> Outcome:
+    """The outcome where the instances are known from the answer, by their launch tag from EC2, or both; ``standing`` as in ``pair``."""
+    paired = pair(launch.claims, instances, standing)
     launched = []
     for claim, instance in paired.items():
         instance_type, zone, capacity_type = instances[instance]
@@ -193,7 +216,7 @@ def _short(launch: Launch, error: Mapping[str, Any], code: str) -> set[Short]:
     return {Short(capacity_type, EVERY if code in WHOLE_ZONE else instance_type, zone, code)}
 
 
-def _place(launch: Launch, said: Mapping[str, Any]) -> tuple[str, str, str]:
+def _place(launch: Launch, said: Mapping[str, Any]) -> Place:
     """Type, zone and capacity type of one entry of the answer; an entry without a zone is understood by its subnet."""
     override = (said.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     zone = override.get("AvailabilityZone") or said.get("AvailabilityZone") or _zones(launch).get(override.get("SubnetId", ""), "")

@@ -22,6 +22,7 @@ from joiner.pools.requirements import NAME, OF_KUBERNETES, PREFIX, VALUE, in_dom
 LIMIT_BYTES = 16_384  # EC2's, before base64
 DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"  # the kubelet has set them all: registration need not, and must not twice
 GUARDS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
+COUNTED_BY_EVERY_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 CLUSTER_NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}")
 ENDPOINT = re.compile(r"https://[A-Za-z0-9.:\[\]-]+(:[0-9]+)?/?")
 BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+=*[\r\n]*")
@@ -62,10 +63,10 @@ class Part:
 def user_data(cluster: Cluster, claim: NodeClaim, pool: NodePool, node_class: NodeClass, family: ImageFamily) -> str:
     """The user data of a claim's node, as text; raises UserDataRefused.
 
-    The same for all claims of one pool and class, so that few launch templates are needed.
+    The same for all claims of one pool and class, but for whether they ask for devices, so that few launch templates are needed.
     """
     if family == "AL2023":
-        taints = (*claim.taints, *claim.startup_taints, *guards(pool))
+        taints = (*claim.taints, *claim.startup_taints, *guards(claim, pool))
         config = node_config(cluster, node_labels(claim, pool), taints, kubelet_config(pool, node_class), node_class)
         text = multipart([*own_parts(node_class.user_data or ""), Part("application/node.eks.aws", json.dumps(config, indent=2))])
     elif family == "Custom":
@@ -78,13 +79,15 @@ def user_data(cluster: Cluster, claim: NodeClaim, pool: NodePool, node_class: No
     return text
 
 
-def guards(pool: NodePool) -> tuple[Taint, ...]:
+def guards(claim: NodeClaim, pool: NodePool) -> tuple[Taint, ...]:
     """The taints that keep pods away until the node is known, and until those planned for it are there.
 
-    A pool whose annotation ``joiner.dev/placing`` says ``schedule`` forgoes the latter.
+    A pool whose annotation ``joiner.dev/placing`` says ``schedule`` forgoes the latter. So does a node that waits for its own daemons:
+    no daemon set that does not tolerate it would bring its device plugin, or the agent that takes a start-up taint off.
     """
     said = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
-    return GUARDS[:1] if said == "schedule" else GUARDS
+    devices = any(amount > 0 for name, amount in claim.requests.items() if name not in COUNTED_BY_EVERY_KUBELET)
+    return GUARDS[:1] if said == "schedule" or devices or claim.startup_taints else GUARDS
 
 
 def node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:

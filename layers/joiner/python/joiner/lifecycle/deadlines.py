@@ -9,6 +9,9 @@ from joiner.pools.conditions import read_time
 REGISTRATION: Final = timedelta(minutes=15)
 """From launched to registered; as Karpenter's registrationTimeout."""
 
+INITIALIZATION: Final = timedelta(minutes=15)
+"""From registered to initialized; a start-up taint or a device that takes longer needs a person."""
+
 FILLING_AFTER_READY: Final = timedelta(seconds=10)
 """A node that may take pods stays closed for our own placing no longer than this."""
 
@@ -21,6 +24,12 @@ def never_registered(claim: NodeClaim, now: datetime) -> bool:
     launched = claim.conditions["Launched"]
     since = launched.since or claim.created
     return launched.true and not claim.registered and since is not None and now - since > REGISTRATION
+
+
+def never_initialized(claim: NodeClaim, now: datetime) -> bool:
+    """Has a registered claim waited too long for its node to take pods?"""
+    registered = claim.conditions["Registered"]
+    return registered.true and not claim.initialized and registered.since is not None and now - registered.since > INITIALIZATION
 
 
 def closed_too_long(node_created: str, now: datetime) -> bool:

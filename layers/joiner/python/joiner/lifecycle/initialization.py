@@ -4,10 +4,12 @@ Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/initialization.go`.
 a pod for good (phase Failed) if it is bound before the kubelet itself sees its start-up taints gone and its devices present.
 """
 
+from datetime import datetime
 from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Node, Taint
+from joiner.lifecycle import deadlines
 from joiner.pools import NodeClaim
 
 READINESS_PREFIX: Final = "readiness.k8s.io/"
@@ -53,6 +55,12 @@ def initialization_patch(node: Node) -> dict[str, Any]:
     patch = opening_patch(node)
     patch["metadata"]["labels"] = {names.INITIALIZED: "true"}
     return patch
+
+
+def closed_too_long(node: Node, now: datetime) -> bool:
+    """Is it a node of ours that must open, whatever became of its claim?"""
+    ours = names.NODEPOOL in node.labels or names.PROVISIONER in node.labels
+    return ours and node.has_taint(names.FILLING) and deadlines.closed_too_long(node.created, now)
 
 
 def opening_patch(node: Node) -> dict[str, Any]:

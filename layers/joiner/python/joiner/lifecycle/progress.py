@@ -1,13 +1,14 @@
 """Where each claim stands between being written and being a node: what is on its way, for which pods, and what nobody sees to.
 
 A claim is *entering* while its launch is recorded but not yet on the claim, *stale* when its lease passed without a launch (it was never
-sent, so it may go), and *unwatched* when it was launched and no execution awaits its node.
+sent, so it may go), and *unwatched* when it was launched and no execution awaits its node. One that was given up is none of these.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from joiner.cluster import Node, Pod
+from joiner.lifecycle.giving_up import given_up_for
 from joiner.lifecycle.placing import open_slots
 from joiner.pools import NodeClaim
 
@@ -27,7 +28,7 @@ def progress(claims: Iterable[NodeClaim], *, launching: Collection[str], watched
 
     `lease` is the number under which claims may still be launched; claims that a person made (no number) are never stale.
     """
-    mine = [claim for claim in claims if not claim.deleting]
+    mine = [claim for claim in claims if not claim.deleting and not given_up_for(claim)]
     entering = tuple(claim for claim in mine if not claim.launched and claim.name in launching)
     waiting = tuple(claim for claim in mine if claim.launched and not claim.initialized)
     return Progress(

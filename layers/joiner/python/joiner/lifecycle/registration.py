@@ -1,7 +1,10 @@
 """A node joins: which claim it belongs to, and what it carries from then on.
 
 Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/registration.go`. The kubelet may not set labels of Kubernetes' own domains
-on itself (NodeRestriction), and knows neither owner nor finalizer: all of these are put on the Node when it is first seen.
+on itself (NodeRestriction), and does not know its owner: these are put on the Node when it is first seen.
+
+Karpenter puts its finalizer on the Node, too. Joiner does not yet: nothing of it drains nodes and takes the finalizer off, so a Node that
+the cloud controller deletes after its instance would stay Terminating for ever. The claim's own finalizer is what keeps track.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,14 +59,12 @@ def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[st
     """
     mine = {"apiVersion": claim.api_version, "kind": claim.kind, "name": claim.name, "uid": claim.uid, "blockOwnerDeletion": True}
     others = [dict(owner) for owner in owners if owner.get("uid") != claim.uid]
-    finalizers = [*node.finalizers, *(name for name in (names.TERMINATION_FINALIZER,) if name not in node.finalizers)]
     return {
         "metadata": {
             "resourceVersion": node.resource_version,
             "labels": {**claim.labels, names.REGISTERED: "true"},
             "annotations": {key: value for key, value in claim.annotations.items() if key not in OURS_ALONE},
             "ownerReferences": [*others, mine],
-            "finalizers": finalizers,
         },
         "spec": {"taints": [taint.to_kube() for taint in registered_taints(claim, node)]},
     }

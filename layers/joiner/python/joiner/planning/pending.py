@@ -7,6 +7,7 @@ then the oldest first, so a rollout that replaces pods while a node boots neithe
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from joiner import names
 from joiner.cluster import Node, Pod
@@ -39,9 +40,19 @@ def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
     return found
 
 
+# As lifecycle.giving_up writes them. The reason counts: False alone is also what a node that boots says
+GIVEN_UP: Final = (("Registered", "RegistrationTimeout"), ("Registered", "NodeGone"), ("Initialized", "InitializationTimeout"))
+
+
+def given_up(claim: NodeClaim) -> bool:
+    """Whether its node never came, is gone, or never took pods: nobody awaits it any more."""
+    said = {(condition.type, condition.reason) for condition in claim.conditions if condition.status == "False"}
+    return any(each in said for each in GIVEN_UP)
+
+
 def on_its_way(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> bool:
     """Whether its slots still count: from the launch until its node takes pods from everybody."""
-    if claim.deleting or not (claim.launched or claim.name in snapshot.entering):
+    if claim.deleting or given_up(claim) or not (claim.launched or claim.name in snapshot.entering):
         return False
     return node is None or (not node.retiring and (node.has_taint(names.FILLING) or not claim.initialized))
 
@@ -69,9 +80,9 @@ def waiting(snapshot: Snapshot) -> Waiting:
 
 
 def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:
-    """Names of nodes that take no more pods because they, or their claims, are going."""
+    """Names of nodes that take no more pods because they, or their claims, are going, or because they were given up."""
     nodes = nodes_of_claims(snapshot)
-    by_claim = {nodes[claim.key].name for claim in snapshot.claims if claim.deleting and claim.key in nodes}
+    by_claim = {nodes[claim.key].name for claim in snapshot.claims if (claim.deleting or given_up(claim)) and claim.key in nodes}
     return frozenset({node.name for node in snapshot.nodes if node.retiring} | by_claim)
 
 

@@ -149,6 +149,8 @@ def _usage(snapshot: Snapshot, joined: Mapping[str, Node], catalogue: Catalogue)
     ours: list[tuple[str, Mapping[str, str], Resources]] = []
     for claim in snapshot.claims:
         node = joined.get(claim.key)
+        if not (node or claim.launched or claim.deleting or claim.name in snapshot.entering):
+            continue  # written by a holder that died: it will be deleted unlaunched before anything of this plan is written
         has = (node.capacity if node else None) or claim.capacity or _capacity(claim, pools, snapshot, catalogue)
         ours.append((claim.pool_key, claim.labels, has))
     for one in snapshot.nodes:

@@ -17,7 +17,7 @@ from joiner.names import CONTROLLER
 from joiner.pools import NodeClaim, NodeClass, NodePool
 
 SLOT_SECONDS: Final = 600
-NOTE_LIMIT: Final = 1024  # events.k8s.io/v1
+NOTE_LIMIT: Final = 1024  # bytes; events.k8s.io/v1
 NAME_LIMIT: Final = 253
 
 
@@ -89,6 +89,18 @@ class Event:
             "regarding": about,
             "reason": self.reason,
             "action": self.action,
-            "note": self.note if len(self.note) <= NOTE_LIMIT else f"{self.note[: NOTE_LIMIT - 1]}…",
+            "note": _shortened(self.note),
             "type": self.kind,
         }
+
+
+def _shortened(note: str) -> str:
+    """A note that the API server takes: its limit is in bytes.
+
+    >>> len(_shortened("ä" * 600).encode()) <= NOTE_LIMIT
+    True
+    """
+    encoded = note.encode()
+    if len(encoded) <= NOTE_LIMIT:
+        return note
+    return encoded[: NOTE_LIMIT - len("…".encode())].decode(errors="ignore") + "…"

@@ -17,17 +17,17 @@ def new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> E
     return Event(Subject.pod(pod), "TriggeredScaleUp", "ScaleUp", note)
 
 
-def room_on_its_way(pod: Pod, existing: ExistingNode, execution: str) -> Event:
+def room_on_its_way(pod: Pod, existing: ExistingNode) -> Event:
     """The pod fits what is there or comes anyway."""
     where = f"node {existing.node}" if existing.node else f"the node of claim {existing.claim}, which is on its way"
-    return Event(Subject.pod(pod), "Nominated", "ScaleUp", f"It fits {where} ({execution})")
+    return Event(Subject.pod(pod), "Nominated", "ScaleUp", f"It fits {where}")
 
 
-def no_node(pod: Pod, pending: PendingPod, execution: str) -> Event:
-    """No plan helps the pod: each pool's reason."""
+def no_node(pod: Pod, pending: PendingPod) -> Event:
+    """No plan helps the pod: each pool's reason. Without the execution: each minute's would make another event of the same news."""
     said = [str(reason) for reason in pending.reasons] or ["there is no NodePool"]
     more = f"; and {len(said) - REASONS_SHOWN} more pools" if len(said) > REASONS_SHOWN else ""
-    note = f"No node can be made for it. {'; '.join(said[:REASONS_SHOWN])}{more} ({execution})"
+    note = f"No node can be made for it. {'; '.join(said[:REASONS_SHOWN])}{more}"
     return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning")
 
 

@@ -1,0 +1,168 @@
+"""Looks at a wave in which something is wrong: a pod nobody can read, nodes that never come, go, or never take pods, taints left on."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import list_claims
+from joiner.adapters.kube_errors import KubeError
+from joiner.names import FILLING, INITIALIZED, NODEPOOL
+from joiner.pools import NodeClaim
+from tests.unit.functions.scale_up import World, pending
+
+
+def launched(world: World) -> World:
+    """One pod whose node was launched and has not booted; nobody has looked yet."""
+    world.prepare(pending("web-1"))
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.stop_after = ""
+    return world
+
+
+def the_claim(world: World) -> NodeClaim:
+    (claim,) = list_claims(world.kube).claims
+    return claim
+
+
+def the_node(world: World) -> dict[str, Any]:
+    (node,) = world.kube.all(kinds.NODES)
+    return node
+
+
+def taints(node: dict[str, Any]) -> list[str]:
+    return [taint["key"] for taint in node["spec"]["taints"]]
+
+
+def closed_node(name: str, created: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {NODEPOOL: "default"}, "creationTimestamp": created},
+        "spec": {"providerID": f"aws:///us-east-1a/{name}", "taints": [{"key": FILLING, "effect": "NoSchedule"}]},
+    }
+
+
+def test_a_pod_that_cannot_be_read_closes_no_node(world: World) -> None:
+    launched(world).boot()
+    expression = {"key": "x", "operator": "Gt", "values": ["abc"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    odd = pending("odd")
+    odd["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    world.kube.put(odd)
+
+    answer = world.check("up-1")
+
+    assert (answer["done"], answer["podsPlaced"]) == (True, 1)
+    assert taints(the_node(world)) == []
+
+
+def test_a_node_opens_in_time_even_if_filling_another_fails(world: World) -> None:
+    launched(world).boot()
+    world.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
+
+    def no_pods(_method: str, path: str, do: Any) -> Any:
+        if path.endswith("/pods"):
+            raise RuntimeError("too large to list")
+        return do()
+
+    world.kube.fault = no_pods
+    with pytest.raises(Exception, match="too large to list"):
+        world.check("up-1")
+
+    assert taints(world.kube.get(kinds.NODES, "forgotten")) == []
+
+
+@pytest.mark.parametrize("wave", ["up-1", "ended"])
+def test_nodes_of_ours_open_after_five_minutes_whatever_their_claim(world: World, wave: str) -> None:
+    launched(world)
+    world.kube.put(closed_node("old", "2026-11-21T11:54:00Z"))
+    world.kube.put(closed_node("young", "2026-11-21T11:58:00Z"))
+
+    world.check(wave)
+
+    assert taints(world.kube.get(kinds.NODES, "old")) == []
+    assert taints(world.kube.get(kinds.NODES, "young")) == [FILLING]
+
+
+def test_a_claim_whose_node_never_comes_is_given_up_and_its_pod_planned_for_anew(world: World) -> None:
+    launched(world)
+    first = the_claim(world).name
+    world.now += timedelta(minutes=16)
+
+    assert world.check("up-1")["failed"] == [first]
+    assert world.check("up-1")["done"]
+
+    condition = the_claim(world).conditions["Registered"]
+    assert (condition.status, condition.reason) == ("False", "RegistrationTimeout")
+    assert "console output" in condition.message
+    assert world.ledger.assignments() == {}
+    survey = world.sweep("up-2")
+    assert (survey["pendingPods"], survey["unwatchedClaims"]) == (1, 0)
+    assert world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
+    quiet = world.sweep("up-3")
+    assert (quiet["pendingPods"], quiet["unwatchedClaims"], len(world.ec2.instances)) == (0, 0, 2)
+
+
+def test_a_claim_whose_node_is_gone_is_given_up(world: World) -> None:
+    launched(world).boot()
+    the_node(world)["status"]["conditions"][0]["status"] = "False"
+    assert world.check("up-1")["registered"] == 1
+    world.kube.delete(kinds.NODES, the_node(world)["metadata"]["name"])
+
+    assert world.check("up-1")["failed"] == [the_claim(world).name]
+    assert world.check("up-1")["done"]
+
+    assert the_claim(world).conditions["Registered"].reason == "NodeGone"
+    assert world.ledger.assignments() == {}
+
+
+def test_a_claim_whose_node_never_takes_pods_is_given_up_and_its_node_plans_no_pods(world: World) -> None:
+    launched(world).boot()
+    the_node(world)["status"]["conditions"][0]["status"] = "False"
+    assert not world.check("up-1")["done"]
+    world.now += timedelta(minutes=16)
+    first = the_claim(world)
+
+    assert world.check("up-1")["failed"] == [first.name]
+
+    condition = the_claim(world).conditions["Initialized"]
+    assert (condition.status, condition.reason) == ("False", "InitializationTimeout")
+    assert "the node is not Ready" in condition.message
+    assert taints(the_node(world)) == []
+    survey = world.sweep("up-2")
+    assert (survey["pendingPods"], survey["unwatchedClaims"]) == (1, 0)
+    assert len(world.ec2.instances) == 2
+    bound = world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
+    assert bound != first.node_name
+
+
+def test_what_could_not_be_given_up_is_tried_again(world: World) -> None:
+    launched(world)
+    world.now += timedelta(minutes=16)
+
+    def refuse_status(method: str, path: str, do: Any) -> Any:
+        if method == "PATCH" and path.endswith("/status"):
+            raise KubeError("busy", status=503)
+        return do()
+
+    world.kube.fault = refuse_status
+    assert not world.check("up-1")["done"]
+    world.kube.fault = None
+
+    assert world.check("up-1")["done"]
+    assert the_claim(world).conditions["Registered"].reason == "RegistrationTimeout"
+
+
+def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: World) -> None:
+    launched(world).boot()
+    the_node(world)["spec"]["taints"] = [taint for taint in the_node(world)["spec"]["taints"] if taint["key"] != FILLING]
+
+    answer = world.check("up-1")
+
+    assert (answer["done"], answer["initialized"], answer["podsPlaced"]) == (True, 1, 0)
+    assert the_node(world)["metadata"]["labels"][INITIALIZED] == "true"
+    assert "nodeName" not in world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]
+    assert world.ledger.assignments() == {}

@@ -1,0 +1,158 @@
+"""One launch, whatever was tried before and however much of it EC2 shows: each claim gets one instance, and each refusal is told."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ParamValidationError
+
+from joiner.adapters import documents, environment
+from joiner.adapters.ec2 import Ec2, NoAnswer, Throttled
+from joiner.adapters.payload import Execution, Task
+from joiner.cluster import Requirements, Resources
+from joiner.launching import Launch, Offer, Outcome, Wanted, group_launches
+from joiner.pools import ClassRef, NodeClass, NodePool, claim_for
+from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
+from tests.unit.functions.loading import load
+from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, World, arn
+
+POOL = NodePool("default", ClassRef("EC2NodeClass", "default"), uid="pool-1")
+NODE_CLASS = NodeClass("default", uid="class-1")
+
+
+class LaunchPad:
+    """A lease that is held, and the launch of two claims alike."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        lease = world._take_lease("up-1")
+        assert lease is not None
+        self.task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
+        claims = [
+            claim_for(POOL, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=lease, execution="up-1")
+            for suffix in ("a", "b")
+        ]
+        offers = (Offer(0.096, "m5.large", "us-east-1a"),)
+        wanted = [Wanted(claim, POOL, NODE_CLASS, CLASS, "on-demand", offers) for claim in claims]
+        (self.launch,), _ = group_launches(wanted, CATALOGUE, CLUSTER, execution="up-1")
+        self.key = documents.put_launches(world.store, self.task, [self.launch])
+
+    def send(self) -> dict[str, Any]:
+        launcher = load("launch_instances").Launcher(self.world.ledger, self.world.store, Ec2(self.world.ec2))
+        answer: dict[str, Any] = launcher.answer(self.task, self.key, 0, NOON, 2**33)
+        return answer
+
+    def outcome(self) -> Outcome:
+        record = self.world.ledger.launch(self.launch.id)
+        assert record is not None
+        assert record.closed
+        return Outcome.from_json(record.outcome)
+
+    def lose_the_answer(self) -> None:
+        """Send it; EC2 launches, and the answer does not come."""
+
+        def fault(name: str, do: Any) -> Any:
+            answer = do()
+            if name == "CreateFleet":
+                raise lost(name)
+            return answer
+
+        self.world.ec2.fault = fault
+        with pytest.raises(NoAnswer):
+            self.send()
+        self.world.ec2.fault = None
+
+    def refuse(self, operation: str, error: Exception) -> None:
+        def fault(name: str, do: Any) -> Any:
+            if name == operation:
+                raise error
+            return do()
+
+        self.world.ec2.fault = fault
+
+
+@pytest.fixture
+def pad(world: World) -> LaunchPad:
+    return LaunchPad(world)
+
+
+def show_only(ec2: FakeEc2Client, *shown: str) -> None:
+    """DescribeInstances lags: it shows these alone."""
+
+    def fault(name: str, do: Any) -> Any:
+        if name != "DescribeInstances":
+            return do()
+        (reservation,) = do()["Reservations"]
+        return {"Reservations": [{"Instances": [each for each in reservation["Instances"] if each["InstanceId"] in shown]}]}
+
+    ec2.fault = fault
+
+
+def paired(launch: Launch, outcome: Outcome) -> dict[str, str]:
+    assert sorted([*(one.claim for one in outcome.launched), *outcome.unmet]) == sorted(launch.claims)
+    return {one.claim: one.instance_id for one in outcome.launched}
+
+
+@pytest.mark.parametrize("shown", [(), ("i-0000",), ("i-0001",), ("i-0000", "i-0001")], ids=len)
+def test_a_lost_answer_is_found_however_few_of_its_instances_are_shown(pad: LaunchPad, shown: tuple[str, ...]) -> None:
+    pad.lose_the_answer()
+    show_only(pad.world.ec2, *shown)
+
+    assert pad.send()["launched"] == 2
+    assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0000", "default-b": "i-0001"}
+    assert len(pad.world.ec2.instances) == 2
+
+
+def test_an_instance_that_was_paired_before_keeps_its_claim(pad: LaunchPad) -> None:
+    pad.lose_the_answer()
+    pad.world.ledger.pair("i-0001", "default-a", pad.launch.id)
+
+    assert pad.send()["launched"] == 2
+    assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0001", "default-b": "i-0000"}
+
+
+def test_a_throttle_says_nothing_of_what_an_earlier_send_launched(pad: LaunchPad) -> None:
+    pad.lose_the_answer()
+    pad.refuse("CreateFleet", refused("CreateFleet", "RequestLimitExceeded", status=503))
+    pad.world.ec2.instances, there = {}, pad.world.ec2.instances
+    with pytest.raises(Throttled):
+        pad.send()
+
+    pad.world.ec2.instances, pad.world.ec2.fault = there, None
+    assert pad.send()["launched"] == 2
+
+
+@pytest.mark.parametrize("operation", ["CreateLaunchTemplate", "CreateFleet"])
+def test_whatever_ec2_refuses_closes_the_launch_with_its_reason(pad: LaunchPad, operation: str) -> None:
+    pad.refuse(operation, refused(operation, "UnauthorizedOperation", "not so"))
+
+    assert pad.send() == {"launch": pad.launch.id, "launched": 0, "short": 0, "failed": 2, "errors": ["UnauthorizedOperation"]}
+    assert [failure.reason for failure in pad.outcome().failed] == ["Unauthorized"]
+
+
+def test_a_request_that_boto3_does_not_send_is_refused_and_not_lost(pad: LaunchPad) -> None:
+    pad.refuse("CreateFleet", ParamValidationError(report="Unknown parameter in input: Colour"))
+
+    assert pad.send()["errors"] == ["InvalidRequest"]
+    assert "Colour" in pad.outcome().failed[0].message
+
+
+def test_a_template_without_an_answer_leaves_the_launch_open(pad: LaunchPad) -> None:
+    pad.refuse("CreateLaunchTemplate", lost("CreateLaunchTemplate"))
+    with pytest.raises(NoAnswer):
+        pad.send()
+
+    pad.world.ec2.fault = None
+    assert pad.send()["launched"] == 2
+    assert pad.world.ec2.asked.count("CreateFleet") == 1
+
+
+def test_the_fleet_is_asked_once_and_patiently(pad: LaunchPad) -> None:
+    config = environment.fleet_client().meta.config
+    assert (config.read_timeout, config.retries["total_max_attempts"]) == (40, 1)
+
+    fleets = FakeEc2Client(templates=pad.world.ec2.templates, instances=pad.world.ec2.instances)
+    load("launch_instances").Launcher(pad.world.ledger, pad.world.store, Ec2(pad.world.ec2, fleets)).answer(
+        pad.task, pad.key, 0, NOON, 2**33
+    )
+    assert fleets.asked == ["CreateFleet"]
+    assert "CreateFleet" not in pad.world.ec2.asked

@@ -1,0 +1,86 @@
+"""Classes are resolved each for itself: a mistake in one does not stop the pools of the others."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from joiner.adapters import documents
+from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
+from joiner.adapters.instance_profiles import InstanceProfiles
+from joiner.adapters.payload import Execution, Task
+from joiner.launching import Ceilings
+from tests.unit.functions.fake_ec2 import lost, refused
+from tests.unit.functions.loading import load
+from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, World, arn
+
+FOUND = {
+    "describe_subnets": {"Subnets": [{"SubnetId": "subnet-a", "AvailabilityZone": "us-east-1a", "AvailableIpAddressCount": 9}]},
+    "describe_security_groups": {"SecurityGroups": [{"GroupId": "sg-1"}]},
+    "describe_images": {"Images": []},
+}
+
+
+@dataclass
+class FakeAccount:
+    """EC2, SSM and IAM where there is one of everything; IAM checks names of profiles as it does."""
+
+    error: Exception = field(default_factory=lambda: refused("GetInstanceProfile", "ValidationError", "invalid name"))
+    page: str = ""
+
+    def get_paginator(self, operation: str) -> "FakeAccount":
+        return FakeAccount(page=operation)
+
+    def paginate(self, **_: Any) -> list[Any]:
+        return [FOUND[self.page]]
+
+    def get_parameters(self, *, Names: list[str]) -> Any:
+        return {"Parameters": [{"Name": name, "Value": f"ami-{number}"} for number, name in enumerate(Names)]}
+
+    def get_instance_profile(self, *, InstanceProfileName: str) -> Any:
+        if "/" in InstanceProfileName:
+            raise self.error
+        return {"InstanceProfile": {"Roles": [{"RoleName": "nodes"}]}}
+
+
+def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
+    """Two classes, of which one names a profile with a slash."""
+    lease = world._take_lease("up-1")
+    assert lease is not None
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
+    bad = {**NODECLASS, "metadata": {"name": "bad", "uid": "class-2"}, "spec": {**NODECLASS["spec"], "instanceProfile": "a/b"}}
+    template = {"spec": {**NODEPOOL["spec"]["template"]["spec"], "nodeClassRef": {"kind": "EC2NodeClass", "name": "bad"}}}
+    template["spec"]["nodeClassRef"]["group"] = "karpenter.k8s.aws"
+    bad_pool = {**NODEPOOL, "metadata": {"name": "bad", "uid": "pool-2"}, "spec": {"template": template}}
+    lists = {"nodepools": [bad_pool, dict(NODEPOOL)], "ec2nodeclasses": [bad, dict(NODECLASS)]}
+    snapshot = documents.put_snapshot(world.store, task, lists, assignments={}, assigned={}, in_flight=())
+    resolver = load("resolve_node_classes").Resolver(
+        world.ledger,
+        world.store,
+        ec2=Ec2(account),
+        parameters=Parameters(account),
+        profiles=InstanceProfiles(lambda: account),
+        ceilings=Ceilings(("nodes",), "nodes-profile"),
+    )
+    said = resolver.answer(task, snapshot, NOON, 2**33)
+    return said, documents.get_node_classes(world.store, said["classes"])
+
+
+def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: World) -> None:
+    said, classes = answer(world, FakeAccount())
+
+    assert (said["ready"], said["refused"]) == (1, 1)
+    (problem,) = classes["EC2NodeClass/bad"].problems
+    assert (problem.condition, problem.reason) == ("ValidationSucceeded", "LookupFailed")
+    assert problem.message.startswith("ValidationError: invalid name: put the class right")
+    assert classes["EC2NodeClass/default"].ready
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(refused("GetInstanceProfile", "Throttling"), Throttled), (lost("GetInstanceProfile"), NoAnswer)],
+    ids=["throttled", "no answer"],
+)
+def test_a_lookup_that_says_nothing_of_the_class_is_tried_again(world: World, error: Exception, raised: type[Ec2Error]) -> None:
+    with pytest.raises(raised):
+        answer(world, FakeAccount(error))
