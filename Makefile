@@ -5,8 +5,11 @@ BIN := .venv/bin
 # Programs started from here find Node and Go where setup put them, if the machine has none.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# Four workers on two cores: end-to-end tests wait more than they compute. tests/conftest.py says what stays together.
+DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test check
+.PHONY: help setup up down demo test crash-test chaos-test bench check
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -25,13 +28,26 @@ demo: setup ## Show the main job from nothing to running pods, and clean up
 
 test: setup ## Run all tests, end-to-end ones on a local stack included
 	@$(BIN)/python -m joiner_local.binaries >/dev/null
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(DEALT)
+
+crash-test: setup ## Every call of the state machines refused, timed out, its answer lost; every state stopped: the whole table
+	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@JOINER_CRASHES=all $(BIN)/python -m pytest -s tests/e2e/crash
+
+chaos-test: setup ## Ten minutes of growing and shrinking with everything on
+	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@JOINER_CHAOS_SECONDS=600 $(BIN)/python -m pytest -s tests/e2e/test_chaos.py
+
+bench: setup ## Prices, bounds and speed of plans; the way from a pod to its node, stage by stage; what Joiner costs a month
+	@$(BIN)/python -m bench.planner
+	@$(BIN)/python -m bench.lifecycle
+	@$(BIN)/python -m bench.running_costs
 
 check: setup ## Lint, types, architecture, doctests, synthesis
 	$(BIN)/ruff check
-	$(BIN)/mypy layers/joiner/python/joiner cli/joiner_cli local/joiner_local local/setup.py infra app.py tests
+	$(BIN)/mypy layers/joiner/python/joiner cli/joiner_cli local/joiner_local local/setup.py infra app.py bench tests
 	@for folder in functions/*/; do echo "mypy $$folder"; MYPYPATH=$$folder $(BIN)/mypy --no-error-summary $$folder*.py || exit 1; done
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q --doctest-modules layers/joiner/python/joiner cli/joiner_cli local/joiner_local infra
+	$(BIN)/python -m pytest -q --doctest-modules layers/joiner/python/joiner cli/joiner_cli local/joiner_local infra bench
 	node_modules/.bin/cdk synth --quiet -c cluster=example
 	node_modules/.bin/cdk synth --quiet -c cluster=local

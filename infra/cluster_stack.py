@@ -18,6 +18,8 @@ from infra.installation import Installation
 from infra.interruption import Interruption
 from infra.memory import Memory
 from infra.observability import Alarms, Machine
+from infra.pause import Pause
+from infra.retirement import Retirement
 from infra.scale_up import ScaleUp
 from infra.settings import Settings
 from infra.sweep import Sweep
@@ -38,13 +40,16 @@ class ClusterStack(Stack):
         self.settings = settings
         self.place = Place(self.partition, self.region, self.account)
         self.memory = Memory(self, "Memory", settings=settings)
+        self.pause = Pause(self, "Pause", settings=settings)
         target = Target.of(settings.runtime)
         ground = Ground(settings, target, Layers(self, "Layers", target=target), self.memory)
         self.nodes = NodeIdentity(self, "Nodes", settings=settings)
         self.scale_up = ScaleUp(self, "ScaleUp", ground=ground, nodes=self.nodes.environment(settings))
-        self.sweep = Sweep(self, "Sweep", ground=ground, scale_up_arn=self.scale_up.machine.arn)
-        self.doorbell = Doorbell(self, "Doorbell", ground=ground, scale_up_arn=self.scale_up.machine.arn)
-        self.interruption = Interruption(self, "Interruption", ground=ground, scale_up_arn=self.scale_up.machine.arn)
+        self.retirement = Retirement(self, "Retirement", ground=ground, scale_up_arn=self.scale_up.machine.arn)
+        machines = {"scale_up_arn": self.scale_up.machine.arn, "retire_arn": self.retirement.machine.arn}
+        self.sweep = Sweep(self, "Sweep", ground=ground, **machines)
+        self.doorbell = Doorbell(self, "Doorbell", ground=ground, scale_up_arn=self.scale_up.machine.arn, sweep_arn=self.sweep.machine.arn)
+        self.interruption = Interruption(self, "Interruption", ground=ground, **machines)
         self.catalogue = Catalogue(self, "Catalogue", ground=ground)
         self.installation = Installation(self, "Installation", ground=ground, doorbell_url=self.doorbell.url)
         self.access = ClusterAccess(
@@ -69,7 +74,7 @@ class ClusterStack(Stack):
         self._mark()
 
     def _functions_of_the_machines(self) -> list[Function]:
-        return [*self.scale_up.functions.values(), *self.sweep.functions.values()]
+        return [*self.scale_up.functions.values(), *self.retirement.functions.values(), *self.sweep.functions.values()]
 
     def _grant(self) -> None:
         settings, functions = self.settings, self.scale_up.functions
@@ -77,13 +82,25 @@ class ClusterStack(Stack):
         functions["resolve_node_classes"].may(*ec2_permissions.may_resolve_node_classes(settings, self.place))
         self.catalogue.function.may(*ec2_permissions.may_read_the_market(settings))
         self.sweep.functions["survey_instances"].may(ec2_permissions.may_look(settings, "Instances"), self._describe_executions())
-        start = iam.PolicyStatement(actions=["states:StartExecution"], resources=[self.scale_up.machine.arn])
+        self.sweep.functions["collect_garbage"].may(*ec2_permissions.may_terminate(settings, self.place))
         wake = iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=[self.scale_up.machine.arn])
-        self.doorbell.function.may(start, wake)
-        self.interruption.function.may(start, ec2_permissions.may_look(settings, "Instances"))
+        self.doorbell.function.may(_starting(self.scale_up.machine, self.sweep.machine), wake)
+        self.interruption.function.may(
+            _starting(self.scale_up.machine, self.retirement.machine),
+            ec2_permissions.may_look(settings, "Instances"),
+            self.pause.reading(),
+        )
         self._grant_machine(self.scale_up.machine, list(functions.values()))
+        self._grant_machine(self.retirement.machine, list(self.retirement.functions.values()))
         self._grant_machine(self.sweep.machine, list(self.sweep.functions.values()))
+        self.sweep.machine.may(_starting(self.retirement.machine))
+        self.retirement.functions["terminate_instances"].may(*ec2_permissions.may_terminate(settings, self.place))
+        self.retirement.functions["confirm_termination"].may(ec2_permissions.may_look(settings, "Instances"))
+        for function in self._functions_of_the_machines():
+            if function.duty.heeds_pause:
+                function.may(self.pause.reading())
         self.memory.admit_to_update(self.scale_up.machine.machine, "LEASE", "WAVE")
+        self.memory.admit_to_update(self.retirement.machine.machine, "LEASE")
         self.memory.admit_to_update(self.sweep.machine.machine, "LEASE")
 
     def _grant_machine(self, machine: Machine, functions: list[Function]) -> None:
@@ -93,12 +110,14 @@ class ClusterStack(Stack):
         machine.may(
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[arn for function in functions for arn in function.arns]),
             iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[cluster]),
+            self.pause.reading(),
             iam.PolicyStatement(actions=["states:StartExecution"], resources=[scale_up]),
         )
 
     def _describe_executions(self) -> iam.PolicyStatement:
+        machines = (self.scale_up.name, self.retirement.name)
         return iam.PolicyStatement(
-            actions=["states:DescribeExecution"], resources=[self._states_arn("execution", f"{self.scale_up.name}:*")]
+            actions=["states:DescribeExecution"], resources=[self._states_arn("execution", f"{name}:*") for name in machines]
         )
 
     def _states_arn(self, resource: str, name: str) -> str:
@@ -132,12 +151,15 @@ class ClusterStack(Stack):
         outputs = {
             "ScaleUpArn": (self.scale_up.machine.arn, "The state machine that adds nodes"),
             "ScaleUpConsole": (f"{console}/{self.scale_up.machine.arn}", "Every scale-up, state by state"),
+            "RetireArn": (self.retirement.machine.arn, "The state machine that takes nodes away"),
+            "RetireConsole": (f"{console}/{self.retirement.machine.arn}", "Every retirement, state by state"),
             "SweepArn": (self.sweep.machine.arn, "The state machine that looks every minute"),
             "SweepConsole": (f"{console}/{self.sweep.machine.arn}", "What the sweep starts"),
             "SweepScheduleName": (self.sweep.schedule.schedule_name, "The sweep's clock"),
             "DoorbellUrl": (self.doorbell.url, "What the API server rings; the token that follows it is no output"),
             "TableName": (self.memory.table.table_name, "Lease, launches, assignments, waves"),
             "BucketName": (self.memory.bucket.bucket_name, "Snapshots, plans, the catalogue"),
+            "PauseParameter": (self.pause.parameter.parameter_name, "`true` pauses Joiner; `joiner pause` writes it"),
             "InterruptionQueueUrl": (self.interruption.queue.queue_url, "What EC2 and AWS Health say about instances"),
             "NodeRole": (self.nodes.names[0], "The role to name in node classes"),
             "InstanceProfile": (self.nodes.profile.ref, "The default instance profile of nodes"),
@@ -154,6 +176,10 @@ class ClusterStack(Stack):
                 iam.ManagedPolicy.from_managed_policy_arn if boundary.startswith("arn:") else iam.ManagedPolicy.from_managed_policy_name
             )
             iam.PermissionsBoundary.of(self).apply(from_settings(self, "Boundary", boundary))
+
+
+def _starting(*machines: Machine) -> iam.PolicyStatement:
+    return iam.PolicyStatement(actions=["states:StartExecution"], resources=[machine.arn for machine in machines])
 
 
 def stack_name(settings: Settings) -> str:

@@ -1,6 +1,6 @@
 """The doorbell: the HTTP API that the cluster's API server rings, through a validating webhook that never refuses anything.
 
-Pods and nodes have routes and throttles of their own: a flood of unschedulable pods must not keep a node's registration waiting.
+Pods, nodes and deletions have routes and throttles of their own: a flood of unschedulable pods must not keep a node's registration waiting.
 The path holds a token that the installation makes and keeps (EKS lets an API server send no other credential).
 """
 
@@ -13,13 +13,13 @@ from constructs import Construct
 from infra.functions import Function, Ground
 from infra.settings import Throttle
 
-ROUTES: Final = ("pods", "nodes", "pools")
+ROUTES: Final = ("pods", "nodes", "pools", "deletions")
 
 
 class Doorbell(Construct):
     """The API, its routes with their throttles, and the function behind them."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str, sweep_arn: str) -> None:
         super().__init__(scope, id)
         settings = ground.settings.doorbell
         self.function = Function(
@@ -27,7 +27,7 @@ class Doorbell(Construct):
             "RingDoorbell",
             name="ring_doorbell",
             ground=ground,
-            environment={"SCALE_UP_ARN": scale_up_arn},
+            environment={"SCALE_UP_ARN": scale_up_arn, "SWEEP_ARN": sweep_arn},
             reserved_concurrency=settings.concurrency,
         )
         self.api = http.HttpApi(self, "Api", create_default_stage=False, description="Rung by the API server of the cluster")
@@ -39,7 +39,7 @@ class Doorbell(Construct):
         ]
         stage = http.HttpStage(self, "Stage", http_api=self.api, stage_name="$default", auto_deploy=True)
         resource = cast(http.CfnStage, stage.node.default_child)  # the L2 knows one throttle for all routes
-        throttles = {"pods": settings.pods, "nodes": settings.nodes, "pools": settings.pods}
+        throttles = {"pods": settings.pods, "nodes": settings.nodes, "pools": settings.pods, "deletions": settings.nodes}
         resource.route_settings = {f"POST /ring/{{token}}/{kind}": _rendered(throttle) for kind, throttle in throttles.items()}
         stage.node.add_dependency(*routes)  # settings of a route that is not there yet are refused
 

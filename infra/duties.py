@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from joiner.names import BINDERS, RECORDERS, VIEWERS
+from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
 
 
 class Side(Enum):
@@ -28,6 +28,8 @@ class Duty:
     side: Side
     timeout: int
     """Seconds. Under the lease it is shorter than the lease, which each function renews for its own timeout and half a minute."""
+    plans: bool = False
+    """Does it look for plans, so that numpy and HiGHS come along?"""
     memory: int = 256
     """MB. CPU comes with it: 1,769 MB is one core."""
     reads_items: tuple[str, ...] = ()
@@ -40,6 +42,8 @@ class Duty:
     deletes_items: tuple[str, ...] = ()
     reads_documents: tuple[str, ...] = ()
     writes_documents: tuple[str, ...] = ()
+    heeds_pause: bool = False
+    """Reads the pause parameter right before it acts."""
     groups: tuple[str, ...] = ()
     """Groups in the cluster that its access entry gives it."""
 
@@ -47,7 +51,7 @@ class Duty:
 DUTIES: Final[Mapping[str, Duty]] = {
     # The doorbell
     "ring_doorbell": Duty(
-        "Counts a ring, then starts a scale-up or wakes what waits for nodes",
+        "Counts a ring, then starts a scale-up or a sweep, or wakes what waits for nodes",
         Side.AWS,
         timeout=5,
         reads_items=("DOORBELL", "WAVE"),
@@ -55,21 +59,40 @@ DUTIES: Final[Mapping[str, Duty]] = {
     ),
     # The sweep
     "survey_cluster": Duty(
-        "Looks for pending pods and for claims that nobody watches",
+        "Looks for pending pods, for claims that nobody watches, and for nodes that have to go",
         Side.KUBERNETES,
         timeout=30,
         memory=1024,
-        reads_items=("ASSIGNMENT", "LAUNCH", "LEASE", "WAVE"),
-        groups=(VIEWERS,),
+        reads_items=("ANSWERED", "ASSIGNMENT", "EMPTY", "LAUNCH", "LEASE", "RETIREMENT", "UNAVAILABLE", "WAVE"),
+        writes_items=("EMPTY",),
+        deletes_items=("EMPTY",),
+        writes_documents=("surveys",),
+        groups=(VIEWERS, TELLERS),
     ),
     "survey_instances": Duty(
-        "Looks at the instances, and at the executions that hold the lease or wait for nodes",
+        "Looks at the instances, and at the executions that hold the lease, retire claims or wait for nodes",
         Side.AWS,
         timeout=30,
         memory=512,
-        reads_items=("LAUNCH", "LEASE", "WAVE"),
-        writes_items=("LEASE",),
-        deletes_items=("WAVE",),
+        reads_items=("ABSENT", "INSTANCE", "LAUNCH", "LEASE", "RETIREMENT", "WAVE"),
+        writes_items=("ABSENT", "LEASE", "RETIREMENT"),
+        deletes_items=("ABSENT", "WAVE"),
+        reads_documents=("surveys",),
+    ),
+    "collect_garbage": Duty(
+        "Ends instances that have neither claim nor node",
+        Side.AWS,
+        timeout=30,
+        reads_items=("LAUNCH",),
+        deletes_items=("INSTANCE",),
+        heeds_pause=True,
+    ),
+    "rebuild_claims": Duty(
+        "Writes the claims of nodes that have lost them",
+        Side.KUBERNETES,
+        timeout=30,
+        memory=512,
+        groups=(VIEWERS, RECORDERS),
     ),
     # The scale-up, in order
     "find_pending_pods": Duty(
@@ -77,10 +100,10 @@ DUTIES: Final[Mapping[str, Duty]] = {
         Side.KUBERNETES,
         timeout=45,
         memory=1769,
-        reads_items=("ASSIGNMENT", "LAUNCH", "WAVE"),
+        reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH", "UNAVAILABLE", "WAVE"),
         writes_items=("LEASE",),
         writes_documents=("snapshots",),
-        groups=(VIEWERS,),
+        groups=(VIEWERS, TELLERS),
     ),
     "resolve_node_classes": Duty(
         "Finds the subnets, groups, images and the profile of each node class",
@@ -94,10 +117,11 @@ DUTIES: Final[Mapping[str, Duty]] = {
     "plan_capacity": Duty(
         "Decides what to launch",
         Side.AWS,
+        plans=True,
         timeout=60,
         memory=1769,
-        reads_items=("UNAVAILABLE",),
-        writes_items=("LEASE",),
+        reads_items=("ANSWERED", "UNAVAILABLE"),
+        writes_items=("ANSWERED", "LEASE"),
         reads_documents=("catalogue", "node-classes", "snapshots"),
         writes_documents=("plans",),
     ),
@@ -106,8 +130,8 @@ DUTIES: Final[Mapping[str, Duty]] = {
         Side.KUBERNETES,
         timeout=60,
         memory=512,
-        reads_items=("ASSIGNMENT", "LAUNCH"),
-        writes_items=("ASSIGNMENT", "LEASE"),
+        reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH"),
+        writes_items=("ANSWERED", "ASSIGNMENT", "LEASE"),
         deletes_items=("ASSIGNMENT",),
         reads_documents=("catalogue", "node-classes", "plans", "snapshots"),
         writes_documents=("launches",),
@@ -123,16 +147,17 @@ DUTIES: Final[Mapping[str, Duty]] = {
         stores_items=("LAUNCH",),
         checks_items=("LEASE",),
         reads_documents=("launches",),
+        heeds_pause=True,
     ),
     "record_launches": Duty(
         "Writes to the claims what became of their launches",
         Side.KUBERNETES,
         timeout=45,
         memory=512,
-        reads_items=("LAUNCH", "WAVE"),
-        writes_items=("LAUNCH", "LEASE", "WAVE"),
+        reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH", "WAVE"),
+        writes_items=("ANSWERED", "LAUNCH", "LEASE", "WAVE"),
         deletes_items=("ASSIGNMENT",),
-        reads_documents=("catalogue",),
+        reads_documents=("catalogue", "snapshots"),
         groups=(VIEWERS, RECORDERS),
     ),
     "check_registration": Duty(
@@ -145,13 +170,42 @@ DUTIES: Final[Mapping[str, Duty]] = {
         deletes_items=("ASSIGNMENT", "WAVE"),
         groups=(VIEWERS, RECORDERS, BINDERS),
     ),
+    # The retirement, in order
+    "begin_retirement": Duty(
+        "Closes nodes that have to go to pods, and deletes their claims",
+        Side.KUBERNETES,
+        timeout=60,
+        memory=512,
+        reads_items=("ASSIGNMENT", "LAUNCH", "LEASE"),
+        writes_items=("LEASE", "RETIREMENT"),
+        groups=(VIEWERS, RECORDERS, DRAINERS),
+    ),
+    "evict_pods": Duty(
+        "Asks the pods of retiring nodes to leave",
+        Side.KUBERNETES,
+        timeout=60,
+        memory=512,
+        reads_items=("RETIREMENT",),
+        groups=(VIEWERS, RECORDERS, DRAINERS),
+    ),
+    "terminate_instances": Duty("Ends the instances of drained nodes", Side.AWS, timeout=60, heeds_pause=True),
+    "confirm_termination": Duty("Looks whether instances are gone", Side.AWS, timeout=30),
+    "forget_nodes": Duty(
+        "Lets go of nodes and claims whose instances are gone",
+        Side.KUBERNETES,
+        timeout=60,
+        memory=512,
+        deletes_items=("ASSIGNMENT", "INSTANCE", "RETIREMENT"),
+        groups=(VIEWERS, RECORDERS, DRAINERS),
+    ),
     # Beside
     "handle_interruption": Duty(
-        "Judges what EC2 and AWS Health say about our instances",
+        "Judges what EC2 and AWS Health say about our instances, and has those retired that are lost",
         Side.AWS,
         timeout=30,
-        reads_items=("INSTANCE",),
-        writes_items=("LEASE", "UNAVAILABLE"),
+        reads_items=("INSTANCE", "RETIREMENT"),
+        writes_items=("LEASE", "RETIREMENT", "UNAVAILABLE"),
+        heeds_pause=True,
     ),
     "refresh_catalogue": Duty(
         "Reads instance types, offerings and prices",

@@ -69,6 +69,14 @@ def may_launch(settings: Settings, place: Place, node_roles: Sequence[str]) -> l
     ]
 
 
+def may_terminate(settings: Settings, place: Place) -> list[iam.PolicyStatement]:
+    """End instances that carry our tags, and no others."""
+    return [
+        _allow(["ec2:TerminateInstances"], [place.ec2("instance")], _tags("aws:ResourceTag", settings.cluster)),
+        may_look(settings, "Instances"),
+    ]
+
+
 def may_resolve_node_classes(settings: Settings, place: Place) -> list[iam.PolicyStatement]:
     """Look up what a node class names."""
     return [

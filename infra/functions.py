@@ -30,7 +30,7 @@ IN_A_VPC: Final = (
 
 
 class Layers(Construct):
-    """Our library, what every function imports, and the Kubernetes client for those that need it."""
+    """Our library, what every function imports, and what only some need: the Kubernetes client, the planner's arithmetic."""
 
     def __init__(self, scope: Construct, id: str, *, target: Target) -> None:
         super().__init__(scope, id)
@@ -39,10 +39,13 @@ class Layers(Construct):
         self.joiner = self._layer("Joiner", library, "Joiner's own library")
         self.runtime = self._layer("Runtime", bundle_requirements(ROOT / "layers/runtime", target), "Powertools and msgspec")
         self.kubernetes = self._layer("Kubernetes", bundle_requirements(ROOT / "layers/kubernetes", target), "The Kubernetes client")
+        self.planning = self._layer("Planning", bundle_requirements(ROOT / "layers/planning", target), "numpy and HiGHS")
 
-    def of(self, side: Side) -> list[lambda_.ILayerVersion]:
-        """The layers of a function of this side; a later one covers an earlier one's files."""
-        return [self.joiner, self.runtime, *([self.kubernetes] if side is Side.KUBERNETES else [])]
+    def of(self, duty: Duty) -> list[lambda_.ILayerVersion]:
+        """The layers of a function with this duty; a later one covers an earlier one's files."""
+        kubernetes = [self.kubernetes] if duty.side is Side.KUBERNETES else []
+        planning = [self.planning] if duty.plans else []
+        return [self.joiner, self.runtime, *kubernetes, *planning]
 
     def _layer(self, id: str, bundle: Path, description: str) -> lambda_.LayerVersion:
         return lambda_.LayerVersion(
@@ -96,7 +99,7 @@ class Function(Construct):
             architecture=architecture_of(ground.target),
             code=lambda_.Code.from_asset(str(code)),
             handler="handler.handler",
-            layers=ground.layers.of(self.duty.side),
+            layers=ground.layers.of(self.duty),
             role=self.role,
             log_group=self.log_group,
             timeout=Duration.seconds(self.duty.timeout),

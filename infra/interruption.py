@@ -45,10 +45,14 @@ RETENTION: Final = Duration.hours(1)
 class Interruption(Construct):
     """The rules, the queue with its dead letters, and `handle_interruption` behind it."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str, retire_arn: str) -> None:
         super().__init__(scope, id)
         self.function = Function(
-            self, "HandleInterruption", name="handle_interruption", ground=ground, environment={"SCALE_UP_ARN": scale_up_arn}
+            self,
+            "HandleInterruption",
+            name="handle_interruption",
+            ground=ground,
+            environment={"SCALE_UP_ARN": scale_up_arn, "RETIRE_ARN": retire_arn},
         )
         self.dead_letters = sqs.Queue(
             self, "DeadLetters", encryption=sqs.QueueEncryption.SQS_MANAGED, enforce_ssl=True, retention_period=Duration.days(14)

@@ -80,6 +80,22 @@ class Alarms(Construct):
             1,
             "An interruption event could not be handled: read the dead-letter queue.",
         )
+        # Of the function that told it; its name and dimension are those of `joiner.adapters.metrics`
+        refused = cloudwatch.Metric(
+            namespace="Joiner",
+            metric_name="OrphansRefused",
+            dimensions_map={"cluster": settings.cluster},
+            statistic="Maximum",
+            period=minutes,
+        )
+        self._alarm(
+            "TooManyOrphans",
+            refused,
+            1,
+            1,
+            "So many instances or nodes seem to be orphans that Joiner ends none: read the last sweep. Those that really are, delete: "
+            "kubectl delete nodeclaim for a claim, the EC2 console for an instance.",
+        )
 
     def _alarm(self, id: str, metric: cloudwatch.Metric, threshold: int, periods: int, text: str) -> None:
         alarm = cloudwatch.Alarm(

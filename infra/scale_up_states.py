@@ -26,6 +26,7 @@ from infra.states import (
     jsonata,
     machine,
     note,
+    refused,
     succeed,
     wait,
 )
@@ -77,6 +78,7 @@ SUMMARY: Final = """(
     "podsPlaced": $registration.podsPlaced,
     "placedAsPlanned": $registration.placedAsPlanned,
     "rounds": $turn,
+    "paused": $paused,
     "seconds": {
       "untilLaunched": $round(($releasedAt - $started) / 1000, 1),
       "total": $round(($millis() - $started) / 1000, 1)
@@ -97,7 +99,10 @@ class ScaleUpParts:
 
 def scale_up(parts: ScaleUpParts) -> State:
     """The whole machine."""
-    states = {**_under_the_lease(parts), **_after_the_lease(parts), **_after_a_failure(parts)}
+    paused = parts.integrations.unless_paused(
+        parts.cluster, next="Describe the cluster", catch=[Catch([EVERY_ERROR], "The scale-up failed")]
+    )
+    states = {**paused, **_under_the_lease(parts), **_after_the_lease(parts), **_after_a_failure(parts)}
     return machine(states, comment="From pending pods to nodes that run them", timeout=EXECUTION_SECONDS)
 
 
@@ -110,6 +115,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "turn": 1,
                 "rings": 0,
                 "replans": 0,
+                "paused": False,
                 "watching": False,
                 "launchedAt": 0,
                 "releasedAt": jsonata("$millis()"),
@@ -129,15 +135,18 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             parts,
             "find_pending_pods",
             {},
-            next="Is there anything to do?",
+            next="May Joiner act?",
             assign={
                 "rings": jsonata("$states.result.Payload.rings"),
                 "found": jsonata("$states.result.Payload"),
                 "pods": jsonata("$states.result.Payload.pods > $pods ? $states.result.Payload.pods : $pods"),
             },
         ),
+        "May Joiner act?": choice({"$found.refused != ''": "Step back"}, otherwise="Is there anything to do?"),
+        "Step back": _give_up_the_lease(parts, next="Who is in charge?", on_error="Who is in charge?"),
+        **refused("$found.refused"),
         "Is there anything to do?": choice(
-            {"$found.pods + $found.unfinished + $found.unwatched > 0": "Resolve node classes"}, otherwise="Release the lease"
+            {"$found.asking + $found.unfinished + $found.unwatched > 0": "Resolve node classes"}, otherwise="Release the lease"
         ),
         "Resolve node classes": _leased(
             parts,
@@ -165,7 +174,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
         "Record launches": _leased(
             parts,
             "record_launches",
-            {"launches": jsonata("$claims.launches"), "plan": jsonata("$plan.plan")},
+            {"launches": jsonata("$claims.launches"), "plan": jsonata("$plan.plan"), "snapshot": jsonata("$found.snapshot")},
             next="Did offerings turn out short?",
             assign={
                 "watching": True,
@@ -176,7 +185,9 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "failed": jsonata("$failed + $states.result.Payload.failed"),
             },
         ),
-        "Did offerings turn out short?": choice({f"$again and $replans < {REPLANS}": "Plan around them"}, otherwise="Release the lease"),
+        "Did offerings turn out short?": choice(
+            {f"$again and $not($paused) and $replans < {REPLANS}": "Plan around them"}, otherwise="Release the lease"
+        ),
         "Plan around them": note(assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"),
         "Release the lease": _release_the_lease(parts),
         "Look again": note(assign={"turn": jsonata("$turn + 1")}, next="Is it still time?"),
@@ -271,8 +282,14 @@ def _launch_instances(parts: ScaleUpParts) -> State:
         next="Record launches",
         catch=[Catch([EVERY_ERROR], "Release after a failure")],
     )
-    # Those that EC2 refused are counted by record_launches
-    return {**groups, "Assign": {"failed": jsonata("$failed + $count($states.result[notLaunched])")}}
+    # Those that EC2 refused are counted by record_launches. Whoever paused Joiner meanwhile finds claims that wait to be launched
+    return {
+        **groups,
+        "Assign": {
+            "failed": jsonata("$failed + $count($states.result[notLaunched])"),
+            "paused": jsonata("$count($states.result[paused]) > 0"),
+        },
+    }
 
 
 def _lease_update(parts: ScaleUpParts, update: str, condition: str, values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -97,6 +97,8 @@ class Sweep:
 
     every_minutes: Annotated[int, Between(1, 60)] = 1
     """EventBridge Scheduler's finest rate. A sweep costs about US$ 0.000005."""
+    looks_apart_seconds: Annotated[int, Between(1, 3600)] = 45
+    """What is not there is believed after two looks so far apart: EC2 may show a new instance a while after it was launched."""
 
 
 @dataclass(frozen=True, slots=True)

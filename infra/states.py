@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
+
 State = Mapping[str, Any]
 
 EVERY_ERROR: Final = "States.ALL"
@@ -22,6 +24,8 @@ LAMBDA_TROUBLE: Final = (
 
 CONDITION_FAILED: Final = ("DynamoDB.ConditionalCheckFailedException", "DynamoDb.ConditionalCheckFailedException")
 """The optimised integration and the SDK integration spell the service differently."""
+
+NO_PARAMETER: Final = ("Ssm.ParameterNotFoundException", "Ssm.ParameterNotFound")
 
 STARTED_BEFORE: Final = (
     "StepFunctions.ExecutionAlreadyExistsException",
@@ -180,6 +184,25 @@ class Integrations:
             catch=catch,
         ).render()
 
+    def unless_paused(self, cluster: str, *, next: str, catch: Sequence[Catch]) -> Mapping[str, State]:
+        """Three states before whatever acts: an execution that finds Joiner paused ends well, and has done nothing.
+
+        The first is "Read the pause". A parameter that somebody deleted pauses nobody; one that cannot be read is an error.
+        """
+        read = Task(
+            resource=self.service("aws-sdk:ssm:getParameter"),
+            arguments={"Name": pause_parameter(cluster)},
+            timeout=10,
+            next="Is Joiner paused?",
+            assign={"paused": jsonata("$states.result.Parameter.Value = 'true'")},
+            catch=[Catch(NO_PARAMETER, next, kept=False), *catch],
+        )
+        return {
+            "Read the pause": read.render(),
+            "Is Joiner paused?": choice({"$paused": "Joiner is paused"}, otherwise=next),
+            "Joiner is paused": succeed({"paused": True}),
+        }
+
 
 CLUSTER: Final = """{
   "name": $states.result.Cluster.Name,
@@ -190,8 +213,8 @@ CLUSTER: Final = """{
 }"""
 
 
-def wait(seconds: int, *, next: str) -> State:
-    """A pause."""
+def wait(seconds: int | str, *, next: str) -> State:
+    """A pause; its length may be an expression."""
     return {"Type": "Wait", "Seconds": seconds, "Next": next}
 
 
@@ -221,6 +244,22 @@ def for_each(
         "ItemProcessor": {"ProcessorConfig": {"Mode": "INLINE"}, "StartAt": first_of(states), "States": states},
         "Catch": [each.render() for each in catch],
         "Next": next,
+    }
+
+
+def refused(guard: str, *, otherwise: str | None = None) -> Mapping[str, State]:
+    """States in which a machine ends beside another autoscaler; the first is "Who is in charge?", and `guard` is JSONata for the answer.
+
+    Empty, it leads to `otherwise`; None is for a machine that comes here only with a guard.
+    """
+    running, foreign = "Refused: Karpenter is running", "Refused: the definitions are not Joiner's"
+    return {
+        "Who is in charge?": choice(
+            {f"{guard} = '{KARPENTER_RUNS}'": running, f"{guard} = '{FOREIGN_DEFINITIONS}'": foreign},
+            otherwise=otherwise or running,
+        ),
+        running: succeed({"refused": jsonata(guard)}),
+        foreign: succeed({"refused": jsonata(guard)}),
     }
 
 

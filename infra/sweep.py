@@ -14,20 +14,27 @@ from infra.scale_up import callee, construct_id
 from infra.states import Integrations
 from infra.sweep_states import SweepParts, sweep
 
-FUNCTIONS: Final = ("survey_cluster", "survey_instances")
+FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims")
 
 
 class Sweep(Construct):
     """The machine `joiner-sweep-<cluster>`, what it calls, and the schedule that starts it."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str, retire_arn: str) -> None:
         super().__init__(scope, id)
         settings = ground.settings
-        self.functions = {name: Function(self, construct_id(name), name=name, ground=ground) for name in FUNCTIONS}
+        environments = {
+            "survey_cluster": {"SWEEP_SECONDS": str(60 * settings.sweep.every_minutes)},
+            "survey_instances": {"LOOKS_APART_SECONDS": str(settings.sweep.looks_apart_seconds)},
+        }
+        self.functions = {
+            name: Function(self, construct_id(name), name=name, ground=ground, environment=environments.get(name)) for name in FUNCTIONS
+        }
         parts = SweepParts(
             integrations=Integrations(Stack.of(self).partition),
             cluster=settings.cluster,
             scale_up_arn=scale_up_arn,
+            retire_arn=retire_arn,
             table=ground.memory.table.table_name,
             functions={name: callee(function) for name, function in self.functions.items()},
         )

@@ -2,20 +2,52 @@
 
 It starts nothing itself from a function: a function in a VPC could not, and here everybody sees why something was started. Like every
 other ringer it counts its ring first: a holder whose lease the new execution finds taken looks again before it lets go.
+
+Each of the four things that may be due is started by itself: one that cannot be started keeps no other, and is due again at the next sweep.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from infra.states import EVERY_ERROR, STARTED_BEFORE, Callee, Catch, Integrations, State, Task, choice, fail, jsonata, machine, succeed
+from infra.states import (
+    EVERY_ERROR,
+    STARTED_BEFORE,
+    Callee,
+    Catch,
+    Integrations,
+    State,
+    Task,
+    choice,
+    fail,
+    jsonata,
+    machine,
+    note,
+    refused,
+    succeed,
+    wait,
+)
 
 SWEEP_SECONDS: Final = 240
 """Express executions end after five minutes at the latest."""
 
-DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.unwatchedClaims > 0 or $cluster_survey.staleClaims > 0
+AFTER: Final = "$states.input.after"
+"""What the doorbell says: seconds until what it rang for is stored. The clock says nothing."""
+
+SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.unwatchedClaims > 0 or $cluster_survey.staleClaims > 0
   or $cluster_survey.closedNodes > 0
   or $instance_survey.leaseBroken or $instance_survey.deadWaves > 0 or $instance_survey.openLaunches > 0"""
+
+DUE: Final[Mapping[str, str]] = {
+    "retirement": "$count($instance_survey.retire) > 0",
+    "scaleUp": SCALE_UP_DUE,
+    "garbage": "$count($instance_survey.garbage) > 0",
+    "rebuilding": "$count($instance_survey.rebuild) > 0",
+}
+
+NOW_IN_NAMES: Final = "$now('[Y0001][M01][D01]T[H01][m01][s01]')"
+NOW_IN_MILLISECONDS: Final = "$now('[Y0001][M01][D01]T[H01][m01][s01]-[f001]')"
+"""Two sweeps may start a retirement in one second, each for claims of its own: deletions ring for a sweep between those of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +57,72 @@ class SweepParts:
     integrations: Integrations
     cluster: str
     scale_up_arn: str
+    retire_arn: str
     table: str
     functions: Mapping[str, Callee]
 
 
 def sweep(parts: SweepParts) -> State:
     """The whole machine."""
+    states = {**_looking(parts), **_retiring(parts), **_scaling_up(parts), **_tidying(parts), **_ends()}
+    return machine(states, comment="The minute's look at the cluster and at EC2", timeout=SWEEP_SECONDS)
+
+
+def _looking(parts: SweepParts) -> Mapping[str, State]:
     failing = [Catch([EVERY_ERROR], "The sweep failed")]
-    states: Mapping[str, State] = {
+    return {
+        "Who rang?": choice({f"$exists({AFTER})": "Let the deletion be stored"}, otherwise="Describe the cluster"),
+        "Let the deletion be stored": wait(jsonata(AFTER), next="Describe the cluster"),
         "Describe the cluster": parts.integrations.describe_cluster(
-            parts.cluster, next="Survey the cluster", assign={"turn": 1}, catch=failing
+            parts.cluster, next="Survey the cluster", assign={"turn": 1, "failure": {}}, catch=failing
         ),
         "Survey the cluster": parts.integrations.invoke(
             parts.functions["survey_cluster"],
             {},
-            next="Survey the instances",
+            next="Who is in charge?",
             assign={"cluster_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
+        **refused("$cluster_survey.refused", otherwise="Survey the instances"),
         "Survey the instances": parts.integrations.invoke(
             parts.functions["survey_instances"],
-            {},
-            next="Decide what is due",
+            {"survey": jsonata("$cluster_survey.survey"), "retire": jsonata("[$cluster_survey.retire]")},
+            next="Read the pause",
             assign={"instance_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
-        "Decide what is due": choice({DUE: "Ring"}, otherwise="Nothing is due"),
+        **parts.integrations.unless_paused(parts.cluster, next="Decide what is due", catch=failing),
+        "Decide what is due": note(
+            assign={"due": {name: jsonata(condition) for name, condition in DUE.items()}},
+            output={"reasons": jsonata("[$cluster_survey.reasons, $instance_survey.reasons]")},
+            next="Is anything due?",
+        ),
+        "Is anything due?": choice(
+            {"$due.retirement or $due.scaleUp or $due.garbage or $due.rebuilding": "Is a retirement due?"}, otherwise="Nothing is due"
+        ),
+    }
+
+
+def _retiring(parts: SweepParts) -> Mapping[str, State]:
+    return {
+        "Is a retirement due?": choice({"$due.retirement": "Start a retirement"}, otherwise="Is a scale-up due?"),
+        "Start a retirement": Task(
+            resource=parts.integrations.service("states:startExecution"),
+            arguments={
+                "StateMachineArn": parts.retire_arn,
+                "Name": jsonata(f"'retire-' & {NOW_IN_MILLISECONDS} & '-sweep'"),
+                "Input": {"reason": "sweep", "claims": jsonata("[$instance_survey.retire]")},
+            },
+            timeout=10,
+            next="Is a scale-up due?",
+            catch=[Catch(STARTED_BEFORE, "Is a scale-up due?", kept=False), Catch([EVERY_ERROR], "Is a scale-up due?")],
+        ).render(),
+    }
+
+
+def _scaling_up(parts: SweepParts) -> Mapping[str, State]:
+    return {
+        "Is a scale-up due?": choice({"$due.scaleUp": "Ring"}, otherwise="Is there garbage?"),
         "Ring": Task(
             resource=parts.integrations.service("dynamodb:updateItem"),
             arguments={
@@ -60,22 +132,47 @@ def sweep(parts: SweepParts) -> State:
                 "ExpressionAttributeValues": {":one": {"N": "1"}},
             },
             timeout=10,
-            next="Start it",
-            catch=failing,
+            next="Start a scale-up",
+            catch=[Catch([EVERY_ERROR], "Is there garbage?")],
         ).render(),
-        "Start it": Task(
+        "Start a scale-up": Task(
             resource=parts.integrations.service("states:startExecution"),
             arguments={
                 "StateMachineArn": parts.scale_up_arn,
-                "Name": jsonata("'up-' & $now('[Y0001][M01][D01]T[H01][m01][s01]') & '-sweep'"),
+                "Name": jsonata(f"'up-' & {NOW_IN_NAMES} & '-sweep'"),
                 "Input": {"reason": "sweep", "reasons": jsonata("[$cluster_survey.reasons, $instance_survey.reasons]")},
             },
             timeout=10,
-            next="A scale-up is on its way",
-            catch=[Catch(STARTED_BEFORE, "A scale-up is on its way"), *failing],
+            next="Is there garbage?",
+            catch=[Catch(STARTED_BEFORE, "Is there garbage?", kept=False), Catch([EVERY_ERROR], "Is there garbage?")],
         ).render(),
-        "A scale-up is on its way": succeed(),
-        "Nothing is due": succeed({"cluster": jsonata("$cluster_survey"), "instances": jsonata("$instance_survey")}),
+    }
+
+
+def _tidying(parts: SweepParts) -> Mapping[str, State]:
+    return {
+        "Is there garbage?": choice({"$due.garbage": "Collect garbage"}, otherwise="Are claims missing?"),
+        "Collect garbage": parts.integrations.invoke(
+            parts.functions["collect_garbage"],
+            {"instances": jsonata("[$instance_survey.garbage]")},
+            next="Are claims missing?",
+            catch=[Catch([EVERY_ERROR], "Are claims missing?")],
+        ),
+        "Are claims missing?": choice({"$due.rebuilding": "Rebuild claims"}, otherwise="Did all of it begin?"),
+        "Rebuild claims": parts.integrations.invoke(
+            parts.functions["rebuild_claims"],
+            {"rebuild": jsonata("[$instance_survey.rebuild]")},
+            next="Did all of it begin?",
+            catch=[Catch([EVERY_ERROR], "Did all of it begin?")],
+        ),
+    }
+
+
+def _ends() -> Mapping[str, State]:
+    seen = {"cluster": jsonata("$cluster_survey"), "instances": jsonata("$instance_survey")}
+    return {
+        "Did all of it begin?": choice({"$exists($failure.Error)": "The sweep failed"}, otherwise="What was due was started"),
+        "What was due was started": succeed({"due": jsonata("$due"), **seen}),
+        "Nothing is due": succeed(seen),
         "The sweep failed": fail(),
     }
-    return machine(states, comment="The minute's look at the cluster and at EC2", timeout=SWEEP_SECONDS)

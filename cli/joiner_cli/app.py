@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(name="joiner", no_args_is_help=True, help="Nodes for EKS clusters, with nothing running in the cluster.")
+from joiner_cli import offline, pausing
+
+app = typer.Typer(
+    name="joiner",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: the same in a terminal, in a pipe and in the docs
+    pretty_exceptions_enable=False,  # a traceback is for our own mistakes, and then as Python writes it
+    help="Nodes for EKS clusters, with nothing running in the cluster.",
+)
+
+app.command("plan")(offline.plan_command)
+app.command("catalogue")(offline.catalogue_command)
+app.add_typer(offline.explain_app, name="explain")
+app.command("pause")(pausing.pause_command)
+app.command("resume")(pausing.resume_command)
 
 # The local stack comes with a checkout, not with every installation.
 if importlib.util.find_spec("joiner_local"):

@@ -10,16 +10,19 @@ from datetime import datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
+from filling import read_world
 from joining import Joiner, Step
-from opening import Opener, read_world
+from opening import Opener
 
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import by_name, list_claims
 from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import Wave
+from joiner.adapters.parallel import every
 from joiner.adapters.payload import Task
 from joiner.lifecycle.registration import meet
 from joiner.names import PRICE
@@ -77,7 +80,8 @@ class Check:
         joiner = Joiner(self._kube, self._ledger, manifests, now)
         opened: set[str] = set()
         try:
-            steps = opener.open(wave_name, [joiner.join(meeting) for meeting in meet(mine, nodes)])
+            joined = every(meet(mine, nodes), joiner.join, KubeError)
+            steps = opener.open(wave_name, sorted(joined, key=lambda step: step.claim.name))
             opened = {step.claim.node_name for step in steps if step.stage == "initialized"}
         finally:  # no node stays closed because of what went wrong with another
             opener.open_closed(node for node in nodes if node.name not in opened)

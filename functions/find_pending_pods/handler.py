@@ -2,39 +2,56 @@
 
 The rings are noted before anything is listed: whoever rings after that is not answered by this look, and the release of the lease will
 notice. What the ledger knows is read before the claims are listed, so that a claim it knows must be among them.
+
+Two reasons to do nothing are found here: somebody else makes nodes in this cluster, and pods that were told already why no node comes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
+from joiner.adapters.answers import Answers
 from joiner.adapters.cluster_view import ClusterView, ListedCluster
+from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
+from joiner.cluster import Pod
+from joiner.lifecycle.answered import questions, to_ask
 from joiner.lifecycle.declared_status import untold
+from joiner.lifecycle.guards import Other, refusal
 from joiner.lifecycle.initialization import closed_too_long
 from joiner.lifecycle.progress import open_assignments, progress, uncovered
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
+from joiner.pools.leaving import leaving_nodes
 
 logger = Logger()
+
+NOTHING: Mapping[str, Any] = {"snapshot": "", "pods": 0, "asking": 0, "unfinished": 0, "unwatched": 0}
 
 
 class Look:
     """One look at the cluster; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, view: ClusterView, ledger: Ledger, store: Store) -> None:
+    def __init__(self, view: ClusterView, ledger: Ledger, answers: Answers, store: Store, guards: Guards) -> None:
         self._view = view
         self._ledger = ledger
+        self._answers = answers
         self._store = store
+        self._guards = guards
 
     def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"rings", "snapshot", "pods", "unfinished", "unwatched"}``; LeaseLost if the lease is somebody else's now."""
+        """``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``; LeaseLost if the lease is somebody else's
+        now. No snapshot is kept if there is nothing to do."""
         rings = self._ledger.renew(task.execution.arn, task.lease_number, lease_until).rings
+        others = self._guards.look(now)
+        self._tell(others, task, now)
+        if refused := refusal(others):
+            return {"rings": rings, "refused": refused, **NOTHING}
         launches = self._ledger.unrecorded_launches()
         launching = {claim for launch in launches for claim in launch.claims}
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
@@ -48,14 +65,33 @@ class Look:
         kept = open_assignments(state.on_their_way, assignments, world.nodes, world.pods)
         closed = sum(closed_too_long(node, now) for node in world.nodes)
         entering = [claim.name for claim in state.entering]
-        key = documents.put_snapshot(self._store, task, lists, assignments=kept, assigned=assignments, in_flight=entering)
-        return {
-            "rings": rings,
-            "snapshot": key,
-            "pods": len(uncovered(world.pods, kept.values())),
+        pods = uncovered(world.pods, kept.values(), leaving=leaving_nodes(world.nodes, world.claims))
+        asked = questions(pods, bound=world.pods, lists=lists, unavailable=self._short(now))
+        found = {
+            "pods": len(pods),
+            "asking": self._asking(pods, to_ask(asked, self._answers.all(), int(now.timestamp()))),
             "unfinished": len(launches) + len(state.stale) + _untold(lists) + closed,
             "unwatched": len(state.unwatched),
         }
+        key = ""
+        if found["asking"] or found["unfinished"] or found["unwatched"]:
+            key = documents.put_snapshot(
+                self._store, task, lists, assignments=kept, assigned=assignments, in_flight=entering, questions=asked
+            )
+        return {"rings": rings, "refused": "", "snapshot": key, **found}
+
+    def _short(self, now: datetime) -> list[str]:
+        return [mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))]
+
+    def _asking(self, pods: Sequence[Pod], classes: Collection[str]) -> int:
+        """The pods worth a look; all others were told why they wait, and nothing has changed since."""
+        return sum(pod.class_key in classes for pod in pods)
+
+    def _tell(self, others: Sequence[Other], task: Task, now: datetime) -> None:
+        for other in others:
+            logger.warning(other.message, guard=str(other.guard))
+        for reason in self._guards.tell(others, at=now, instance=task.execution.name):
+            logger.warning("an event could not be told", reason=reason)
 
 
 def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
@@ -69,7 +105,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    look = Look(ListedCluster(environment.kube(task.cluster)), environment.ledger(), environment.store())
+    kube = environment.kube(task.cluster)
+    look = Look(ListedCluster(kube), environment.ledger(), environment.answers(), environment.store(), Guards(kube))
     answer = look.answer(task, now, environment.lease_end(context, now))
     logger.info("looked for pending pods", **answer)
     metrics.publish(task.cluster.name, {"PodsPending": answer["pods"]})

@@ -9,7 +9,7 @@ stored before anything is made of it, and the first one stands.
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aws_lambda_powertools import Logger
 
@@ -28,17 +28,29 @@ logger = Logger()
 SHORT_FOR: Final = 180  # seconds for which an offering that was short is not asked for again, as Karpenter's cache
 
 
+class Switch(Protocol):
+    """What stops Joiner."""
+
+    def on(self) -> bool:
+        """Is Joiner paused at this moment?"""
+
+
 class Launcher:
     """One launch; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, ledger: Ledger, store: Store, ec2: Ec2) -> None:
+    def __init__(self, ledger: Ledger, store: Store, ec2: Ec2, pause: Switch) -> None:
+        self._pause = pause
         self._ledger = ledger
         self._store = store
         self._ec2 = ec2
 
     def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launch", "launched", "short", "failed", "errors"}``; LeaseLost if the lease is somebody else's now."""
+        """``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``; LeaseLost if the lease is somebody else's
+        now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        if self._pause.on():
+            logger.warning("Joiner is paused: nothing is launched")
+            return {"paused": True}
         launch = documents.get_launch(self._store, key, index)
         logger.append_keys(launch=launch.id, nodepool=launch.pool)
         known = self._ledger.launch(launch.id)
@@ -136,8 +148,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    launcher = Launcher(environment.ledger(), environment.store(), Ec2(environment.client("ec2"), environment.fleet_client()))
+    ec2 = Ec2(environment.client("ec2"), environment.fleet_client())
+    launcher = Launcher(environment.ledger(), environment.store(), ec2, environment.pause())
     answer = launcher.answer(task, event["launches"], int(event["index"]), now, environment.lease_end(context, now))
+    if "paused" in answer:
+        return answer
     counts = {"NodesLaunched": answer["launched"], "NodesShort": answer["short"], "LaunchesFailed": answer["failed"]}
     metrics.publish(task.cluster.name, counts)
     return answer

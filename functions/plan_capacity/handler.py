@@ -12,10 +12,12 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
+from joiner.adapters.answers import Answers
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
-from joiner.planning import Ceilings, Plan, plan
+from joiner.lifecycle.answered import answered
+from joiner.planning import Ceilings, Plan, Snapshot, plan
 
 logger = Logger()
 
@@ -26,8 +28,9 @@ REASONS_SHOWN: Final = 10
 class Planner:
     """One plan of one round; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, ledger: Ledger, store: Store, ceilings: Ceilings) -> None:
+    def __init__(self, ledger: Ledger, answers: Answers, store: Store, ceilings: Ceilings) -> None:
         self._ledger = ledger
+        self._answers = answers
         self._store = store
         self._ceilings = ceilings
 
@@ -35,14 +38,27 @@ class Planner:
         """The plan's key and its summary; LeaseLost if the lease is somebody else's now, NoCatalogue before the first refresh."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         short = [mark.offering for mark in self._ledger.unavailable(int(now.timestamp()))]
+        world = documents.get_snapshot(self._store, snapshot)
         made = plan(
-            documents.get_snapshot(self._store, snapshot),
+            world,
             documents.get_catalogue(self._store),
             frozenset((offering.capacity_type, offering.instance_type, offering.zone) for offering in short),
             classes=documents.get_node_classes(self._store, classes),
             ceilings=self._ceilings,
         )
-        return {"plan": documents.put_plan(self._store, task, made), **summary(made)}
+        answer = {"plan": documents.put_plan(self._store, task, made), **summary(made)}
+        self._remember(made, world, snapshot, int(now.timestamp()))
+        return answer
+
+    def _remember(self, made: Plan, world: Snapshot, snapshot: str, at: int) -> None:
+        """Pods that stay pending are not looked at again until something changes, or their back-off ends."""
+        class_of = {pod.key: pod.class_key for pod in world.pods}
+        waiting = {class_of[pending.pod] for pending in made.pending}
+        hopeless = waiting - {class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)}
+        before = self._answers.all()
+        after = answered(documents.get_questions(self._store, snapshot), hopeless, before, at)
+        if after != before:
+            self._answers.put(after, at)
 
 
 def summary(made: Plan) -> dict[str, Any]:
@@ -76,7 +92,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         nodes=int(environment.setting("JOINER_CEILING_NODES")),
         price_per_hour=float(environment.setting("JOINER_CEILING_PRICE_PER_HOUR")),
     )
-    planner = Planner(environment.ledger(), environment.store(), ceilings)
+    planner = Planner(environment.ledger(), environment.answers(), environment.store(), ceilings)
     answer = planner.answer(task, event["snapshot"], event["classes"], now, environment.lease_end(context, now))
     logger.info("planned capacity", **answer)
     return answer

@@ -13,6 +13,7 @@ from recording import Recorder
 
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.answers import Answers
 from joiner.adapters.claims import list_claims
 from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
@@ -20,7 +21,7 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import each
 from joiner.adapters.payload import Task
-from joiner.catalogue import Catalogue
+from joiner.adapters.store import Store
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.lifecycle.progress import progress
 from joiner.lifecycle.watching import WATCHED_FOR
@@ -35,24 +36,29 @@ POOLS_AND_CLASSES: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.EC2NODECL
 class Recording:
     """One recording; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, catalogue: Catalogue) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, answers: Answers, store: Store) -> None:
         self._kube = kube
         self._ledger = ledger
-        self._catalogue = catalogue
+        self._answers = answers
+        self._store = store
 
-    def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
+    def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """``{"launched", "short", "failed", "again", "waiting", "pricePerHour"}``; LeaseLost if the lease is somebody else's now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        assigned = self._ledger.assignments()  # what is forgotten loses its assignment
         launches = self._ledger.unrecorded_launches()
         claims = list_claims(self._kube).claims
         world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES})
-        recorder = Recorder(self._kube, self._ledger, self._catalogue, world, now)
+        recorder = Recorder(self._kube, self._ledger, documents.get_catalogue(self._store), world, now)
         results = [recorder.record(launch, claims) for launch in launches if launch.closed]
         recorded = {claim.name: claim for result in results for claim in result.launched}
         forgotten = {name for result in results for name in result.forgotten}
         standing = [recorded.get(claim.name, claim) for claim in claims if claim.name not in forgotten]
 
         waiting = self._await(task, standing, now)
+        in_vain = {name for result in results if result.failed for name in result.forgotten}
+        if classes := {key for name in in_vain if name in assigned for key in assigned[name].classes}:
+            self._answers.refuse(documents.get_questions(self._store, snapshot), classes, int(now.timestamp()))
         for result in results:  # only now: until somebody awaits its nodes, the sweep must still see the launch
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
         self._write_usage(world, standing)
@@ -101,7 +107,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    recording = Recording(environment.kube(task.cluster), environment.ledger(), documents.get_catalogue(environment.store()))
-    answer = recording.answer(task, now, environment.lease_end(context, now))
+    recording = Recording(environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())
+    answer = recording.answer(task, str(event["snapshot"]), now, environment.lease_end(context, now))
     logger.info("recorded launches", **answer)
     return answer

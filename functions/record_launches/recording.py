@@ -50,7 +50,7 @@ class Recorder:
     def record(self, record: LaunchRecord, claims: Iterable[NodeClaim]) -> Recorded:
         """Write the outcome to the launch's claims; an API server that refuses a write fails the whole recording, which is tried again."""
         launch, outcome, known = launch_of(record), Outcome.from_json(record.outcome), by_name(claims)
-        fortunate = [(each, known[each.claim]) for each in outcome.launched if each.claim in known]
+        fortunate = [(each, known[each.claim], launch.zone_ids.get(each.zone, "")) for each in outcome.launched if each.claim in known]
         launched = [claim for claim in every(fortunate, self._write_launched, KubeError) if claim is not None]
         for lost in outcome.launched:
             if lost.claim not in known:  # a person deleted the claim while it was launched; its instance is for the garbage collection
@@ -70,8 +70,8 @@ class Recorder:
             events=telling.outcome(outcome, launched, pool),
         )
 
-    def _write_launched(self, each: tuple[Launched, NodeClaim]) -> NodeClaim | None:
-        instance, claim = each
+    def _write_launched(self, each: tuple[Launched, NodeClaim, str]) -> NodeClaim | None:
+        instance, claim, zone_id = each
         if claim.launched:
             return claim
         kind = self._catalogue.types.get(instance.instance_type)
@@ -84,6 +84,7 @@ class Recorder:
             capacity=capacity(kind, node_class, pool) if kind else None,
             allocatable=allocatable(kind, node_class, pool) if kind else None,
             at=self._now,
+            zone_id=zone_id,
         )
         try:
             write_metadata(self._kube, after)

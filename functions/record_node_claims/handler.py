@@ -15,6 +15,7 @@ from writing import Intent, Writer, intents
 
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.answers import Answers
 from joiner.adapters.claims import forget, list_claims
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.events import tell
@@ -29,6 +30,7 @@ from joiner.launching import Launch, Refusal, group_launches
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.lifecycle.progress import progress
 from joiner.planning import Plan
+from joiner.planning.headroom import stands_for_room
 from joiner.pools import NodeClaim, ResolvedNodeClass
 from joiner.telling import planned as telling
 from joiner.telling.events import Event, Subject
@@ -41,7 +43,8 @@ DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 class Recording:
     """One recording; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, store: Store) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, answers: Answers, store: Store) -> None:
+        self._answers = answers
         self._kube = kube
         self._ledger = ledger
         self._store = store
@@ -64,9 +67,11 @@ class Recording:
         standing = launches if not writer.failures else self._launches([one for one in wanted if one.claim.name in written], task)[0]
         key = documents.put_launches(self._store, task, [*map(documents.launch_of, open_records), *standing])
 
+        if in_vain := {key for intent in asked if intent.claim.name in refused for key in intent.node.classes}:
+            self._answers.refuse(documents.get_questions(self._store, keys["snapshot"]), in_vain, int(now.timestamp()))
         self._write_statuses(kept, plan, classes, now)
         problems = [*((intent.claim, refused[intent.claim.name]) for intent in asked if intent.claim.name in refused), *writer.failures]
-        told = [*_on_pods(plan, kept, wanted, written, task), *_on_pools(kept, plan, problems)]
+        told = [*_on_pods(plan, kept, wanted, written, task), *_on_pools(kept, plan, problems), *_on_classes(kept, classes)]
         for untold in tell(self._kube, told, at=now, instance=task.execution.name):
             logger.warning("an event could not be told", reason=untold)
         return {"launches": key, "groups": list(range(len(open_records) + len(standing))), "claims": len(written)}
@@ -124,7 +129,7 @@ class Recording:
 
 
 def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[Intent], written: Sequence[str], task: Task) -> list[Event]:
-    pods = {pod.key: pod for pod in kept.world.pods}
+    pods = {pod.key: pod for pod in kept.world.pods if not stands_for_room(pod.name)}
     name = task.execution.name
     told = [
         telling.new_node(pods[key], intent.claim, intent.node, name)
@@ -157,13 +162,22 @@ def _on_pools(kept: KeptSnapshot, plan: Plan, refused: Sequence[tuple[NodeClaim,
     return told
 
 
+def _on_classes(kept: KeptSnapshot, classes: Mapping[str, ResolvedNodeClass]) -> list[Event]:
+    return [
+        event
+        for node_class in kept.world.classes
+        if node_class.key in classes
+        for event in telling.class_not_ready(node_class, classes[node_class.key])
+    ]
+
+
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    recording = Recording(environment.kube(task.cluster), environment.ledger(), environment.store())
+    recording = Recording(environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())
     keys = {name: str(event[name]) for name in ("plan", "classes", "snapshot")}
     answer = recording.answer(task, keys, now, environment.lease_end(context, now))
     logger.info("recorded node claims", **answer)

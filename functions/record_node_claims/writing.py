@@ -18,6 +18,7 @@ from joiner.names import EXECUTION, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.offers import DECIDED
 from joiner.pools import NodeClaim, ResolvedNodeClass, claim_for
+from joiner.pools.hashes import hash_annotations
 
 logger = Logger(child=True)
 
@@ -53,6 +54,7 @@ def intents(plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNodeClass
             execution=task.execution.name,
             # What the instance decides is known when it runs: EC2 chooses among the alternatives
             labels={key: value for key, value in node.labels.items() if not DECIDED.fullmatch(key)},
+            annotations=hash_annotations(pool, node_class),
             capacity=node.capacity,
             allocatable=node.allocatable,
         )

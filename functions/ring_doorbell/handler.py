@@ -8,14 +8,16 @@ import base64
 import hmac
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment
-from joiner.adapters.executions import Executions, ring_scale_up, ring_waves
+from joiner.adapters.executions import Executions, ring_scale_up, ring_sweep, ring_waves
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.sweep_slot import SweepSlot
 
 logger = Logger()
 
@@ -43,14 +45,23 @@ class Secret:
         return bool(self._value) and hmac.compare_digest(self._value.encode(), token.encode())
 
 
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """ARNs of the state machines that a ring may start."""
+
+    scale_up: str
+    sweep: str
+
+
 class Doorbell:
     """What a ring does; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, secret: Secret, ledger: Ledger, executions: Executions, machine: str) -> None:
+    def __init__(self, secret: Secret, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: Machines) -> None:
         self._secret = secret
         self._ledger = ledger
+        self._slot = slot
         self._executions = executions
-        self._machine = machine
+        self._machines = machines
 
     def answer(self, event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """The HTTP answer to one request of the API (payload format 2.0)."""
@@ -65,11 +76,14 @@ class Doorbell:
 
     def _ring(self, kind: str, now: datetime) -> None:
         try:
-            if kind == "nodes":
+            if kind == "deletions":
+                started = ring_sweep(self._slot, self._executions, self._machines.sweep, now)
+                logger.info("rang for deletions", execution=started)
+            if kind in ("nodes", "deletions"):
                 woken = ring_waves(self._ledger, self._executions)
                 logger.info("rang for nodes", woken=woken)
             else:
-                started = ring_scale_up(self._ledger, self._executions, self._machine, now)
+                started = ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now)
                 logger.info(f"rang for {kind}", execution=started, holder="new" if started else "living")
         except Exception:  # the API server waits for the answer, and the sweep does what this ring did not
             logger.exception("the ring was lost; the sweep will look")
@@ -100,7 +114,8 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         if not _doorbell:
             ledger = environment.ledger()
             executions = Executions(environment.client("stepfunctions"))
-            _doorbell.append(Doorbell(Secret(ledger.doorbell_token), ledger, executions, environment.setting("SCALE_UP_ARN")))
+            machines = Machines(scale_up=environment.setting("SCALE_UP_ARN"), sweep=environment.setting("SWEEP_ARN"))
+            _doorbell.append(Doorbell(Secret(ledger.doorbell_token), ledger, environment.sweep_slot(), executions, machines))
         return _doorbell[0].answer(event, environment.now())
     except Exception:  # see the module: always allowed
         logger.exception("the doorbell failed; the sweep will look")

@@ -1,55 +1,167 @@
 """The sweep's look at the cluster: is there anything that no signal told, or that its signal did not get done?
 
-A table of independent checks over one survey. Each says how many cases it found and why; the state machine starts what is due.
+A table of independent checks over one survey. Each says what it found and why; the state machine starts what is due. What was seen is kept
+for the look at EC2 that follows, and since when nodes are empty is remembered from one sweep to the next.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters import environment
-from joiner.adapters.cluster_view import ClusterView, ListedCluster
+from joiner.adapters import documents, environment
+from joiner.adapters.answers import Answers
+from joiner.adapters.cluster_view import ClusterView, ListedCluster, Lists
+from joiner.adapters.documents import KeptSurvey
+from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
-from joiner.lifecycle.checks import CHECKS, ClusterSurvey
+from joiner.adapters.retirements import Retirements
+from joiner.adapters.store import Store
+from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, Due, SeenClaim
+from joiner.lifecycle.checks.empty import empty_claims
+from joiner.lifecycle.guards import refusal
 from joiner.planning import Snapshot
 
 logger = Logger()
 
 REASONS: Final = 20  # the answer is read in the console, and stays far below the payload limit
+RETIRED_AT_ONCE: Final = 200  # claims in one answer; the rest at the next sweep
+BEGUN_WITHIN: Final = 30  # seconds after its time, a retirement that was asked for has begun, or never will
 
 
 class Survey:
-    """One look; its parts are arguments so that a test can hand in its own."""
+    """One look; its parts are arguments so that a test can hand in its own. `interval` is the time between sweeps in seconds."""
 
-    def __init__(self, view: ClusterView, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        ledger: Ledger,
+        emptiness: Emptiness,
+        retirements: Retirements,
+        store: Store,
+        *,
+        answers: Answers,
+        guards: Guards,
+        interval: int = 60,
+    ) -> None:
+        self._answers = answers
+        self._guards = guards
         self._view = view
         self._ledger = ledger
+        self._emptiness = emptiness
+        self._retirements = retirements
+        self._store = store
+        self._interval = interval
 
-    def answer(self, now: datetime) -> dict[str, Any]:
-        """One count a check, and ``reasons``."""
-        at = int(now.timestamp())
+    def answer(self, task: Task, now: datetime) -> dict[str, Any]:
+        """One count a check, ``retire`` (whom, why, not before when), ``survey`` (where it is kept) and ``reasons``.
+
+        Beside another autoscaler only ``refused``: where the definitions are not ours, nothing can be listed.
+        """
+        others = self._guards.look(now)
+        for reason in self._guards.tell(others, at=now, instance=task.execution.name):
+            logger.warning("an event could not be told", reason=reason)
+        if refused := refusal(others):
+            return {"refused": refused, "reasons": [other.message for other in others]}
+        survey, nodes = self._look(now)
+        survey = self._remember(survey, task)
+        findings = {check.name: check.look(survey) for check in CHECKS}
+        due = self._due(survey, task)
+        counts = {name: len(found) for name, found in findings.items()}
+        reasons = [*(each.said for each in due), *(reason for found in findings.values() for reason in found)]
+        return {
+            "refused": "",
+            **counts,
+            "retire": [
+                {"claim": each.claim.name, "reason": each.reason, "instance": each.claim.instance_id, "notBefore": each.not_before}
+                for each in due
+            ],
+            "survey": documents.put_survey(self._store, task, KeptSurvey(survey.at, _seen(survey), nodes)),
+            "reasons": reasons[:REASONS],
+        }
+
+    def _look(self, now: datetime) -> tuple[ClusterSurvey, dict[str, str]]:
+        """The survey, and the names of all nodes by instance id."""
         lease = self._ledger.lease()
         launches = self._ledger.unrecorded_launches()
         waves = self._ledger.waves()
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
-        world = Snapshot.from_lists(self._view.lists())
+        lists = self._view.lists()
+        world = Snapshot.from_lists(lists)
         survey = ClusterSurvey(
             pods=world.pods,
             nodes=world.nodes,
             claims=world.claims,
+            pools=world.pools,
             launching=frozenset(claim for launch in launches for claim in launch.claims),
             watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},
             assignments=assignments,
-            lease=lease.number if lease.living(at) else lease.number + 1,  # without a living holder, nobody launches what is written
+            obscured=_obscured(lists, world),
+            lease=lease.number if lease.living(int(now.timestamp())) else lease.number + 1,  # nobody launches what is written
             now=now,
+            interval=self._interval,
+            lists=lists,
+            unavailable=tuple(mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))),
+            answers=self._answers.all(),
         )
-        findings = {check.name: check.look(survey) for check in CHECKS}
-        counts = {name: len(found) for name, found in findings.items()}
-        reasons = [reason for found in findings.values() for reason in found]
-        return {**counts, "reasons": reasons[:REASONS]}
+        return survey, _nodes(lists["nodes"])
+
+    def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
+        """The survey with the memory of empty nodes, which is brought up to date."""
+        before = self._emptiness.all()
+        empty = {claim.name for claim in empty_claims(survey)}
+        for name in sorted(empty - set(before)):
+            self._emptiness.begin(name, survey.at)
+        for name in sorted(set(before) - empty):
+            self._emptiness.end(name)
+        return replace(
+            survey,
+            empty_since={name: before[name].since for name in empty & set(before)},
+            # What this very execution asked for, its first try asked for: the answer was lost
+            asked_until={name: before[name].asked_until for name in empty & set(before) if before[name].asked_by != task.execution.name},
+        )
+
+    def _due(self, survey: ClusterSurvey, task: Task) -> list[Due]:
+        """Each claim once, for the first reason; those first that nobody retires yet."""
+        found: dict[str, Due] = {}
+        for check in RETIREMENTS:
+            for due in check.look(survey):
+                found.setdefault(due.claim.name, due)
+        for due in found.values():
+            if due.reason == "empty":
+                self._emptiness.ask(due.claim.name, max(due.not_before, survey.at) + BEGUN_WITHIN, by=task.execution.name)
+        owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
+        return sorted(found.values(), key=lambda due: due.claim.name in owned)[:RETIRED_AT_ONCE]
+
+
+def _nodes(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Names of nodes by instance id, of those too that cannot be read: for them to be missing must mean that they are not there."""
+    found = {}
+    for manifest in manifests:
+        instance = str((manifest.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
+        if instance:
+            found[instance] = str(manifest["metadata"]["name"])
+    return found
+
+
+def _obscured(lists: Lists, world: Snapshot) -> frozenset[str]:
+    """Names of nodes on which a pod runs that cannot be read: nobody can say that they are empty."""
+    read = {(pod.namespace, pod.name) for pod in world.pods}
+    raw = ((each["metadata"], each.get("spec") or {}) for each in lists["pods"])
+    return frozenset(
+        str(spec["nodeName"]) for meta, spec in raw if spec.get("nodeName") and (meta.get("namespace"), meta["name"]) not in read
+    )
+
+
+def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:
+    return tuple(
+        SeenClaim(name=claim.name, kind=claim.kind, provider_id=claim.provider_id, registered=claim.registered, deleting=claim.deleting)
+        for claim in survey.claims
+    )
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -57,7 +169,17 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
-    survey = Survey(ListedCluster(environment.kube(task.cluster)), environment.ledger())
-    answer = survey.answer(environment.now())
+    kube = environment.kube(task.cluster)
+    survey = Survey(
+        ListedCluster(kube),
+        environment.ledger(),
+        environment.emptiness(),
+        environment.retirements(),
+        environment.store(),
+        answers=environment.answers(),
+        guards=Guards(kube),
+        interval=int(environment.setting("SWEEP_SECONDS")),
+    )
+    answer = survey.answer(task, environment.now())
     logger.info("surveyed the cluster", **answer)
     return answer

@@ -1,11 +1,11 @@
 """The main job before one's eyes: `python -m joiner_local.demo`.
 
-Starts a stack of its own, deploys this very app into it, applies a scenario as its users wrote it, scales a deployment up twice, tells
-what happens while it happens, and ends the stack. Exit code 0 only if every pod ran and nothing was left.
+Starts a stack of its own, deploys this very app into it, applies a scenario as its users wrote it, scales a deployment up twice and down
+to nothing, tells what happens while it happens and what it cost, and ends the stack. Exit code 0 only if every pod ran, every node went
+after its time, and nothing was left.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -20,14 +20,19 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from joiner_local.bill import lifetimes, own_use, price_per_hour
 from joiner_local.deployment import Deployment, DeploymentFailed
 from joiner_local.kube_api import ApiError, KubeApi
 from joiner_local.stack import REPOSITORY, Stack, StackFailed
-from joiner_local.story import Moment, StateTime, StoryStalled, Watch, instances, states, summary
+from joiner_local.story import Moment, StateTime, StoryStalled, Watch, instances, states, summary, until
 
 SCENARIO: Final = REPOSITORY / "examples" / "scenarios" / "c-template.yaml"
 STYLES: Final = {"pod": "magenta", "execution": "cyan", "instance": "yellow", "node": "green"}
 PLAIN_WIDTH: Final = 120  # columns, where the output is no terminal
+PROVISIONER: Final = "/apis/karpenter.sh/v1alpha5/provisioners/default"
+MACHINES: Final = "/apis/karpenter.sh/v1alpha5/machines"
+INFLATE_PATH: Final = "/apis/apps/v1/namespaces/default/deployments/inflate"
+TTL: Final = 30  # seconds a node may be empty
 SHOWN_STATES: Final = 24  # of one execution; a long wait has many looks, which are told as one line
 
 INFLATE: Final[dict[str, Any]] = {
@@ -61,11 +66,13 @@ class DeployedWorld:
     stack: Stack
     kube: KubeApi
     scale_up_arn: str
+    retire_arn: str
     clients: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stack: Stack) -> "DeployedWorld":
-        return cls(stack, stack.kube(), stack.outputs()["ScaleUpArn"])
+        outputs = stack.outputs()
+        return cls(stack, stack.kube(), outputs["ScaleUpArn"], outputs["RetireArn"])
 
     def client(self, service: str) -> Any:
         if service not in self.clients:
@@ -80,6 +87,7 @@ class Demo:
     console: Console
     root: Path
     took: dict[str, float] = field(default_factory=dict)
+    executions: list[str] = field(default_factory=list)
 
     def run(self) -> None:
         stack = Stack(self.root, say=self._say)
@@ -98,22 +106,51 @@ class Demo:
                 world.kube.apply_manifests([*yaml.safe_load_all(SCENARIO.read_text()), INFLATE])
             for replicas in (1, 17):
                 with self._step(f"kubectl scale deployment inflate --replicas={replicas}"):
-                    self._scale(world, replicas)
+                    self._scale_up(world, replicas)
+            self._running(world)
+            with self._step(f"kubectl patch provisioner default: ttlSecondsAfterEmpty: {TTL}"):
+                world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": TTL}})
+            with self._step("kubectl scale deployment inflate --replicas=0"):
+                self._scale_down(world)
             self._bill(world)
         finally:
             with self._step("everything is taken down"):
                 stack.stop()
         self._times()
 
-    def _scale(self, world: DeployedWorld, replicas: int) -> None:
+    def _scale_up(self, world: DeployedWorld, replicas: int) -> None:
         watch = Watch(world, "inflate")
-        world.kube.merge("/apis/apps/v1/namespaces/default/deployments/inflate", {"spec": {"replicas": replicas}})
+        world.kube.merge(INFLATE_PATH, {"spec": {"replicas": replicas}})
         for moment in watch.until_running(replicas):
             self._tell(moment)
+        self._told_by(world, watch)
+
+    def _scale_down(self, world: DeployedWorld) -> None:
+        """Nothing is left to run: each node goes when it has been empty for its time, and no earlier."""
+        watch = Watch(world, "inflate")
+        nodes = len(watch.present)
+        world.kube.merge(INFLATE_PATH, {"spec": {"replicas": 0}})
+        until(lambda: not watch.pods(), what="the pods gone")
+        for moment in watch.moments():
+            self._tell(moment)
+        empty = time.monotonic()
+        self._say("the sweep looks once a minute; to spare you the wait, this one is fired now")
+        world.stack.fire_sweep()
+        for moment in watch.until_gone():
+            self._tell(moment)
+            if moment.text.endswith("is gone") and time.monotonic() - empty < TTL:
+                raise StoryStalled(f"{moment.text} {time.monotonic() - empty:.1f} s after it was empty, and not after {TTL} s")
+        until(lambda: not world.kube.items(MACHINES), what="the machines gone")
+        self._told_by(world, watch)
+        self.console.print(f"  {nodes} nodes were empty, drained and terminated; no node, machine or instance is left", highlight=False)
+
+    def _told_by(self, world: DeployedWorld, watch: Watch) -> None:
+        """The executions of one step: what launched or retired something is shown state by state."""
         client = world.client("stepfunctions")
+        self.executions += watch.executions
         for arn in watch.executions:
             said = summary(client, arn)
-            if said.get("launched"):
+            if said.get("launched") or said.get("retired"):
                 self._execution(arn.rpartition(":")[2], states(client, arn), said)
 
     def _tell(self, moment: Moment) -> None:
@@ -122,15 +159,16 @@ class Demo:
 
     def _execution(self, name: str, found: list[StateTime], said: dict[str, Any]) -> None:
         table = Table("state", "at", "took", title=f"execution {name}", title_justify="left", box=None, padding=(0, 2))
-        for state in _folded(found)[:SHOWN_STATES]:
+        acting = [state for state in _folded(found) if not state.name.endswith("?")]  # the others only choose
+        for state in acting[:SHOWN_STATES]:
             table.add_row(state.name, f"{state.entered:.2f} s", f"{state.seconds:.2f} s")
         self.console.print(table)
         if "pricePerHour" in said:
             bound = f", no plan could cost less than ${said['lowerBoundPerHour']:.4f}" if said.get("lowerBoundPerHour") else ""
             self.console.print(f"  planned for ${said['pricePerHour']:.4f} an hour{bound}", highlight=False)
 
-    def _bill(self, world: DeployedWorld) -> None:
-        claims = world.kube.items("/apis/karpenter.sh/v1alpha5/machines")
+    def _running(self, world: DeployedWorld) -> None:
+        claims = world.kube.items(MACHINES)
         table = Table("node", "type", "zone", "pods", title="what runs now", title_justify="left", box=None, padding=(0, 2))
         pods = world.kube.items("/api/v1/pods")
         for node in world.kube.items("/api/v1/nodes"):
@@ -143,6 +181,17 @@ class Demo:
         self.console.print(f"  {len(alive)} instances, {len(claims)} machines: [bold]${sum(prices):.4f} an hour[/]", highlight=False)
         if len(claims) != len(alive):
             raise StoryStalled(f"{len(alive)} instances but {len(claims)} machines")
+
+    def _bill(self, world: DeployedWorld) -> None:
+        """What all of it cost."""
+        table = Table("what", "how much", "$", title="what it all cost", title_justify="left", box=None, padding=(0, 2))
+        lived, own = lifetimes(world), own_use(world, self.executions)
+        for life in lived:
+            table.add_row(f"{life.instance_type} at ${life.price_per_hour:.4f} an hour", f"{life.seconds:.0f} s", f"{life.dollars:.5f}")
+        used = f"{own.transitions} states entered, {own.requests} calls, {own.gb_seconds:.0f} GB-s"
+        table.add_row("Joiner itself: Step Functions and Lambda", used, f"{own.dollars:.5f}")
+        table.add_row("together", "", f"{own.dollars + sum(life.dollars for life in lived):.5f}")
+        self.console.print(table)
 
     def _times(self) -> None:
         table = Table("step", "took", title="how long each step took", title_justify="left", box=None, padding=(0, 2))
@@ -169,14 +218,6 @@ def _folded(found: list[StateTime]) -> list[StateTime]:
         known = first.get(state.name)
         first[state.name] = StateTime(state.name, known.entered, known.seconds + state.seconds) if known else state
     return list(first.values())
-
-
-def price_per_hour(pricing: Any, instance_type: str) -> float:
-    """The on-demand price of an instance type, as the Price List API tells it, US$."""
-    filters = [{"Type": "TERM_MATCH", "Field": "instanceType", "Value": instance_type}]
-    product = json.loads(pricing.get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"][0])
-    term = next(iter(product["terms"]["OnDemand"].values()))
-    return float(next(iter(term["priceDimensions"].values()))["pricePerUnit"]["USD"])
 
 
 def main() -> int:

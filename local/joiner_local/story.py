@@ -1,7 +1,7 @@
-"""A scale-up as a user would watch it: pods, executions, instances and nodes, each seen from outside, told in the order it happened.
+"""A scale-up or a scale-down as a user would watch it: pods, executions, instances and nodes, seen from outside, in the order it happened.
 
-`Watch` polls the API server, Step Functions and EC2 until a deployment runs as asked, and yields a `Moment` for each thing that
-changed. Nothing here knows how Joiner works; it could watch any autoscaler that drives a state machine.
+`Watch` polls the API server, Step Functions and EC2 until a deployment runs as asked, or until every node is gone, and yields a `Moment`
+for each thing that changed. Nothing here knows how Joiner works; it could watch any autoscaler that drives state machines.
 """
 
 import json
@@ -16,6 +16,7 @@ from joiner_local.kube_api import KubeApi
 T = TypeVar("T")
 
 ROUND_SECONDS = 0.1
+DISRUPTED = "karpenter.sh/disrupted"
 
 
 class StoryStalled(RuntimeError):
@@ -29,6 +30,8 @@ class World(Protocol):
     def kube(self) -> KubeApi: ...
     @property
     def scale_up_arn(self) -> str: ...
+    @property
+    def retire_arn(self) -> str: ...
     def client(self, service: str) -> Any: ...
 
 
@@ -63,6 +66,7 @@ class Watch:
     started: float = field(default_factory=time.monotonic)
     told: set[str] = field(default_factory=set)
     executions: list[str] = field(default_factory=list)
+    present: set[str] = field(default_factory=set)  # names of the nodes that were there at the last look
 
     def __post_init__(self) -> None:
         for _ in self.moments():
@@ -79,6 +83,18 @@ class Watch:
             if time.monotonic() - self.started > limit:
                 begun = len(self.executions)
                 raise StoryStalled(f"after {limit:.0f} s {self.running()} of {replicas} pods of {self.app} run; executions begun: {begun}")
+            time.sleep(ROUND_SECONDS)
+
+    def until_gone(self, *, limit: float = 180.0) -> Iterator[Moment]:
+        """Moments until no node and no instance is left and every execution begun since has ended; StoryStalled after `limit` seconds."""
+        while True:
+            yield from self.moments()
+            left = len(self.present), len(instances(self.world.client("ec2"), alive=True))
+            if left == (0, 0) and all(_ended(self.world, arn) for arn in self.executions):
+                yield from self.moments()
+                return
+            if time.monotonic() - self.started > limit:
+                raise StoryStalled(f"after {limit:.0f} s {left[0]} nodes and {left[1]} instances are left")
             time.sleep(ROUND_SECONDS)
 
     def moments(self) -> Iterator[Moment]:
@@ -104,10 +120,14 @@ class Watch:
             yield "pod", f"pending {pending}", f"{pending} pending, the scheduler finds no node"
         if running:
             yield "pod", f"running {running} of {len(pods)}", f"{running} of {len(pods)} running"
+        if not pods and any(key.startswith("running") for key in self.told):
+            yield "pod", "none", "none is left"
 
     def _executions(self) -> Iterator[tuple[str, str, str]]:
-        listed = self.world.client("stepfunctions").list_executions(stateMachineArn=self.world.scale_up_arn)["executions"]
-        for execution in reversed(listed):
+        client = self.world.client("stepfunctions")
+        machines = (self.world.scale_up_arn, self.world.retire_arn)
+        listed = [each for arn in machines for each in client.list_executions(stateMachineArn=arn)["executions"]]
+        for execution in sorted(listed, key=lambda each: each["startDate"]):
             arn, name, status = execution["executionArn"], execution["name"], execution["status"]
             if f"{arn} started" not in self.told:
                 self.executions.append(arn)
@@ -122,7 +142,11 @@ class Watch:
             yield "instance", f"{identity} {state}", f"{identity} {instance['InstanceType']} in {where} {state}"
 
     def _nodes(self) -> Iterator[tuple[str, str, str]]:
-        for node in self.world.kube.items("/api/v1/nodes"):
+        nodes = self.world.kube.items("/api/v1/nodes")
+        for name in sorted(self.present - {node["metadata"]["name"] for node in nodes}):
+            yield "node", f"{name} gone", f"{name} is gone"
+        self.present = {node["metadata"]["name"] for node in nodes}
+        for node in nodes:
             name = node["metadata"]["name"]
             taints = {taint["key"] for taint in node["spec"].get("taints", [])}
             yield "node", f"{name} joined", f"{name} joined"
@@ -130,6 +154,8 @@ class Watch:
                 yield "node", f"{name} ready", f"{name} is Ready"
                 if "joiner.dev/filling" not in taints:
                     yield "node", f"{name} open", f"{name} filled as planned and open to all"
+            if DISRUPTED in taints:
+                yield "node", f"{name} drains", f"{name} is closed to new pods and drained"
 
 
 def until(question: Callable[[], T | None], *, what: str, limit: float = 60.0) -> T:

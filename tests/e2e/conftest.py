@@ -1,6 +1,6 @@
 """One stack for all end-to-end tests: started once, deployed into once, its schedules held, so that a test fires the sweep itself."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,19 @@ pytest.register_assert_rewrite("tests.e2e.world")
 from tests.e2e.world import Actor  # noqa: E402  its assertions are to tell what they saw
 
 BOOT_SECONDS = 1.0  # what a boot takes is no matter of these tests, and there are many
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """After every test of the deployed app that passed, before anything is cleaned away: everything comes to rest and every promise holds.
+
+    `@pytest.mark.restless("why")` is for the test after which they cannot hold.
+    """
+    result = yield
+    actor = getattr(item, "funcargs", {}).get("deployed")
+    if isinstance(actor, Actor) and item.get_closest_marker("restless") is None:
+        actor.assert_at_rest()
+    return result
 
 
 @pytest.fixture(scope="session")

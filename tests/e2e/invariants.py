@@ -6,15 +6,18 @@
 ['instance i-2 has no claim', 'claim b has no instance']
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from joiner_local.demo import DeployedWorld as World
 from joiner_local.kube_api import Object
-from joiner_local.story import World, instances
+from joiner_local.story import instances
+from tests.e2e.quantities import millicores, requested_millicores
+from tests.e2e.servable import for_sale, neglected, waits
 
 CLAIM_PATHS = ("/apis/karpenter.sh/v1/nodeclaims", "/apis/karpenter.sh/v1alpha5/machines")
 OUR_TAINTS = {"joiner.dev/filling", "karpenter.sh/unregistered", "karpenter.sh/disrupted"}
-DONE = {"SUCCEEDED"}
+GOOD = {"SUCCEEDED", "RUNNING"}
 
 
 def claims(world: World) -> list[Object]:
@@ -22,14 +25,14 @@ def claims(world: World) -> list[Object]:
     return [claim for path in CLAIM_PATHS for claim in world.kube.items(path)]
 
 
-def violations(world: World, *, table: str, expected_failures: Collection[str] = ()) -> list[str]:
-    """Each broken promise as a sentence; empty when all is well. `expected_failures` are ARNs of executions that a test stopped itself."""
+def violations(world: World, *, table: str) -> list[str]:
+    """Each broken promise as a sentence; empty when all is well. Failed executions are told apart: see `failed_executions`."""
     return [
         *_instances_and_claims(world),
         *_held_lease(world, table),
         *_taints(world),
         *_overcommitted(world),
-        *_failed_executions(world, expected_failures),
+        *_neglected(world),
     ]
 
 
@@ -48,7 +51,8 @@ def _instances_and_claims(world: World) -> list[str]:
         if "joiner.dev/launch" in (tags := {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])})
     }
     known = {claim["metadata"]["name"]: claim.get("status", {}).get("providerID", "").rpartition("/")[2] for claim in claims(world)}
-    return pair_up(ours, known)
+    named = {instance: claim for claim, instance in known.items()}  # a name tag may be missing: what counts is the claim's own word
+    return pair_up({identity: claim or named.get(identity, "") for identity, claim in ours.items()}, known)
 
 
 def _held_lease(world: World, table: str) -> list[str]:
@@ -75,26 +79,38 @@ def _overcommitted(world: World) -> list[str]:
     return [f"node {name} holds {cpu}m of {room[name]}m" for name, cpu in used.items() if name in room and cpu > room[name]]
 
 
-def _failed_executions(world: World, expected: Collection[str]) -> list[str]:
-    listed = world.client("stepfunctions").list_executions(stateMachineArn=world.scale_up_arn)["executions"]
-    bad = [e for e in listed if e["status"] not in DONE | {"RUNNING"} and e["executionArn"] not in expected]
-    return [f"execution {execution['name']} {execution['status'].lower()}: {_cause(world, execution['executionArn'])}" for execution in bad]
+def _neglected(world: World) -> Iterator[str]:
+    """EC2 is asked only if a pod waits at all: its answer is long."""
+    if any(waits(pod) for pod in world.kube.items("/api/v1/pods")):
+        limits = world.stack.knob("capacity", {"show": True})["limits"]
+        yield from neglected(world, for_sale(world, limits))
 
 
-def _cause(world: World, arn: str) -> str:
-    said = world.client("stepfunctions").describe_execution(executionArn=arn)
+def standing_executions(world: World) -> Iterator[dict[str, Any]]:
+    """Every execution of a Standard machine, newest first for each machine."""
+    client = world.client("stepfunctions")
+    for machine in client.list_state_machines()["stateMachines"]:
+        if machine["type"] == "STANDARD":
+            pages = client.get_paginator("list_executions").paginate(stateMachineArn=machine["stateMachineArn"])
+            yield from (execution for page in pages for execution in page["executions"])
+
+
+def express_executions(world: World) -> Iterator[dict[str, Any]]:
+    """Every execution of an Express machine. No API of AWS tells of them; the local AWS does."""
+    for machine in world.client("stepfunctions").list_state_machines()["stateMachines"]:
+        if machine["type"] == "EXPRESS":
+            yield from world.stack.knob("express-executions", {"stateMachineArn": machine["stateMachineArn"]})["executions"]
+
+
+def failed_executions(world: World, expected: Collection[str]) -> dict[str, str]:
+    """By its ARN a sentence about each execution that ended otherwise than well, of any machine."""
+    everything = (*standing_executions(world), *express_executions(world))
+    bad = [e for e in everything if e["status"] not in GOOD and e["executionArn"] not in expected]
+    return {e["executionArn"]: f"execution {e['name']} {e['status'].lower()}: {_cause(world, e)}" for e in bad}
+
+
+def _cause(world: World, execution: Mapping[str, Any]) -> str:
+    if ":express:" in execution["executionArn"]:
+        return f"{execution.get('error', '')} {execution.get('cause', '')}"
+    said = world.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])
     return f"{said.get('error', '')} {said.get('cause', '')}"
-
-
-def requested_millicores(pod: Mapping[str, Any]) -> int:
-    """The CPU that the containers of a pod ask for."""
-    return sum(millicores(c.get("resources", {}).get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"])
-
-
-def millicores(quantity: str) -> int:
-    """A CPU quantity in thousandths.
-
-    >>> millicores("1930m"), millicores("2")
-    (1930, 2000)
-    """
-    return int(quantity[:-1]) if quantity.endswith("m") else round(float(quantity) * 1000)

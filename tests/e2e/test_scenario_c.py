@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.invariants import millicores
+from tests.e2e.quantities import millicores
 from tests.e2e.world import Actor, deployment
 
 pytestmark = pytest.mark.e2e

@@ -114,7 +114,7 @@ def hear_ctrl_c() -> None:
 
 def test_ctrl_c_during_the_start_leaves_nothing(root: Path) -> None:
     joiner = Path(sys.executable).parent / "joiner"
-    command = [joiner, "local", "up", "--no-deploy", "--root", root]
+    command: list[str | Path] = [joiner, "local", "up", "--no-deploy", "--root", root]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c) as starting:  # noqa: PLW1509  one call, no lock
         while (record := StackRecord.read(root)) is None or not record.steps:
             assert starting.poll() is None

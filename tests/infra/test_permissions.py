@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from infra.duties import DUTIES, Side
-from joiner.names import BINDERS, DRAINERS, RECORDERS, VIEWERS
+from joiner.lifecycle.guards import LEASES
+from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
 from tests.infra.conftest import ROOT, Synthesis, flat
 
 Statement = Mapping[str, Any]
@@ -33,7 +34,23 @@ ACTIONS = {
     "deletes_items": {"dynamodb:DeleteItem"},
 }
 USES: Mapping[str, Mapping[str, str]] = {
-    # Method of the ledger: what it does with which kind of items
+    # Method of a part of the memory: what it does with which kind of items; those without a part are the ledger's
+    "absences.keep": {"writes_items": "ABSENT", "deletes_items": "ABSENT"},
+    "absences.since": {"reads_items": "ABSENT"},
+    "answers.all": {"reads_items": "ANSWERED"},
+    "answers.put": {"writes_items": "ANSWERED"},
+    "answers.refuse": {"reads_items": "ANSWERED", "writes_items": "ANSWERED"},
+    "emptiness.all": {"reads_items": "EMPTY"},
+    "emptiness.ask": {"writes_items": "EMPTY"},
+    "emptiness.begin": {"writes_items": "EMPTY"},
+    "emptiness.end": {"deletes_items": "EMPTY"},
+    "retirements.all": {"reads_items": "RETIREMENT"},
+    "retirements.begin": {"writes_items": "RETIREMENT"},
+    "retirements.disown": {"writes_items": "RETIREMENT"},
+    "retirements.forget": {"deletes_items": "RETIREMENT"},
+    "retirements.give_up": {"writes_items": "RETIREMENT"},
+    "retirements.hurry": {"writes_items": "RETIREMENT"},
+    "retirements.of": {"reads_items": "RETIREMENT"},
     "assign": {"writes_items": "ASSIGNMENT"},
     "assignments": {"reads_items": "ASSIGNMENT"},
     "begin_launch": {"reads_items": "LAUNCH", "stores_items": "LAUNCH", "checks_items": "LEASE"},
@@ -43,6 +60,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "count_placed": {"writes_items": "WAVE"},
     "doorbell_token": {"reads_items": "DOORBELL"},
     "end_wave": {"deletes_items": "WAVE"},
+    "forget_instance": {"deletes_items": "INSTANCE"},
     "launch": {"reads_items": "LAUNCH"},
     "lease": {"reads_items": "LEASE"},
     "mark_recorded": {"writes_items": "LAUNCH"},
@@ -59,14 +77,17 @@ USES: Mapping[str, Mapping[str, str]] = {
     "wave": {"reads_items": "WAVE"},
     "waves": {"reads_items": "WAVE"},
 }
-RINGING = {"ring_scale_up": ("ring",), "ring_waves": ("waves", "ring_wave")}
+RINGING = {"ring_scale_up": ("ring",), "ring_sweep": ("ring",), "ring_waves": ("waves", "ring_wave")}
+PARTS = ("absences", "answers", "emptiness", "ledger", "retirements")
 DOCUMENTS = {
     "catalogue": "catalogue",
     "launch": "launches",
     "launches": "launches",
     "node_classes": "node-classes",
     "plan": "plans",
+    "questions": "snapshots",
     "snapshot": "snapshots",
+    "survey": "surveys",
 }
 
 
@@ -142,14 +163,15 @@ def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_duty(gr
 def test_no_duty_holds_more_than_its_functions_code_uses_nor_less() -> None:
     for name, duty in DUTIES.items():
         source = "".join(path.read_text() for path in sorted((ROOT / "functions" / name).glob("*.py")))
-        called = set(re.findall(r"ledger(?:\(\))?\.(\w+)", source)) - {"Ledger"}
+        said = re.findall(rf"({'|'.join(PARTS)})(?:\(\))?\.(\w+)", source)
+        called = {method if part == "ledger" else f"{part}.{method}" for part, method in said} & set(USES)
         called |= {method for helper, methods in RINGING.items() if f"{helper}(" in source for method in methods}
         kept, read = set(re.findall(r"documents\.put_(\w+)", source)), set(re.findall(r"documents\.get_(\w+)", source))
         read |= {"snapshot"} if "KeptSnapshot.read(" in source else set()
 
         if name != "install_manifests":  # it makes the doorbell's token with a write of its own
             for what in ACTIONS:
-                assert {USES[method][what] for method in called if what in USES[method]} == set(getattr(duty, what)), (name, what)
+                assert {USES[method][what] for method in called if what in USES[method]} == set(getattr(duty, what)), (name, what, called)
         assert {DOCUMENTS[each] for each in read} == set(duty.reads_documents), name
         assert {DOCUMENTS[each] for each in kept} == set(duty.writes_documents), name
 
@@ -189,7 +211,7 @@ def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted:
         for action in _listed(statement["Action"])
         if action.startswith("ec2:") and not action.startswith("ec2:Describe")
     }
-    assert changing == {"launch_instances"}
+    assert changing == {"launch_instances", "terminate_instances", "collect_garbage"}
 
     making = [each for each in granted["launch_instances"] if "ec2:RunInstances" in _listed(each["Action"])]
     for statement in making:
@@ -215,16 +237,30 @@ def test_tags_are_written_when_something_is_made_and_later_only_to_what_is_ours(
     assert later["Condition"] == {**OWNED, "ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "karpenter.sh/nodeclaim"]}}
 
 
-def test_nothing_is_terminated_or_deleted_yet(granted: Mapping[str, list[Statement]]) -> None:
+def test_only_instances_with_our_tags_are_ended_and_only_by_those_whose_duty_it_is(granted: Mapping[str, list[Statement]]) -> None:
     ending = {
-        action
-        for statements in granted.values()
+        name: statement
+        for name, statements in granted.items()
         for statement in statements
         for action in _listed(statement["Action"])
-        if action.startswith(("ec2:Terminate", "ec2:Delete"))
+        if action.startswith(("ec2:Terminate", "ec2:Delete", "ec2:Stop"))
     }
 
-    assert ending == set()
+    assert set(ending) == {"terminate_instances", "collect_garbage"}
+    for statement in ending.values():
+        assert (_listed(statement["Action"]), statement["Condition"]) == (["ec2:TerminateInstances"], OWNED)
+        assert [arn.rsplit(":", 1)[1] for arn in _listed(statement["Resource"])] == ["instance/*"]
+
+
+def test_whoever_heeds_the_pause_may_read_it_and_nobody_else(granted: Mapping[str, list[Statement]]) -> None:
+    reading = {
+        name
+        for name, statements in granted.items()
+        for statement in statements
+        if "ssm:GetParameter" in _listed(statement["Action"]) and "PauseParameter" in str(statement["Resource"])
+    }
+
+    assert reading == {name for name, duty in DUTIES.items() if duty.heeds_pause}
 
 
 def test_only_the_node_roles_of_the_settings_can_be_passed_and_only_to_ec2(granted: Mapping[str, list[Statement]]) -> None:
@@ -240,28 +276,30 @@ def test_only_the_node_roles_of_the_settings_can_be_passed_and_only_to_ec2(grant
     assert passing[0][1]["Condition"] == {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}}
 
 
-def test_nobody_starts_another_machine_than_scale_up(example: Synthesis) -> None:
-    started = {
-        resource
-        for policy in example.resources("AWS::IAM::Policy").values()
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-        if "states:StartExecution" in _listed(statement["Action"])
-        for resource in _listed(flat(statement["Resource"]))
-    }
-    machines = set(example.resources("AWS::StepFunctions::StateMachine"))
-    scale_up = next(name for name in machines if name.startswith("ScaleUp"))
-    sweep = next(name for name in machines if name.startswith("Sweep"))
+def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> None:
+    found: dict[str, set[str]] = {}
+    for name, policy in example.resources("AWS::IAM::Policy").items():
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            if "states:StartExecution" in _listed(statement["Action"]):
+                for resource in _listed(flat(statement["Resource"])):
+                    of = next(kind for kind in ("scale-up", "ScaleUp", "Retirement", "Sweep") if kind in resource)
+                    found.setdefault({"scale-up": "ScaleUp"}.get(of, of), set()).add(name.split("Role")[0])
 
-    # The last is the schedule's: it starts the sweep
-    assert started == {
-        f"${{{scale_up}}}",
-        "arn:aws:states:eu-west-1:${AWS::AccountId}:stateMachine:joiner-scale-up-example",
-        f"${{{sweep}}}",
+    assert found == {
+        "ScaleUp": {
+            "DoorbellRingDoorbell",
+            "InterruptionHandleInterruption",
+            "RetirementStatesMachine",
+            "ScaleUpStatesMachine",
+            "SweepStatesMachine",
+        },
+        "Retirement": {"InterruptionHandleInterruption", "SweepStatesMachine"},
+        "Sweep": {"DoorbellRingDoorbell", next(each for each in found["Sweep"] if each.startswith("SchedulerRole") or "Schedule" in each)},
     }
 
 
 def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesis) -> None:
-    for machine, count in (("ScaleUp", 7), ("Sweep", 2)):
+    for machine, count in (("ScaleUp", 7), ("Retirement", 5), ("Sweep", 4)):
         policy = example.one("AWS::IAM::Policy", f"{machine}StatesMachineRole")["Properties"]["PolicyDocument"]["Statement"]
         called = next(flat(each["Resource"]) for each in policy if _listed(each["Action"]) == ["lambda:InvokeFunction"])
         functions = {arn for arn in called if not arn.endswith(":*")}
@@ -288,7 +326,7 @@ def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() 
     roles = {each["metadata"]["name"]: each["rules"] for each in manifests if each["kind"] == "ClusterRole"}
     bindings = {each["roleRef"]["name"]: each["subjects"] for each in manifests if each["kind"] == "ClusterRoleBinding"}
 
-    assert set(roles) == set(bindings) == {VIEWERS, RECORDERS, BINDERS, DRAINERS}
+    assert set(roles) == set(bindings) == {VIEWERS, TELLERS, RECORDERS, BINDERS, DRAINERS}
     assert all(
         subjects == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}] for role, subjects in bindings.items()
     )
@@ -297,6 +335,8 @@ def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() 
             assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"]), role
             assert not {"secrets", "configmaps", "serviceaccounts"} & set(rule["resources"]), role
     assert {verb for rule in roles[VIEWERS] for verb in rule["verbs"]} == {"get", "list"}
+    assert [rule["resources"] for rule in roles[TELLERS]] == [["events"]]
+    assert [rule["resourceNames"] for rule in roles[VIEWERS] if "leases" in rule["resources"]] == [list(LEASES)]
     assert not any("aggregate" in label for each in manifests for label in each["metadata"]["labels"])
 
 

@@ -12,6 +12,7 @@ import pytest
 from infra.scale_up import FUNCTIONS
 from infra.scale_up_states import ScaleUpParts, scale_up
 from infra.states import Callee, Integrations
+from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
 from tests.local.conftest import started_server
 from tests.local.running_aws import RunningAws, eventually
 
@@ -28,8 +29,8 @@ def handler(event, context):
 """
 
 LEASE = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
-FOUND = {"snapshot": "snapshots/x/1.json.gz", "pods": 3, "unfinished": 0, "unwatched": 0}
-NOTHING = {**FOUND, "pods": 0}
+FOUND = {"refused": "", "snapshot": "snapshots/x/1.json.gz", "pods": 3, "asking": 3, "unfinished": 0, "unwatched": 0}
+NOTHING = {**FOUND, "pods": 0, "asking": 0}
 PLANNED = {
     "plan": "plans/x/1.json.gz",
     "nodes": 1,
@@ -57,10 +58,13 @@ SMOOTH: Mapping[str, Sequence[Line]] = {
     "check_registration": [JOINED],
 }
 UNDER_THE_LEASE = [
+    "Read the pause",
+    "Is Joiner paused?",
     "Describe the cluster",
     "Take the lease",
     "Let pods gather",
     "Find pending pods",
+    "May Joiner act?",
     "Is there anything to do?",
     "Resolve node classes",
     "Plan capacity",
@@ -159,6 +163,12 @@ class World:
             name=self.aws.fresh("scale-up"), definition=json.dumps(scale_up(parts)), roleArn=self.aws.role("states.amazonaws.com")
         )["stateMachineArn"]
 
+        self.pause("false")
+
+    def pause(self, value: str) -> None:
+        """Write the parameter that people write with `joiner pause`."""
+        self.aws.client("ssm").put_parameter(Name=pause_parameter(self.cluster), Value=value, Type="String", Overwrite=True)
+
     def next_line(self, name: str, event: Mapping[str, Any]) -> Answer | str:
         """What a function answers to this call; the last line is said again and again."""
         lines, heard = self.scripts.get(name, SMOOTH[name]), self.calls.setdefault(name, [])
@@ -240,8 +250,8 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stag
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
-    again = ["Look again", "Is it still time?", "Let pods gather", "Find pending pods", "Is there anything to do?", "Release the lease"]
-    assert world.states(execution) == [*UNDER_THE_LEASE, *again, *TO_THE_END]
+    again = ["Look again", "Is it still time?", "Let pods gather", "Find pending pods", "May Joiner act?", "Is there anything to do?"]
+    assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
     assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
 
 
@@ -272,7 +282,66 @@ def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage) -> None:
     execution = world.start()
 
     assert json.loads(world.end(execution)["output"]) == {"joined": True}
-    assert world.states(execution) == ["Describe the cluster", "Take the lease", "Joined the running scale-up"]
+    assert world.states(execution)[-3:] == ["Describe the cluster", "Take the lease", "Joined the running scale-up"]
+
+
+def test_a_paused_joiner_takes_no_lease_and_ends_well(stage: Stage) -> None:
+    world = stage.world()
+    world.pause("true")
+
+    execution = world.start()
+
+    assert json.loads(world.end(execution)["output"]) == {"paused": True}
+    assert world.states(execution) == ["Read the pause", "Is Joiner paused?", "Joiner is paused"]
+    assert world.calls == {}
+    assert world.item("LEASE", "scale-up") == {}
+
+
+def test_a_pause_parameter_that_is_gone_pauses_nobody(stage: Stage) -> None:
+    world = stage.world(find_pending_pods=[NOTHING])
+    stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
+
+    execution = world.start()
+
+    assert world.end(execution)["status"] == "SUCCEEDED"
+    assert world.states(execution)[-1] == "Summarise"
+
+
+def test_whoever_pauses_while_claims_are_written_gets_no_instances_and_no_second_plan(stage: Stage) -> None:
+    left = {**RECORDED, "launched": 0, "again": True}
+    world = stage.world(launch_instances=[{"paused": True}], record_launches=[left], check_registration=[JOINED])
+
+    execution = world.start()
+    ended = world.end(execution)
+
+    assert (ended["status"], json.loads(ended["output"])["paused"]) == ("SUCCEEDED", True)
+    assert world.states(execution).count("Plan capacity") == 1
+    assert "holder" not in world.item("LEASE", "scale-up")
+
+
+@pytest.mark.parametrize(
+    ("guard", "ending"),
+    [(KARPENTER_RUNS, "Refused: Karpenter is running"), (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's")],
+)
+def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_charge(stage: Stage, guard: str, ending: str) -> None:
+    world = stage.world(find_pending_pods=[{**NOTHING, "refused": guard}])
+
+    execution = world.start()
+    ended = world.end(execution)
+
+    assert (ended["status"], json.loads(ended["output"])) == ("SUCCEEDED", {"refused": guard})
+    assert world.states(execution)[-5:] == ["Find pending pods", "May Joiner act?", "Step back", "Who is in charge?", ending]
+    assert "holder" not in world.item("LEASE", "scale-up")
+    assert set(world.calls) == {"find_pending_pods"}
+
+
+def test_pods_that_were_told_why_they_wait_cost_no_plan(stage: Stage) -> None:
+    world = stage.world(find_pending_pods=[{**FOUND, "asking": 0}])
+
+    execution = world.start()
+
+    assert json.loads(world.end(execution)["output"])["pods"] == 3
+    assert set(world.calls) == {"find_pending_pods"}
 
 
 def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage) -> None:

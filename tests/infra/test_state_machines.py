@@ -22,6 +22,7 @@ UNDER_THE_LEASE = (
     "record_node_claims",
     "launch_instances",
     "record_launches",
+    "begin_retirement",
 )
 
 
@@ -41,11 +42,19 @@ def scale_up(machines: Mapping[str, Mapping[str, Any]]) -> States:
 
 def test_scale_up_tells_its_story_in_these_states(scale_up: States) -> None:
     assert list(scale_up) == [
+        "Read the pause",
+        "Is Joiner paused?",
+        "Joiner is paused",
         "Describe the cluster",
         "Take the lease",
         "Joined the running scale-up",
         "Let pods gather",
         "Find pending pods",
+        "May Joiner act?",
+        "Step back",
+        "Who is in charge?",
+        "Refused: Karpenter is running",
+        "Refused: the definitions are not Joiner's",
         "Is there anything to do?",
         "Resolve node classes",
         "Plan capacity",
@@ -74,25 +83,99 @@ def test_scale_up_tells_its_story_in_these_states(scale_up: States) -> None:
 
 def test_sweep_tells_its_story_in_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
     assert list(machines["joiner-sweep-example"]["States"]) == [
+        "Who rang?",
+        "Let the deletion be stored",
         "Describe the cluster",
         "Survey the cluster",
+        "Who is in charge?",
+        "Refused: Karpenter is running",
+        "Refused: the definitions are not Joiner's",
         "Survey the instances",
+        "Read the pause",
+        "Is Joiner paused?",
+        "Joiner is paused",
         "Decide what is due",
+        "Is anything due?",
+        "Is a retirement due?",
+        "Start a retirement",
+        "Is a scale-up due?",
         "Ring",
-        "Start it",
-        "A scale-up is on its way",
+        "Start a scale-up",
+        "Is there garbage?",
+        "Collect garbage",
+        "Are claims missing?",
+        "Rebuild claims",
+        "Did all of it begin?",
+        "What was due was started",
         "Nothing is due",
         "The sweep failed",
     ]
 
 
+def test_retire_tells_its_story_in_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    outer, group, wave = (graph["States"] for graph in _graphs(machines["joiner-retire-example"]))
+
+    assert list(outer) == [
+        "Read the pause",
+        "Is Joiner paused?",
+        "Joiner is paused",
+        "Describe the cluster",
+        "Retire",
+        "Who is in charge?",
+        "Refused: Karpenter is running",
+        "Refused: the definitions are not Joiner's",
+        "What came of it?",
+        "Waiting for what keeps nodes",
+        "Summarise",
+        "Name the failure",
+        "The retirement failed",
+    ]
+    assert [name for name in group if group[name]["Type"] == "Task"] == [
+        "Take the lease",
+        "Begin retirement",
+        "Release the lease",
+        "Give back the lease",
+        "Ring for the pods",
+        "Start a scale-up",
+    ]
+    assert [name for name in wave if wave[name]["Type"] == "Task"] == [
+        "Evict pods",
+        "Terminate instances",
+        "Confirm termination",
+        "Forget the nodes",
+    ]
+
+
+def test_a_retirement_under_the_lease_gives_it_back_on_every_way(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    _, group, _ = (graph["States"] for graph in _graphs(machines["joiner-retire-example"]))
+
+    ways = {each["Next"]: each["ErrorEquals"] for each in group["Begin retirement"]["Catch"]}
+
+    assert ways == {"Left for the next sweep": ["LeaseLost"], "Give back the lease": ["States.ALL"]}
+    assert group["Begin retirement"]["Next"] == "Is the lease held?"
+    assert _following(group["Is the lease held?"]) == ["Release the lease", "Must pods move?"]
+    assert group["Begin retirement"]["TimeoutSeconds"] < LEASE_SECONDS
+
+
 def test_a_sweep_rings_before_it_starts_a_scale_up_that_may_find_the_lease_taken(machines: Mapping[str, Mapping[str, Any]]) -> None:
     states: States = machines["joiner-sweep-example"]["States"]
 
-    assert [name for name, state in states.items() if "Start it" in _following(state)] == ["Ring"]
+    assert [name for name, state in states.items() if "Start a scale-up" in _following(state)] == ["Ring"]
     ring = states["Ring"]["Arguments"]
     assert ring["Key"] == {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
     assert (ring["UpdateExpression"], ring["ExpressionAttributeValues"]) == ("ADD rings :one", {":one": {"N": "1"}})
+
+
+def test_nothing_that_a_sweep_starts_keeps_another_thing_from_being_started(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    states: States = machines["joiner-sweep-example"]["States"]
+
+    for name, onward in {
+        "Start a retirement": "Is a scale-up due?",
+        "Start a scale-up": "Is there garbage?",
+        "Collect garbage": "Are claims missing?",
+        "Rebuild claims": "Did all of it begin?",
+    }.items():
+        assert {states[name]["Next"], *(each["Next"] for each in states[name]["Catch"])} == {onward}, name
 
 
 def test_every_next_exists_and_every_state_is_reached(machines: Mapping[str, Mapping[str, Any]]) -> None:
@@ -144,7 +227,7 @@ def test_lambdas_own_troubles_are_retried_throttling_included(machines: Mapping[
         if str(state.get("Resource", "")).endswith(":lambda:invoke")
     ]
 
-    assert len(calls) == 9
+    assert len(calls) == 16
     for state in calls:
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
 

@@ -30,7 +30,8 @@ def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_
     different = dict(_differences(example, _normalised(local, local_settings)))
 
     ca = {path: both for path, both in different.items() if "Ca" in path or "DescribeCluster" in path}
-    assert {path: both for path, both in different.items() if path not in ca} == {}
+    apart = "SweepSurveyInstancesFunction.Properties.Environment.Variables.LOOKS_APART_SECONDS"
+    assert {path: both for path, both in different.items() if path not in ca} == {apart: ("45", "2")}
     # The local door's certificate is its own: a parameter with its CA, and the one permission to read it
     assert set(ca) == {
         "InstallationCluster.Properties.CaParameter",
@@ -90,6 +91,9 @@ def test_the_outputs_are_what_people_and_tools_ask_for(example: Synthesis) -> No
         "InstanceProfile",
         "InterruptionQueueUrl",
         "NodeRole",
+        "PauseParameter",
+        "RetireArn",
+        "RetireConsole",
         "ScaleUpArn",
         "ScaleUpConsole",
         "SweepArn",
@@ -112,9 +116,12 @@ def test_only_what_people_or_iam_must_name_has_a_name(example: Synthesis) -> Non
     }
 
     assert named == {
+        "/joiner/example/pause",
+        "joiner-retire-example",
         "joiner-scale-up-example",
         "joiner-sweep-example",
         "joiner-node-example-eu-west-1",
+        "/aws/vendedlogs/states/joiner-retire-example",
         "/aws/vendedlogs/states/joiner-scale-up-example",
         "/aws/vendedlogs/states/joiner-sweep-example",
     }
@@ -175,9 +182,13 @@ def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(synthesi
         if "VpcConfig" in function["Properties"]
     }
     assert set(placed) == {
+        "begin_retirement",
         "check_registration",
+        "evict_pods",
         "find_pending_pods",
+        "forget_nodes",
         "install_manifests",
+        "rebuild_claims",
         "record_launches",
         "record_node_claims",
         "survey_cluster",
@@ -191,6 +202,15 @@ def test_a_scale_up_that_fails_or_runs_out_of_time_is_an_alarm(example: Synthesi
 
     told = {each["MetricName"] for each in alarms if flat(each["Dimensions"])[0]["Value"] == f"${{{scale_up}}}"}
     assert told == {"ExecutionsFailed", "ExecutionsTimedOut"}
+
+
+def test_more_orphans_than_can_be_true_are_an_alarm_that_says_what_to_do(example: Synthesis) -> None:
+    alarm = example.one("AWS::CloudWatch::Alarm", "AlarmsTooManyOrphans")["Properties"]
+
+    assert (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"]) == ("Joiner", "OrphansRefused", "Maximum")
+    assert alarm["Dimensions"] == [{"Name": "cluster", "Value": "example"}]  # as joiner.adapters.metrics publishes
+    assert '"OrphansRefused"' in (ROOT / "functions/survey_instances/handler.py").read_text()
+    assert "kubectl delete nodeclaim" in alarm["AlarmDescription"]
 
 
 def test_an_account_with_a_small_quota_sets_no_concurrency_aside(
@@ -241,6 +261,7 @@ def test_the_doorbells_routes_are_throttled_apart(example: Synthesis) -> None:
         "POST /ring/{token}/pods": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
         "POST /ring/{token}/nodes": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
         "POST /ring/{token}/pools": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
+        "POST /ring/{token}/deletions": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
     }
     assert {each["Properties"]["RouteKey"] for each in example.resources("AWS::ApiGatewayV2::Route").values()} == set(
         stage["RouteSettings"]

@@ -12,6 +12,7 @@ from joiner.adapters.executions import GONE, Executions
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
+from joiner.adapters.pause import Pause
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.store import NoSuchDocument, Store
 from joiner.catalogue import Catalogue, InstanceType
@@ -92,9 +93,8 @@ class Account:
         return documents.put_launches(self.store, self.task, [launch]), launch
 
     def send(self, key: str, task: Task | None = None) -> dict[str, Any]:
-        answer: dict[str, Any] = (
-            load("launch_instances").Launcher(self.ledger, self.store, self.ec2).answer(task or self.task, key, 0, NOON, 2**33)
-        )
+        launcher = load("launch_instances").Launcher(self.ledger, self.store, self.ec2, Pause(self.aws.client("ssm"), "launching"))
+        answer: dict[str, Any] = launcher.answer(task or self.task, key, 0, NOON, 2**33)
         return answer
 
 

@@ -2,8 +2,8 @@
 
 The knob: `POST /_local/capacity {"instanceType": "m5.large", "zone": "us-east-1a", "lifecycle": "spot", "available": 2}`. What is left out
 means all; `"available": null` lifts the limit again; `"errorCode"` is why the pool refuses what is beyond it, where it is not the usual
-`InsufficientInstanceCapacity` (`UnfulfillableCapacity` for spot). `{"clear": true}` lifts all limits. A limit counts what may still
-be launched: an instance that ends gives nothing back.
+`InsufficientInstanceCapacity` (`UnfulfillableCapacity` for spot). `{"clear": true}` lifts all limits, `{"show": true}` tells those in
+force. A limit counts what may still be launched: an instance that ends gives nothing back.
 
 >>> pools = CapacityPools()
 >>> pools.limit(Limit("m5.large", "*", "on-demand", 3))
@@ -67,6 +67,10 @@ class Limit:
             asked.get("errorCode", ""),
         )
 
+    def to_knob(self) -> dict[str, Any]:
+        """As it was asked for."""
+        return {"instanceType": self.instance_type, "zone": self.zone, "lifecycle": self.lifecycle, "available": self.available}
+
 
 @dataclass(slots=True)
 class CapacityPools:
@@ -86,6 +90,10 @@ class CapacityPools:
     def clear(self) -> None:
         with self.lock:
             self._limits.clear()
+
+    def limits(self) -> list[Limit]:
+        with self.lock:
+            return list(self._limits.values())
 
     def _covering(self, pool: Pool) -> list[tuple[Pool, Limit, int]]:
         found = ((key, self._limits.get(key)) for key in pool.coverings())
@@ -126,6 +134,8 @@ def set_capacity(asked: dict[str, Any]) -> dict[str, Any]:
     if asked.get("clear"):
         POOLS.clear()
         return {}
+    if asked.get("show"):
+        return {"limits": [limit.to_knob() for limit in POOLS.limits()]}
     POOLS.limit(Limit.from_knob(asked))
     return {}
 

@@ -3,7 +3,9 @@
 moto jumps from one end to the other and tells nobody. Here each step takes its time (knob `instances`), and each is announced on
 EventBridge as "EC2 Instance State-change Notification" (EC2 user guide, "State change events for your instances").
 
-The knob: `POST /_local/instances {"pendingSeconds": 1, "stoppingSeconds": 1}`.
+Terminated ones are shown for an hour, as EC2 does, and then forgotten.
+
+The knob: `POST /_local/instances {"pendingSeconds": 1, "stoppingSeconds": 1, "shownSeconds": 3600}`.
 """
 
 import logging
@@ -30,10 +32,14 @@ AGENDA: Final = Agenda("ec2")
 
 @dataclass(slots=True)
 class Pace:
-    """Seconds from pending to running, and from shutting down (stopping) to terminated (stopped). EC2 takes some 5 to 60."""
+    """Seconds from pending to running, and from shutting down (stopping) to terminated (stopped). EC2 takes some 5 to 60.
+
+    `shown` is how long one that ended is still described.
+    """
 
     pending: float = 0.3
     stopping: float = 0.3
+    shown: float = 3600.0
 
 
 PACE: Final = Pace()
@@ -90,6 +96,17 @@ def _terminated(instance: Any, reason: Reason) -> None:
     if reason is not USER:
         instance._reason = f"{reason.code.partition('.')[2]} ({utcnow():%Y-%m-%d %H:%M:%S} GMT)"
     _enter(instance, "terminated")
+    AGENDA.after(PACE.shown, lambda: _forget(instance))
+
+
+def _forget(instance: Any) -> None:
+    backend = instance.ec2_backend
+    for identity, reservation in list(backend.reservations.items()):
+        if instance in reservation.instances:
+            reservation.instances.remove(instance)
+            if not reservation.instances:
+                del backend.reservations[identity]
+    backend.tags.pop(instance.id, None)
 
 
 def _stop(instance: Any) -> None:
@@ -168,11 +185,12 @@ def _check_states(instances: Iterable[Any], allowed: set[str], verb: str) -> Non
 
 
 def set_pace(asked: dict[str, Any]) -> dict[str, Any]:
-    if unknown := asked.keys() - {"pendingSeconds", "stoppingSeconds"}:
+    if unknown := asked.keys() - {"pendingSeconds", "stoppingSeconds", "shownSeconds"}:
         raise ValueError(f"instances: {sorted(unknown)} is not known")
     PACE.pending = float(asked.get("pendingSeconds", PACE.pending))
     PACE.stopping = float(asked.get("stoppingSeconds", PACE.stopping))
-    return {"pendingSeconds": PACE.pending, "stoppingSeconds": PACE.stopping}
+    PACE.shown = float(asked.get("shownSeconds", PACE.shown))
+    return {"pendingSeconds": PACE.pending, "stoppingSeconds": PACE.stopping, "shownSeconds": PACE.shown}
 
 
 def install(aws: LocalAws) -> None:

@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from joiner_local.aws.accounts import Accounts
+from joiner_local.aws.mishaps.aws_door import AwsDoor
+from joiner_local.aws.mishaps.rules import Mishaps
 from joiner_local.aws.seams import REGION, LocalAws
 
 if TYPE_CHECKING:
@@ -44,8 +47,9 @@ class Entrance:
         path: str = environ.get("PATH_INFO", "")
         if path.startswith(OWN_PATHS):
             return self._own(self.aws, path.removeprefix(OWN_PATHS), environ, start_response)
+        self.aws.part(Accounts).note(environ)
         service = self.aws.services.get(_signed_for(environ))
-        return (service or self.moto)(environ, start_response)
+        return AwsDoor(service or self.moto, self.aws.part(Mishaps))(environ, start_response)
 
     def _own(self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         for prefix, app in aws.paths.items():
@@ -115,12 +119,14 @@ def prepare_environment(port: int) -> None:
 def install_services(aws: LocalAws) -> None:
     """In this order: later ones build on earlier ones. They are imported here, after the environment is ours."""
     from joiner_local.aws import (
+        accounts,
         cloudformation,
         eks,
         event_rules,
         fleets,
         http_apis,
         lambdas,
+        mishaps,
         parameters,
         price_list,
         queues,
@@ -130,6 +136,7 @@ def install_services(aws: LocalAws) -> None:
         trails,
     )
 
+    accounts.install(aws)
     tables.install(aws)
     queues.install(aws)
     lambdas.install(aws)
@@ -143,6 +150,7 @@ def install_services(aws: LocalAws) -> None:
     http_apis.install(aws)
     schedules.install(aws)
     trails.install(aws)
+    mishaps.install(aws)
 
 
 def moto_application() -> "WSGIApplication":

@@ -46,6 +46,7 @@ def install(aws: LocalAws) -> None:
     aws.services["states"] = api
     aws.parts[Machines] = machines
     aws.knobs["express-executions"] = api.express_executions
+    aws.knobs["running-executions"] = lambda _: {"executions": [each.identity.arn for each in machines.running()]}
 
 
 def _check_role(role: str) -> None:
@@ -333,8 +334,9 @@ class StepFunctionsApi:
         return {"tags": [{"key": key, "value": value} for key, value in tags.items()]}
 
     def express_executions(self, asked: dict[str, Any]) -> Answer:
-        """What no API of AWS tells: the Express executions of a machine, newest first, with their events."""
-        found = self.machines.executions(asked["stateMachineArn"])
+        """What no API of AWS tells: the Express executions of a machine with their events, newest first; or the one that is asked for."""
+        wanted = asked.get("executionArn")
+        found = [each for each in self.machines.executions(asked["stateMachineArn"]) if wanted in (None, each.identity.arn)]
         told = [{**describe_execution(each), "events": [event.to_api() for event in each.history.events()]} for each in found]
         answer: Answer = json.loads(json.dumps({"executions": told}, default=_to_json))
         return answer

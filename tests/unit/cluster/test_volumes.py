@@ -50,7 +50,6 @@ def test_two_volumes_in_two_zones_let_their_pod_run_nowhere() -> None:
         ([claim(storage_class="missing")], "StorageClass missing"),
         ([claim(storage_class=None)], "no storage class"),
         ([claim(volume="gone")], "PersistentVolume gone"),
-        ([claim(accessModes=["ReadWriteOncePod"])], "ReadWriteOncePod"),
         ([{**claim(), "metadata": {"name": "data", "namespace": "shop", "deletionTimestamp": "now"}}], "being deleted"),
         ([{**claim(), "status": {"phase": "Lost"}}], "lost its volume"),
         ([claim(storage_class="at-once")], "not bound yet"),

@@ -44,6 +44,9 @@ class FakeEc2Client:
     def create_tags(self, **asked: Any) -> Answer:
         return self._do("CreateTags", lambda: self._tag(asked))
 
+    def terminate_instances(self, **asked: Any) -> Answer:
+        return self._do("TerminateInstances", lambda: self._terminate(asked["InstanceIds"]))
+
     def get_paginator(self, operation: str) -> "FakePages":
         assert operation == "describe_instances"
         return FakePages(self)
@@ -101,6 +104,13 @@ class FakeEc2Client:
         }
         return instance
 
+    def _terminate(self, ids: list[str]) -> Answer:
+        if unknown := [each for each in ids if each not in self.instances]:
+            raise refused("TerminateInstances", "InvalidInstanceID.NotFound", unknown[0])
+        for each in ids:
+            self.instances[each]["State"] = {"Name": "terminated"}
+        return {}
+
     def _tag(self, asked: Mapping[str, Any]) -> Answer:
         for instance in asked["Resources"]:
             if instance not in self.instances:
@@ -127,6 +137,8 @@ def _matches(instance: Answer, wanted: Mapping[str, Any]) -> bool:
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     if wanted["Name"] == "instance-state-name":
         return instance["State"]["Name"] in wanted["Values"]
+    if wanted["Name"] == "instance-id":
+        return instance["InstanceId"] in wanted["Values"]
     if wanted["Name"] == "tag-key":
         return any(key in tags for key in wanted["Values"])
     return tags.get(wanted["Name"].removeprefix("tag:")) in wanted["Values"]

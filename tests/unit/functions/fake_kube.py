@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from joiner.adapters.kube import JSON_PATCH, Kube, Manifest
-from joiner.adapters.kube_errors import AlreadyExists, Conflict, KubeError, NotFound
+from joiner.adapters.kube_errors import AlreadyExists, Conflict, EvictionBlocked, KubeError, NotFound
 from joiner.adapters.kube_kinds import KINDS, Kind
 
 CREATED = "2026-11-21T12:00:00Z"
@@ -28,6 +28,7 @@ class FakeKube(Kube):
     def __init__(self, objects: Iterable[Mapping[str, Any]] = (), *, fault: Fault | None = None) -> None:
         self.objects: dict[Key, Manifest] = {}
         self.asked: list[str] = []
+        self.held: set[str] = set()  # names of pods that a disruption budget keeps
         self.fault = fault
         self._versions = itertools.count(100)
         for each in objects:
@@ -58,7 +59,9 @@ class FakeKube(Kube):
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Manifest:
+        del accept  # the fake's objects are small: who wants their metadata only gets them whole
         self.asked.append(f"{method} {path}")
         sent = copy.deepcopy(body)
 
@@ -76,6 +79,9 @@ class FakeKube(Kube):
         key = (kind.plural, namespace, name)
         if key not in self.objects:
             raise NotFound(f"{kind.plural} {name} not found", status=404)
+        return self._answer_of_one(method, key, subresource, body, content_type)
+
+    def _answer_of_one(self, method: str, key: Key, subresource: str, body: Any, content_type: str) -> Manifest:
         match method, subresource:
             case "GET", _:
                 return self.objects[key]
@@ -83,10 +89,12 @@ class FakeKube(Kube):
                 return self._delete(key, (body or {}).get("preconditions") or {})
             case "POST", "binding":
                 return self._bind(key, body)
+            case "POST", "eviction":
+                return self._evict(key, (body.get("deleteOptions") or {}).get("preconditions") or {})
             case "PATCH", _:
                 assert content_type != JSON_PATCH, "the fake knows merge patches"
                 return self._patch(key, body, subresource)
-        raise KubeError(f"the fake does not know {method} {path}", status=405)
+        raise KubeError(f"the fake does not know {method} of {key}", status=405)
 
     def _create(self, kind: Kind, namespace: str, body: Manifest) -> Manifest:
         name = body["metadata"]["name"]
@@ -126,6 +134,12 @@ class FakeKube(Kube):
         present["metadata"].setdefault("deletionTimestamp", CREATED)
         return self._store(key, present)
 
+    def _evict(self, key: Key, preconditions: Mapping[str, str]) -> Manifest:
+        """A pod that may leave is gone at once."""
+        if key[2] in self.held:
+            raise EvictionBlocked("Cannot evict pod as it would violate the pod's disruption budget.", status=429)
+        return self._delete(key, preconditions)
+
     def _bind(self, key: Key, body: Manifest) -> Manifest:
         present = self.objects[key]
         if present["spec"].get("nodeName"):
@@ -161,7 +175,9 @@ def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: M
     wanted = dict(pair.split("=") for pair in query.get("labelSelector", "").split(",") if pair)
     labels = manifest["metadata"].get("labels") or {}
     here = key[0] == kind.plural and namespace in ("", key[1])
-    return here and all(labels.get(name) == value for name, value in wanted.items())
+    field, _, value = query.get("fieldSelector", "").partition("=")
+    said = {"": "", "metadata.name": key[2], "spec.nodeName": (manifest.get("spec") or {}).get("nodeName") or ""}
+    return here and said[field] == value and all(labels.get(name) == value for name, value in wanted.items())
 
 
 def _merged(present: Any, changes: Any) -> Any:

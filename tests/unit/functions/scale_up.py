@@ -10,11 +10,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from joiner.adapters import documents
+from joiner.adapters.absences import Absences
+from joiner.adapters.answers import Answers
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.ec2 import Ec2
+from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.payload import ClusterFacts, Execution, Task
+from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.cluster import Requirements, Resources
@@ -56,6 +61,7 @@ CLASS = ResolvedNodeClass(
     security_groups=(SecurityGroup("sg-1"),),
     images=(Image("ami-1", "amd64", Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}])),),
     instance_profile="nodes",
+    generation=1,
 )
 
 NODEPOOL: Mapping[str, Any] = {
@@ -101,6 +107,16 @@ def pending(name: str, cpu: str = "1500m") -> dict[str, Any]:
 
 
 @dataclass
+class FakePause:
+    """The switch that stops Joiner."""
+
+    paused: bool = False
+
+    def on(self) -> bool:
+        return self.paused
+
+
+@dataclass
 class World:
     """A cluster, an account and a deployment; the clock stands unless a test moves it."""
 
@@ -116,6 +132,12 @@ class World:
     stop_after: str = ""
     boots: bool = True
     node_class: ResolvedNodeClass = CLASS
+    pause: FakePause = field(default_factory=FakePause)
+
+    @property
+    def known(self) -> Answers:
+        """What was answered to hopeless pods, in the ledger's own table."""
+        return Answers(self.ledger._client, self.ledger._table)
 
     def prepare(self, *pods: Mapping[str, Any]) -> "World":
         """A pool, its class, a catalogue, and these pods."""
@@ -177,23 +199,29 @@ class World:
         """Find, plan, record, launch, record; True to plan again."""
         until = int(self.now.timestamp()) + 90
         view = ListedCluster(self.kube)
-        found = self._state("find_pending_pods", lambda f: f.Look(view, self.ledger, self.store).answer(task, self.now, until))
-        if found["pods"] + found["unfinished"] + found["unwatched"] == 0:
+        found = self._state(
+            "find_pending_pods",
+            lambda f: f.Look(view, self.ledger, self.known, self.store, Guards(self.kube)).answer(task, self.now, until),
+        )
+        if found["refused"] or found["asking"] + found["unfinished"] + found["unwatched"] == 0:
             return False
         classes = self._state(
             "resolve_node_classes", lambda _: {"classes": documents.put_node_classes(self.store, task, [self.node_class])}
         )["classes"]
         plan = self._state(
             "plan_capacity",
-            lambda f: f.Planner(self.ledger, self.store, Ceilings()).answer(task, found["snapshot"], classes, self.now, until),
+            lambda f: f.Planner(self.ledger, self.known, self.store, Ceilings()).answer(task, found["snapshot"], classes, self.now, until),
         )
         keys = {"plan": plan["plan"], "classes": classes, "snapshot": found["snapshot"]}
         recorded = self._state(
-            "record_node_claims", lambda f: f.Recording(self.kube, self.ledger, self.store).answer(task, keys, self.now, until)
+            "record_node_claims", lambda f: f.Recording(self.kube, self.ledger, self.known, self.store).answer(task, keys, self.now, until)
         )
         for index in recorded["groups"]:
             self._launch(task, recorded["launches"], index, until)
-        launched = self._state("record_launches", lambda f: f.Recording(self.kube, self.ledger, CATALOGUE).answer(task, self.now, until))
+        launched = self._state(
+            "record_launches",
+            lambda f: f.Recording(self.kube, self.ledger, self.known, self.store).answer(task, found["snapshot"], self.now, until),
+        )
         return bool(launched["again"])
 
     def _launch(self, task: Task, launches: str, index: int, until: int) -> None:
@@ -202,7 +230,7 @@ class World:
         try:
             self._state(
                 "launch_instances",
-                lambda f: f.Launcher(self.ledger, self.store, ec2).answer(task, launches, index, self.now, until),
+                lambda f: f.Launcher(self.ledger, self.store, ec2, self.pause).answer(task, launches, index, self.now, until),
             )
         except Died:
             if self.stop_after:
@@ -266,8 +294,7 @@ class World:
 
     def sweep(self, name: str) -> dict[str, Any]:
         """SWEEP: survey both sides, start a scale-up if one is due."""
-        cluster = load("survey_cluster").Survey(ListedCluster(self.kube), self.ledger).answer(self.now)
-        instances = load("survey_instances").Survey(self.ledger, self, Ec2(self.ec2)).answer(CLUSTER.name)
+        cluster, instances = self.survey(name)
         due = (
             cluster["pendingPods"]
             + cluster["unwatchedClaims"]
@@ -278,6 +305,20 @@ class World:
         if due or instances["leaseBroken"]:
             self.scale_up(name)
         return {**cluster, **instances}
+
+    def survey(self, name: str, *, apart: int = 45) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Both surveys of one sweep; what they find is not acted upon."""
+        task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
+        retirements, emptiness, absences = (kind(self.ledger._client, self.ledger._table) for kind in (Retirements, Emptiness, Absences))
+        known: dict[str, Any] = {"answers": self.known, "guards": Guards(self.kube)}
+        seen = load("survey_cluster").Survey(ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known)
+        cluster = seen.answer(task, self.now)
+        if cluster["refused"]:
+            return cluster, {}
+        module = load("survey_instances")
+        memory = module.Memory(self.ledger, retirements, absences)
+        both = module.Survey(memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart)
+        return cluster, both.answer(task, cluster["survey"], cluster["retire"])
 
     def status(self, execution: str) -> str:
         """As `Executions.status`."""

@@ -8,6 +8,7 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import list_claims
 from joiner.adapters.kube_errors import KubeError
+from joiner.cluster import Pod
 from joiner.names import FILLING, INITIALIZED, NODEPOOL
 from joiner.pools import NodeClaim
 from tests.unit.functions.scale_up import World, pending
@@ -166,3 +167,66 @@ def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: World)
     assert the_node(world)["metadata"]["labels"][INITIALIZED] == "true"
     assert "nodeName" not in world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]
     assert world.ledger.assignments() == {}
+
+
+def waits_for_another_node(world: World, manifest: dict[str, Any]) -> None:
+    """A pod for which a node is on its way that does not boot in this test."""
+    world.kube.put(manifest)
+    world.ledger.assign("another", {Pod.from_kube(manifest).class_key: 1}, 1)
+
+
+def ready_at(world: World, time: str) -> None:
+    the_node(world)["status"]["conditions"][0]["lastTransitionTime"] = time
+
+
+def test_a_pod_that_its_scheduler_wrote_to_meanwhile_is_bound_all_the_same(world: World) -> None:
+    launched(world).boot()
+    written: list[str] = []
+
+    def write_first(_method: str, path: str, do: Any) -> Any:
+        if path.endswith("/binding") and not written:
+            written.append(path)
+            world.kube.patch(kinds.PODS, "web-1", {"metadata": {"labels": {"seen": "again"}}}, namespace="default")
+        return do()
+
+    world.kube.fault = write_first
+    answer = world.check("up-1")
+
+    assert (len(written), answer["podsPlaced"], answer["placedAsPlanned"]) == (1, 1, 1.0)
+
+
+def test_a_filled_node_stays_closed_for_ten_seconds_to_a_pod_that_is_meant_for_another(world: World) -> None:
+    launched(world).boot()
+    ready_at(world, "2026-11-21T12:00:00Z")
+    waits_for_another_node(world, pending("small", cpu="200m"))
+
+    assert not world.check("up-1")["done"]
+    assert world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"] == the_node(world)["metadata"]["name"]
+    assert taints(the_node(world)) == [FILLING]
+    world.now += timedelta(seconds=11)
+    assert world.check("up-1")["placedAsPlanned"] == 1.0
+    assert taints(the_node(world)) == []
+
+
+def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_would_push_out_what_runs(world: World) -> None:
+    launched(world).boot()
+    ready_at(world, "2026-11-21T12:00:00Z")
+    urgent = pending("urgent")
+    urgent["spec"]["priority"] = 1000
+    waits_for_another_node(world, urgent)
+
+    world.now += timedelta(seconds=60)
+    assert not world.check("up-1")["done"]
+    assert taints(the_node(world)) == [FILLING]
+    world.now += timedelta(seconds=61)
+    assert world.check("up-1")["done"]
+    assert taints(the_node(world)) == []
+
+
+def test_a_filled_node_opens_at_once_where_nobody_else_fits(world: World) -> None:
+    launched(world).boot()
+    ready_at(world, "2026-11-21T12:00:00Z")
+    waits_for_another_node(world, pending("large"))
+
+    assert world.check("up-1")["done"]
+    assert taints(the_node(world)) == []

@@ -12,6 +12,8 @@ FOLDERS = sorted(path.parent for path in FUNCTIONS.glob("*/handler.py"))
 OF_MACHINES = [
     "survey_cluster",
     "survey_instances",
+    "collect_garbage",
+    "rebuild_claims",
     "find_pending_pods",
     "resolve_node_classes",
     "plan_capacity",

@@ -37,7 +37,7 @@ class LaunchPad:
         self.key = documents.put_launches(world.store, self.task, [self.launch])
 
     def send(self) -> dict[str, Any]:
-        launcher = load("launch_instances").Launcher(self.world.ledger, self.world.store, Ec2(self.world.ec2))
+        launcher = load("launch_instances").Launcher(self.world.ledger, self.world.store, Ec2(self.world.ec2), self.world.pause)
         answer: dict[str, Any] = launcher.answer(self.task, self.key, 0, NOON, 2**33)
         return answer
 
@@ -151,7 +151,7 @@ def test_the_fleet_is_asked_once_and_patiently(pad: LaunchPad) -> None:
     assert (config.read_timeout, config.retries["total_max_attempts"]) == (40, 1)
 
     fleets = FakeEc2Client(templates=pad.world.ec2.templates, instances=pad.world.ec2.instances)
-    load("launch_instances").Launcher(pad.world.ledger, pad.world.store, Ec2(pad.world.ec2, fleets)).answer(
+    load("launch_instances").Launcher(pad.world.ledger, pad.world.store, Ec2(pad.world.ec2, fleets), pad.world.pause).answer(
         pad.task, pad.key, 0, NOON, 2**33
     )
     assert fleets.asked == ["CreateFleet"]

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from joiner.adapters.executions import Executions
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.sweep_slot import SweepSlot
 from tests.unit.functions.loading import FUNCTIONS, load
 from tests.unit.functions.scale_up import World
 
@@ -26,11 +27,13 @@ class FakeStepFunctions:
         self.started: dict[str, datetime] = {}
         self.ended: set[str] = set()
         self.woken: list[str] = []
+        self.sweeps: list[int] = []
         self.now = NOW
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:
-        assert stateMachineArn
-        assert input
+        if stateMachineArn == "arn:sweep":  # of Express executions many may share a name
+            self.sweeps.append(json.loads(input)["after"])
+            return {"startDate": self.now}
         if name in self.ended:
             raise ClientError({"Error": {"Code": "ExecutionAlreadyExists", "Message": name}}, "StartExecution")
         return {"startDate": self.started.setdefault(name, self.now)}
@@ -51,7 +54,9 @@ class Rung:
         self.states = FakeStepFunctions()
         self.reads = 0
         self.secret = secret
-        self.doorbell = module.Doorbell(module.Secret(self._read), ledger, Executions(self.states), "arn:machine")
+        machines = module.Machines(scale_up="arn:scale-up", sweep="arn:sweep")
+        slot = SweepSlot(ledger._client, ledger._table)
+        self.doorbell = module.Doorbell(module.Secret(self._read), ledger, slot, Executions(self.states), machines)
 
     def _read(self) -> str:
         self.reads += 1
@@ -139,6 +144,42 @@ def test_a_node_wakes_the_executions_that_sleep_and_rings_those_that_look(rung: 
     assert rung.states.woken == ["token-1"]
     assert rung.states.started == {}
     assert [wave.rings for wave in rung.ledger.waves()] == [1, 1, 1]
+
+
+def test_a_deletion_starts_a_sweep_that_looks_when_it_is_stored_and_wakes_who_waits_for_nodes(rung: Rung) -> None:
+    rung.ledger.begin_wave("awake", "arn:awake", ["claim"], now=10)
+    rung.ring(kind="deletions")
+
+    assert (rung.states.sweeps, rung.states.started) == ([1], {})
+    assert [wave.rings for wave in rung.ledger.waves()] == [1]
+    assert rung.ledger.lease().rings == 0
+
+
+def test_a_burst_of_deletions_starts_one_sweep(rung: Rung) -> None:
+    for milliseconds in range(0, 500, 10):
+        rung.ring(kind="deletions", after=timedelta(milliseconds=milliseconds))
+
+    assert rung.states.sweeps == [1]
+
+
+def test_no_deletion_of_a_long_series_is_lost_and_sweeps_stay_few(rung: Rung) -> None:
+    """Every ring is followed by a look that comes after its deletion is stored."""
+    rings = [milliseconds / 1000 for milliseconds in range(0, 20_000, 130)]
+    looks: list[float] = []
+    for at in rings:
+        before = len(rung.states.sweeps)
+        rung.ring(kind="deletions", after=timedelta(seconds=at))
+        looks += [at + after for after in rung.states.sweeps[before:]]
+        assert any(look >= at + 0.5 for look in looks), at
+
+    assert 5 <= len(looks) <= 7
+
+
+def test_after_a_quiet_time_a_deletion_is_seen_at_once_again(rung: Rung) -> None:
+    for seconds in (0, 1, 60):
+        rung.ring(kind="deletions", after=timedelta(seconds=seconds))
+
+    assert rung.states.sweeps == [1, 4, 1]
 
 
 @pytest.mark.parametrize("token", ["", "another-clusters", SECRET[:-1], SECRET + "x"])

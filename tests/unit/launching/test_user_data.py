@@ -121,6 +121,37 @@ def test_the_users_own_comes_first_so_that_ours_wins(own: str, types: list[str])
     assert config(text)["spec"]["cluster"]["name"] == "prod"
 
 
+ENCODED = """MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="==own=="
+
+--==own==
+Content-Type: text/x-shellscript; charset="utf-8"
+Content-Transfer-Encoding: base64
+Content-Disposition: attachment;
+ filename="grüße.sh"
+
+IyEvYmluL3NoCmVjaG8gIkdyw7zDn2UiCg==
+
+--==own==
+Content-Type: application/node.eks.aws
+Content-Transfer-Encoding: quoted-printable
+
+apiVersion: node.eks.aws/v1alpha1=0Akind: NodeConfig
+
+--==own==--
+"""
+
+
+def test_parts_of_a_users_own_mime_keep_their_encoding() -> None:
+    text = written(replace(TEMPLATE, user_data=ENCODED))
+
+    script, own, _ = (part for part in email.message_from_string(text).walk() if not part.is_multipart())
+    assert script.get_payload(decode=True) == '#!/bin/sh\necho "Grüße"\n'.encode()
+    assert (script.get_content_charset(), script.get_content_disposition()) == ("utf-8", "attachment")
+    assert own.get_payload(decode=True) == b"apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
+    assert text.count("MIME-Version") == 1
+
+
 def test_a_script_that_holds_the_boundary_stays_one_part() -> None:
     script = "#!/bin/sh\ncat <<E\n--//\nContent-Type: application/node.eks.aws\n\n{}\n--//--\nE"
 

@@ -25,7 +25,7 @@ def test_two_nodes_of_one_instance_are_told_and_none_is_joined() -> None:
     assert (meeting.node, meeting.others) == (None, ("node-1", "node-2"))
 
 
-def test_registration_puts_on_labels_and_owner_but_no_finalizer_and_takes_the_guard_off() -> None:
+def test_registration_puts_on_labels_owner_and_finalizer_and_takes_the_guard_off() -> None:
     guarded = node(taints=[UNREGISTERED, FILLING])
 
     patch = registration_patch(claim(), guarded, owners=[])
@@ -48,6 +48,7 @@ def test_registration_puts_on_labels_and_owner_but_no_finalizer_and_takes_the_gu
                     "blockOwnerDeletion": True,
                 }
             ],
+            "finalizers": ["karpenter.sh/termination"],
         },
         "spec": {"taints": [FILLING]},
     }

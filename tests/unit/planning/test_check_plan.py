@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.check_plan import check_plan
-from tests.unit.planning.kube_rules import asks
+from joiner.planning.checking import check_plan
+from joiner.planning.checking.amounts import asks
 from tests.unit.planning.worlds import (
     CATALOGUE,
     HOST,
@@ -131,4 +131,4 @@ def test_it_counts_requests_in_its_own_way() -> None:
         ],
     }
 
-    assert asks(spec)["cpu"] * 10 == 25
+    assert asks({"spec": spec})["cpu"] * 10 == 25

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.planning.check_plan import check_plan
+from joiner.planning.checking import check_plan
 from tests.unit.planning.oracle import CASES, Case, left_out
 
 PATHS = sorted(CASES.glob("*.json"))

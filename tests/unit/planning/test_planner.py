@@ -7,7 +7,7 @@ import pytest
 
 from joiner.cluster import ValueSet
 from joiner.planning import Ceilings, Plan
-from tests.unit.planning.check_plan import check_plan
+from joiner.planning.checking import check_plan
 from tests.unit.planning.worlds import (
     CATALOGUE,
     HOST,
@@ -95,11 +95,11 @@ def test_room_is_what_pods_and_missing_daemons_leave() -> None:
 
 
 def test_a_node_that_is_going_takes_no_pods_and_its_own_need_a_place() -> None:
-    lists = world(
-        [running("old", "going", cpu="1")], nodes=[node("going", taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}])]
-    )
+    old, alone = running("old", "going", cpu="1"), running("alone", "going", cpu="1")
+    old["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "old", "controller": True}]
+    lists = world([old, alone], nodes=[node("going", taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}])])
 
-    assert drawn(planned(lists)) == ["g.large a spot: old"]
+    assert drawn(planned(lists)) == ["g.large a spot: old"]  # nobody makes the other one anew
 
 
 def test_daemons_take_their_part_of_every_new_node_they_run_on() -> None:

@@ -125,9 +125,12 @@ def planned(
     ceilings: Ceilings = NO_CEILINGS,
     assignments: Mapping[str, Mapping[str, int]] | None = None,
     in_flight: Sequence[str] = (),
+    default_spreads: Sequence[Json] = (),
+    best_effort: bool = False,
 ) -> Plan:
-    snapshot = Snapshot.from_lists(lists, assignments=assignments, in_flight=in_flight)
-    return plan(snapshot, Catalogue.from_json(catalogue), unavailable, classes=CLASSES, ceilings=ceilings)
+    snapshot = Snapshot.from_lists(lists, assignments=assignments, in_flight=in_flight, default_spreads=default_spreads)
+    known = Catalogue.from_json(catalogue)
+    return plan(snapshot, known, unavailable, classes=CLASSES, ceilings=ceilings, best_effort=best_effort)
 
 
 # -- drawn at random -----------------------------------------------------------------------------------------------

@@ -104,13 +104,17 @@ def test_a_class_that_says_least_has_the_defaults() -> None:
     assert plain.image_terms == (ImageTerm(alias="al2023@latest"),)
 
 
-def test_a_static_pool_is_told_to_have_no_effect() -> None:
+def test_a_static_pool_says_how_many_nodes_it_has() -> None:
     manifest = {**EVERYTHING[0], "spec": {**EVERYTHING[0]["spec"], "replicas": 2, "limits": {"nodes": 5}}}
     manifest["spec"].pop("weight")
 
     found = read([manifest])
 
     assert found.pools[0].replicas == 2
-    assert [problem.field for problem in found.problems if problem.severity == "warning" and "minValues" not in problem.field] == [
-        "spec.replicas"
-    ]
+    assert not any(problem.field == "spec.replicas" for problem in found.problems)
+
+
+def test_a_static_pool_takes_neither_weight_nor_limits_of_resources() -> None:
+    manifest = {**EVERYTHING[0], "spec": {**EVERYTHING[0]["spec"], "replicas": 2, "weight": 10, "limits": {"cpu": 5}}}
+
+    assert {problem.field for problem in read([manifest]).problems} == {"spec.weight", "spec.limits"}

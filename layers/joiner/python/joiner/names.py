@@ -25,6 +25,8 @@ INITIALIZED: Final = "karpenter.sh/initialized"
 NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
 NODECLAIM: Final = "karpenter.sh/nodeclaim"
 INSTANCE_PREFIX: Final = "karpenter.k8s.aws/instance-"
+TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
+RESERVATION: Final = "karpenter.k8s.aws/capacity-reservation-id"
 
 ON_DEMAND: Final = "on-demand"
 SPOT: Final = "spot"
@@ -32,6 +34,14 @@ RESERVED: Final = "reserved"
 
 # Annotations
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"  # as Karpenter called it before v1beta1
+TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"  # until when a claim's node may drain
+NODEPOOL_HASH: Final = "karpenter.sh/nodepool-hash"
+NODEPOOL_HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
+NODECLASS_HASH: Final = "karpenter.k8s.aws/ec2nodeclass-hash"
+NODECLASS_HASH_VERSION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
+PROVISIONER_HASH: Final = "karpenter.sh/provisioner-hash"
+PROVISIONER_HASH_VERSION: Final = "karpenter.sh/provisioner-hash-version"
 PLACING: Final = "joiner.dev/placing"
 LEASE: Final = "joiner.dev/lease"
 EXECUTION: Final = "joiner.dev/execution"
@@ -59,11 +69,26 @@ def cluster_tag(cluster: str) -> str:
     return f"kubernetes.io/cluster/{cluster}"
 
 
+def pause_parameter(cluster: str) -> str:
+    """The SSM parameter that stops Joiner while its value is ``true``.
+
+    >>> pause_parameter("prod")
+    '/joiner/prod/pause'
+    """
+    return f"/joiner/{cluster}/pause"
+
+
 # Who we are in the cluster: one Kubernetes group a duty
 VIEWERS: Final = "joiner:viewer"
 RECORDERS: Final = "joiner:recorder"
 BINDERS: Final = "joiner:binder"
 DRAINERS: Final = "joiner:drainer"
+TELLERS: Final = "joiner:teller"
+
+# Why Joiner does not act: reasons of events, and what a state machine ends by
+KARPENTER_RUNS: Final = "KarpenterRuns"
+FOREIGN_DEFINITIONS: Final = "ForeignDefinitions"
+CLUSTER_AUTOSCALER_RUNS: Final = "ClusterAutoscalerRuns"
 FIELD_MANAGER: Final = "joiner"
 CONTROLLER: Final = "joiner.dev/joiner"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"

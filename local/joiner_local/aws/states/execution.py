@@ -54,7 +54,15 @@ class Identity:
 
 class Execution:
     def __init__(
-        self, identity: Identity, machine: Machine, input_text: str, *, services: Services, tokens: TaskTokens, sink: Sink
+        self,
+        identity: Identity,
+        machine: Machine,
+        input_text: str,
+        *,
+        services: Services,
+        tokens: TaskTokens,
+        sink: Sink,
+        pace: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self.identity = identity
         self.machine = machine
@@ -69,6 +77,7 @@ class Execution:
         self.ended = Promise()
         self._services = services
         self._tokens = tokens
+        self._pace = pace
         self._scope = Scope()
         self._root = Track(self.history)
         self._lock = threading.Lock()
@@ -94,7 +103,7 @@ class Execution:
         self._end("TIMED_OUT", "ExecutionTimedOut", {"error": "States.Timeout"})
 
     def _run(self) -> None:
-        interpreter = Interpreter(self.identity, self.started, json.loads(self.input_text), self._services, self._tokens)
+        interpreter = Interpreter(self.identity, self.started, json.loads(self.input_text), self._services, self._tokens, self._pace)
         try:
             output = to_text(interpreter.run(self.machine, interpreter.input, Thread(self._root, self._scope, {})))
             self._end("SUCCEEDED", "ExecutionSucceeded", {"output": output, "outputDetails": NOT_TRUNCATED})
@@ -126,13 +135,14 @@ class Execution:
 
 @dataclass(slots=True)
 class Interpreter:
-    """Walks through states. It keeps nothing of a walk: all of that is in the `Thread`."""
+    """Walks through states. It keeps nothing of a walk: all of that is in the `Thread`. `pace`: the part of their time that waits take."""
 
     identity: Identity
     started: dt.datetime
     input: Json
     services: Services
     tokens: TaskTokens
+    pace: Callable[[], float]
     _context: dict[str, Json] = field(init=False)
     _kinds: dict[str, Callable[[State, Json, Visit], Json]] = field(init=False)
 
@@ -196,7 +206,7 @@ class Interpreter:
             delay = self._delay(state.retriers, attempts, failure)
             if delay is None:
                 return self._caught(state.catchers, failure, visit)
-            visit.thread.scope.sleep(delay)
+            visit.thread.scope.sleep(delay * self.pace())
             visit.retries += 1
 
     def _delay(self, retriers: tuple[Retrier, ...], attempts: list[int], failure: Failure) -> float | None:
@@ -234,7 +244,7 @@ class Interpreter:
             seconds = visit.evaluate(state.fields["Seconds"], "Seconds")
             if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds <= 99_999_999:
                 raise QueryEvaluationError(f"The field 'Seconds' must be a number from 0 to 99999999, not {seconds!r}", "Seconds")
-        visit.thread.scope.sleep(seconds)
+        visit.thread.scope.sleep(seconds * self.pace())
         return given
 
     def _choice(self, state: State, visit: Visit) -> tuple[str | None, Json, dict[str, Json]]:

@@ -67,6 +67,8 @@ class Machines:
     check_role: Callable[[str], None]
     tokens: TaskTokens = field(default_factory=TaskTokens)
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
+    watchers: list[Callable[[Execution, Event], None]] = field(default_factory=list)
+    pace: float = 1.0  # the part of their time that waits and retries of executions take
     _machines: dict[str, StateMachine] = field(default_factory=dict)
     _versions: dict[str, list[StateMachine]] = field(default_factory=dict)
     _published: dict[str, int] = field(default_factory=dict)
@@ -169,11 +171,17 @@ class Machines:
                 input_text,
                 services=self.services,
                 tokens=self.tokens,
-                sink=lambda event: self.ship(machine.logging, identity, event),
+                sink=lambda event: self._tell(execution, machine, event),
+                pace=lambda: self.pace,
             )
             self._executions[identity.arn] = execution
             execution.start()
         return execution
+
+    def _tell(self, execution: Execution, machine: StateMachine, event: Event) -> None:
+        self.ship(machine.logging, execution.identity, event)
+        for watch in self.watchers:
+            watch(execution, event)
 
     def execution(self, arn: str) -> Execution:
         """A Standard execution; of Express ones AWS tells through their logs only."""
@@ -188,6 +196,11 @@ class Machines:
             since = self._find(machine_arn).created
             found = [each for each in self._executions.values() if each.identity.machine_arn == machine_arn and each.started >= since]
         return sorted(found, key=lambda each: each.started, reverse=True)
+
+    def running(self) -> list[Execution]:
+        """Of every machine, of either type."""
+        with self._lock:
+            return [each for each in self._executions.values() if each.status == "RUNNING"]
 
     def _find(self, arn: str) -> StateMachine:
         if arn not in self._machines:

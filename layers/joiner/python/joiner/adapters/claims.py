@@ -48,6 +48,15 @@ def forget(kube: Kube, claim: NodeClaim) -> None:
         return
 
 
+def get_claim(kube: Kube, kind: str, name: str) -> NodeClaim | None:
+    """One claim as it stands now; None if it is gone."""
+    of = kinds.MACHINES if kind == "Machine" else kinds.NODECLAIMS
+    try:
+        return NodeClaim.from_kube({"kind": of.kind, "apiVersion": of.api_version, **kube.get(of, name)})
+    except NotFound:
+        return None
+
+
 def by_name(claims: Iterable[NodeClaim]) -> dict[str, NodeClaim]:
     """Claims by their names, which are unique over both kinds because they end in a digest."""
     return {claim.name: claim for claim in claims}

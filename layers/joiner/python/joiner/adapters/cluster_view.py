@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifests
-from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.parallel import each
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -26,7 +26,11 @@ BETWEEN: Final = (
     kinds.PERSISTENT_VOLUMES,
     kinds.STORAGE_CLASSES,
     kinds.PRIORITY_CLASSES,
+    kinds.CSI_NODES,
+    kinds.NODE_OVERLAYS,
 )
+PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS})
+"""Kinds that a cluster need not know: where their definition is missing, there are none."""
 
 
 class ClusterView(Protocol):
@@ -59,6 +63,9 @@ class ListedCluster:
     def _read(self, wanted: Sequence[kinds.Kind]) -> dict[str, Manifests]:
         found: dict[str, Manifests] = {}
         for kind, answer in each(wanted, self._kube.list, KubeError):
+            if isinstance(answer, NotFound) and kind in PERHAPS:
+                found[kind.plural] = []
+                continue
             if isinstance(answer, KubeError):
                 raise answer  # no decision ever follows from a partial read
             found[kind.plural] = answer

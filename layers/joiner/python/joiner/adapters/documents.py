@@ -14,6 +14,8 @@ from joiner.adapters.payload import Task
 from joiner.adapters.store import NoSuchDocument, Store
 from joiner.catalogue import Catalogue
 from joiner.launching import Launch
+from joiner.lifecycle.answered import Question
+from joiner.lifecycle.checks import SeenClaim
 from joiner.planning import Plan, Snapshot
 from joiner.pools import ResolvedNodeClass
 
@@ -21,6 +23,7 @@ SNAPSHOTS: Final = "snapshots"
 NODE_CLASSES: Final = "node-classes"
 PLANS: Final = "plans"
 LAUNCHES: Final = "launches"
+SURVEYS: Final = "surveys"
 
 
 def put_snapshot(
@@ -31,13 +34,16 @@ def put_snapshot(
     assignments: Mapping[str, Mapping[str, int]],
     assigned: Mapping[str, Mapping[str, int]],
     in_flight: Collection[str],
+    questions: Mapping[str, Question] | None = None,
 ) -> str:
     """Keep what the API server told, without what nobody plans by; returns the key.
 
-    `assigned` is what the claims were for when the ledger was read, `assignments` what of it no pod has taken yet.
+    `assigned` is what the claims were for when the ledger was read, `assignments` what of it no pod has taken yet; `questions` is what
+    the pending pods ask, by class.
     """
     key = task.key(SNAPSHOTS)
-    kept = {"lists": Snapshot.trim(lists), "assignments": assignments, "assigned": assigned, "inFlight": sorted(in_flight)}
+    kept: dict[str, Any] = {"lists": Snapshot.trim(lists), "assignments": assignments, "assigned": assigned, "inFlight": sorted(in_flight)}
+    kept["questions"] = {name: [asked.pods, asked.newest, asked.digest] for name, asked in (questions or {}).items()}
     store.put(key, kept)
     return key
 
@@ -45,6 +51,11 @@ def put_snapshot(
 def get_snapshot(store: Store, key: str) -> Snapshot:
     """A kept snapshot as values."""
     return KeptSnapshot.read(store, key).world
+
+
+def get_questions(store: Store, key: str) -> dict[str, Question]:
+    """What the pending pods of a kept snapshot ask, by class."""
+    return {name: Question(pods, newest, digest) for name, (pods, newest, digest) in store.get(key).get("questions", {}).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +128,28 @@ def put_plan(store: Store, task: Task, plan: Plan) -> str:
 def get_plan(store: Store, key: str) -> Plan:
     """A kept plan as a value."""
     return Plan.from_json(store.get(key))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSurvey:
+    """What a sweep saw in the cluster, for its look at EC2: when it began to look (epoch seconds), claims, and nodes' names by instance."""
+
+    at: int
+    claims: tuple[SeenClaim, ...]
+    nodes: Mapping[str, str]
+
+
+def put_survey(store: Store, task: Task, survey: KeptSurvey) -> str:
+    """Keep what a sweep saw; returns the key."""
+    key = f"{SURVEYS}/{task.execution.name}.json.gz"
+    store.put(key, survey)
+    return key
+
+
+def get_survey(store: Store, key: str) -> KeptSurvey:
+    """A kept survey."""
+    said = store.get(key)
+    return KeptSurvey(int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"])
 
 
 CATALOGUE: Final = "catalogue/latest.json.gz"

@@ -19,6 +19,7 @@ THROTTLES: Final = frozenset(
     {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "EC2ThrottledException"}
 )
 TAGGED_AT_ONCE: Final = 500
+NAMED_AT_ONCE: Final = 200  # values of one filter
 TERMINATED_AT_ONCE: Final = 500  # EC2 takes 1,000 ids; half of them keeps a refused call small
 
 
@@ -125,19 +126,30 @@ class Ec2:
         """
         return self._instances([{"Name": f"tag:{LAUNCH}", "Values": [launch_id]}])
 
-    def instances_of_cluster(self, cluster: str) -> list[Instance]:
-        """The living instances that Joiner launched for a cluster."""
-        return self._instances([{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}])
+    def instances_of_cluster(self, cluster: str, *, ended: bool = False) -> list[Instance]:
+        """The instances that Joiner launched for a cluster: those that live, or with `ended` also those that do not any more."""
+        ours = [{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}]
+        return self._instances(ours, ended=ended)
 
     def instances(self, ids: Iterable[str]) -> list[Instance]:
         """Those of `ids` that live, by id."""
         return self._instances([{"Name": "instance-id", "Values": sorted(set(ids))}])
 
-    def _instances(self, filters: Sequence[Mapping[str, Any]]) -> list[Instance]:
-        living = {"Name": "instance-state-name", "Values": list(ALIVE)}
-        reservations = self.pages("describe_instances", "Reservations", Filters=[*filters, living])
+    def _instances(self, filters: Sequence[Mapping[str, Any]], *, ended: bool = False) -> list[Instance]:
+        living = [] if ended else [{"Name": "instance-state-name", "Values": list(ALIVE)}]
+        reservations = self.pages("describe_instances", "Reservations", Filters=[*filters, *living])
         found = [Instance.from_ec2(each) for reservation in reservations for each in reservation["Instances"]]
-        return sorted((each for each in found if each.alive), key=lambda instance: instance.id)
+        return sorted((each for each in found if ended or each.alive), key=lambda instance: instance.id)
+
+    def whatever_became_of(self, ids: Iterable[str]) -> dict[str, Instance]:
+        """Those of `ids` that EC2 still shows, in any state: a terminated instance is shown for about an hour."""
+        wanted = sorted(set(ids))
+        found: dict[str, Instance] = {}
+        for start in range(0, len(wanted), NAMED_AT_ONCE):
+            named = {"Name": "instance-id", "Values": wanted[start : start + NAMED_AT_ONCE]}
+            reservations = self.pages("describe_instances", "Reservations", Filters=[named])
+            found |= {one.id: one for each in reservations for one in map(Instance.from_ec2, each["Instances"])}
+        return found
 
     def subnets(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
         """As DescribeSubnets shows them."""

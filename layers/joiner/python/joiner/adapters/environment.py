@@ -16,8 +16,14 @@ from joiner.adapters.payload import ClusterFacts
 from joiner.adapters.store import Store
 
 if TYPE_CHECKING:
+    from joiner.adapters.absences import Absences
+    from joiner.adapters.answers import Answers
+    from joiner.adapters.emptiness import Emptiness
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
+    from joiner.adapters.pause import Pause
+    from joiner.adapters.retirements import Retirements
+    from joiner.adapters.sweep_slot import SweepSlot
 
 LEASE_MARGIN: Final = 30  # seconds
 
@@ -78,6 +84,54 @@ def ledger() -> "Ledger":
     from joiner.adapters.ledger import Ledger
 
     return Ledger(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def answers() -> "Answers":
+    """What was answered to pods that no plan helped."""
+    from joiner.adapters.answers import Answers
+
+    return Answers(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def pause() -> "Pause":
+    """The switch that stops Joiner."""
+    from joiner.adapters.pause import Pause
+
+    return Pause(client("ssm"), setting("JOINER_CLUSTER"))
+
+
+@functools.cache
+def retirements() -> "Retirements":
+    """The retirements that the memory table of this deployment knows."""
+    from joiner.adapters.retirements import Retirements
+
+    return Retirements(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def emptiness() -> "Emptiness":
+    """The memory of empty nodes."""
+    from joiner.adapters.emptiness import Emptiness
+
+    return Emptiness(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def absences() -> "Absences":
+    """The memory of what was not there."""
+    from joiner.adapters.absences import Absences
+
+    return Absences(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def sweep_slot() -> "SweepSlot":
+    """The slot of the next sweep that a ring starts."""
+    from joiner.adapters.sweep_slot import SweepSlot
+
+    return SweepSlot(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

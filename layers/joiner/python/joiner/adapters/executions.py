@@ -1,4 +1,4 @@
-"""The state machine's executions: start one scale-up a time slot, ask how one fares, wake one that sleeps on a task token.
+"""The state machines' executions: start one scale-up a time slot, a sweep, a retirement; ask how one fares, wake one that sleeps.
 
 Standard executions keep their name for 90 days, and starting a name again with the same input while it runs is a success that starts
 nothing. So the name is the time to a second: a burst of rings becomes one execution.
@@ -11,6 +11,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.sweep_slot import SweepSlot
 
 INPUT: Final = json.dumps({"schema": 1})  # a pure function of the name, or a second start would be refused
 GATHERING: Final = timedelta(seconds=1)  # a scale-up lists pods no sooner after its start: until then it covers every ring
@@ -45,6 +46,23 @@ class Executions:
                 return name
         return ""
 
+    def start_sweep(self, machine: str, now: datetime, *, after: int) -> str:
+        """A sweep that looks in `after` seconds; its name. Express executions share names freely."""
+        name = f"sweep-{now:%Y%m%dT%H%M%S}-deletion"
+        self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps({"after": after}))
+        return name
+
+    def start_retirement(self, machine: str, *, claim: str, instance: str, reason: str) -> str:
+        """The retirement of one claim for what happened to its instance; its name. Saying it twice starts it once."""
+        name = f"retire-{instance}-{reason}"
+        asked = {"reason": reason, "claims": [{"claim": claim, "reason": reason, "instance": instance, "notBefore": 0}]}
+        try:
+            self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps(asked))
+        except ClientError as refused:
+            if refused.response["Error"]["Code"] != "ExecutionAlreadyExists":
+                raise
+        return name
+
     def status(self, execution: str) -> str:
         """``RUNNING``, how it ended, or ``GONE`` when Step Functions does not know it (any more)."""
         try:
@@ -74,6 +92,12 @@ def ring_scale_up(ledger: Ledger, executions: Executions, machine: str, now: dat
     if lease.living(int(now.timestamp())):
         return ""
     return executions.start_scale_up(machine, now)
+
+
+def ring_sweep(slot: SweepSlot, executions: Executions, machine: str, now: datetime) -> str:
+    """Start a sweep unless one is on its way that will see what rang. Returns the execution's name, empty if none was needed."""
+    wait = slot.take(now)
+    return executions.start_sweep(machine, now, after=-(-wait // 1000)) if wait >= 0 else ""
 
 
 def ring_waves(ledger: Ledger, executions: Executions) -> int:

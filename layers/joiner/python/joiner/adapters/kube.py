@@ -32,6 +32,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
 # Only reads are sent twice: a write without an answer may have happened, and its caller decides what that means.
 _RETRIES: Final = urllib3.Retry(total=2, connect=2, read=1, redirect=0, status=0, allowed_methods=frozenset({"GET"}))
 
@@ -71,6 +73,11 @@ class Kube:
             except Expired:
                 continue  # the pages took longer than etcd keeps old versions: once more from the start
         return self._pages(kind, namespace, labels, fields)
+
+    def list_metadata(self, kind: Kind, *, labels: str = "") -> Manifests:
+        """What `list` finds, but only the metadata of each object."""
+        query = {"labelSelector": labels} if labels else None
+        return list(self.ask("GET", kind.path(), query=query, accept=METADATA_ONLY).get("items") or ())
 
     def _pages(self, kind: Kind, namespace: str, labels: str, fields: str) -> Manifests:
         query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | ({"fieldSelector": fields} if fields else {})
@@ -129,10 +136,21 @@ class Kube:
             content_type=APPLY_PATCH,
         )
 
-    def delete(self, kind: Kind, name: str, *, namespace: str = "", uid: str = "", resource_version: str = "") -> Manifest:
-        """Ask for an object's end; `Conflict` if it is not the one that `uid` and `resource_version` name."""
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        resource_version: str = "",
+        grace: int | None = None,
+    ) -> Manifest:
+        """Ask for an object's end; `Conflict` if it is not the one that `uid` and `resource_version` name. `grace` in seconds is for pods:
+        0 takes the object away although nobody says that its containers have ended."""
         preconditions = ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
-        body = {"apiVersion": "v1", "kind": "DeleteOptions"} | ({"preconditions": preconditions} if preconditions else {})
+        body: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions"} | ({"preconditions": preconditions} if preconditions else {})
+        body |= {"gracePeriodSeconds": grace} if grace is not None else {}
         return self.ask("DELETE", kind.path(name, namespace=namespace), body)
 
     def bind(self, namespace: str, pod: str, node: str, *, uid: str = "", resource_version: str = "") -> None:
@@ -157,12 +175,13 @@ class Kube:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Manifest:
         """One request; its decoded answer, or one of our errors."""
         asked = f"{method} {path}"
-        status, raw = self._send(method, path, body, query, content_type, fresh=False)
+        status, raw = self._send(method, path, body, query, content_type, accept=accept, fresh=False)
         if status == 401 and self._tokens is not None:  # the kept token outlived its credentials: sign once more
-            status, raw = self._send(method, path, body, query, content_type, fresh=True)
+            status, raw = self._send(method, path, body, query, content_type, accept=accept, fresh=True)
         try:
             answer = msgspec.json.decode(raw) if raw else {}
         except msgspec.DecodeError:
@@ -179,9 +198,10 @@ class Kube:
         query: Mapping[str, str] | None,
         content_type: str,
         *,
+        accept: str,
         fresh: bool,
     ) -> tuple[int, bytes]:
-        headers = {"Accept": "application/json", "User-Agent": "joiner"}
+        headers = {"Accept": accept, "User-Agent": "joiner"}
         if body is not None:
             headers["Content-Type"] = content_type
         if self._tokens is not None:

@@ -4,9 +4,7 @@ Every rule that keeps two executions from doing one thing twice is a condition o
 """
 
 import json
-import random
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -25,20 +23,15 @@ from joiner.adapters.ledger_items import (
     text,
     written,
 )
+from joiner.adapters.table import ConditionFailed, Table, is_condition, key, written_at_last
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is history; a day is enough to ask what happened
 WAVE_KEPT: Final = 24 * 3600  # a wave that nobody ended is found by the sweep long before
 BATCH_GET: Final = 100  # DynamoDB's limit
-TRIES: Final = 6  # of a write that met another one; a transaction holds its items for milliseconds
-PAUSE: Final = (0.02, 0.2)  # seconds between them, by chance, so that those who met do not meet again
 
 
-class Ledger:
+class Ledger(Table):
     """One deployment's table."""
-
-    def __init__(self, client: Any, table: str) -> None:
-        self._client = client
-        self._table = table
 
     # The lease
 
@@ -62,7 +55,7 @@ class Ledger:
                     condition="holder = :holder AND leaseNumber = :number",
                 )
             )
-        except _ConditionFailed as reason:
+        except ConditionFailed as reason:
             raise LeaseLost(f"lease {lease_number} is no longer held by {holder}") from reason
 
     def break_lease(self, holder: str, lease_number: int) -> bool:
@@ -96,13 +89,13 @@ class Ledger:
         }
         check = {
             "TableName": self._table,
-            "Key": _key(items.LEASE, items.SCALE_UP),
+            "Key": key(items.LEASE, items.SCALE_UP),
             "ConditionExpression": "leaseNumber = :number AND holder = :holder",
             "ExpressionAttributeValues": {":number": written(launch.lease_number), ":holder": written(launch.execution)},
         }
         put = {"TableName": self._table, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
         try:
-            _written_at_last(self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}])
+            written_at_last(self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}])
         except ClientError as reason:
             if reason.response["Error"]["Code"] != "TransactionCanceledException":
                 raise
@@ -136,7 +129,7 @@ class Ledger:
                 condition="#state = :open",
                 names={"#state": "state"},
             )
-        except _ConditionFailed:
+        except ConditionFailed:
             stored = self.launch(launch_id)
             if stored is None:
                 raise
@@ -164,7 +157,7 @@ class Ledger:
                 {":claim": claim, ":launch": launch},
                 condition="attribute_not_exists(claim) OR claim = :claim",
             )
-        except _ConditionFailed:
+        except ConditionFailed:
             item = self._get(items.INSTANCE, instance)
         return Pairing.of(item)
 
@@ -173,7 +166,7 @@ class Ledger:
         wanted = sorted(set(instances))
         found: dict[str, Pairing] = {}
         for start in range(0, len(wanted), BATCH_GET):
-            keys = [_key(items.INSTANCE, each) for each in wanted[start : start + BATCH_GET]]
+            keys = [key(items.INSTANCE, each) for each in wanted[start : start + BATCH_GET]]
             while keys:
                 answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
                 found |= {pairing.instance: pairing for pairing in map(Pairing.of, answer["Responses"].get(self._table, ()))}
@@ -183,6 +176,10 @@ class Ledger:
     def all_pairings(self) -> list[Pairing]:
         """Every instance that the ledger knows."""
         return [Pairing.of(item) for item in self._query(items.INSTANCE)]
+
+    def forget_instance(self, instance: str) -> None:
+        """The instance is gone, and what is said of it from now on is about a stranger."""
+        self._delete(items.INSTANCE, instance)
 
     # Assignments
 
@@ -197,7 +194,7 @@ class Ledger:
                 {":classes": listed, ":number": lease_number, ":one": 1},
                 condition="attribute_not_exists(leaseNumber) OR leaseNumber <= :number",
             )
-        except _ConditionFailed as reason:
+        except ConditionFailed as reason:
             raise LeaseLost(f"the assignment of {claim} was rewritten after lease {lease_number}") from reason
 
     def assignments(self) -> dict[str, Assignment]:
@@ -206,14 +203,14 @@ class Ledger:
 
     def unassign(self, claim: str, lease_number: int | None = None) -> None:
         """Drop an assignment; it is done, or its claim is gone. One that was written under a later lease than `lease_number` stays."""
-        asked: dict[str, Any] = {"TableName": self._table, "Key": _key(items.ASSIGNMENT, claim)}
+        asked: dict[str, Any] = {"TableName": self._table, "Key": key(items.ASSIGNMENT, claim)}
         if lease_number is not None:
             asked["ConditionExpression"] = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
             asked["ExpressionAttributeValues"] = {":number": written(lease_number)}
         try:
             self._client.delete_item(**asked)
         except ClientError as reason:
-            if not _is_condition(reason):
+            if not is_condition(reason):
                 raise
 
     # Offerings that were short
@@ -257,7 +254,7 @@ class Ledger:
         """The wave, noting that somebody looked at `now`; None when it ended."""
         try:
             item = self._update(items.WAVE, name, "SET seenAt = :now", {":now": now}, condition="attribute_exists(execution)")
-        except _ConditionFailed:
+        except ConditionFailed:
             return None
         return Wave.of(item)
 
@@ -269,10 +266,10 @@ class Ledger:
     def ring_wave(self, name: str) -> str:
         """Count one ring and take the sleeper's task token, in one write; empty when nobody sleeps or the wave ended."""
         try:
-            answer = _written_at_last(
+            answer = written_at_last(
                 self._client.update_item,
                 TableName=self._table,
-                Key=_key(items.WAVE, name),
+                Key=key(items.WAVE, name),
                 UpdateExpression="ADD rings :one REMOVE #token",
                 ConditionExpression="attribute_exists(execution)",
                 ExpressionAttributeNames={"#token": "token"},
@@ -280,113 +277,20 @@ class Ledger:
                 ReturnValues="ALL_OLD",
             )
         except ClientError as reason:
-            if _is_condition(reason):
+            if is_condition(reason):
                 return ""
             raise
         return text(answer.get("Attributes", {}), "token")
 
     def end_wave(self, name: str) -> None:
         """Nobody awaits this wave any more."""
-        self._client.delete_item(TableName=self._table, Key=_key(items.WAVE, name))
+        self._client.delete_item(TableName=self._table, Key=key(items.WAVE, name))
 
     # The doorbell
 
     def doorbell_token(self) -> str:
         """The secret in the doorbell's path; empty before the deployment wrote it."""
         return text(self._get(items.DOORBELL, "token"), "value")
-
-    # How the table is asked
-
-    def _get(self, kind: str, item_id: str) -> items.Item:
-        answer = self._client.get_item(TableName=self._table, Key=_key(kind, item_id), ConsistentRead=True)
-        return dict(answer.get("Item", {}))
-
-    def _query(self, kind: str, *, keep: str = "", values: Mapping[str, Any] | None = None) -> list[items.Item]:
-        asked: dict[str, Any] = {
-            "TableName": self._table,
-            "KeyConditionExpression": "kind = :kind",
-            "ExpressionAttributeValues": {":kind": written(kind)} | {name: written(value) for name, value in (values or {}).items()},
-            "ConsistentRead": True,
-        }
-        if keep:
-            asked["FilterExpression"] = keep
-        found: list[items.Item] = []
-        while True:
-            page = self._client.query(**asked)
-            found += page["Items"]
-            if "LastEvaluatedKey" not in page:
-                return found
-            asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-
-    def _update(
-        self,
-        kind: str,
-        item_id: str,
-        expression: str,
-        values: Mapping[str, Any],
-        *,
-        condition: str = "",
-        names: Mapping[str, str] | None = None,
-    ) -> items.Item:
-        asked: dict[str, Any] = {
-            "TableName": self._table,
-            "Key": _key(kind, item_id),
-            "UpdateExpression": expression,
-            "ExpressionAttributeValues": {name: written(value) for name, value in values.items()},
-            "ReturnValues": "ALL_NEW",
-        }
-        if condition:
-            asked["ConditionExpression"] = condition
-        if names:
-            asked["ExpressionAttributeNames"] = dict(names)
-        try:
-            return dict(_written_at_last(self._client.update_item, **asked).get("Attributes", {}))
-        except ClientError as reason:
-            if _is_condition(reason):
-                raise _ConditionFailed from reason
-            raise
-
-    def _try_update(self, kind: str, item_id: str, expression: str, values: Mapping[str, Any], **more: Any) -> bool:
-        try:
-            self._update(kind, item_id, expression, values, **more)
-        except _ConditionFailed:
-            return False
-        return True
-
-
-class _ConditionFailed(Exception):
-    """The condition of a write did not hold; each caller says what that means."""
-
-
-def _written_at_last(write: Callable[..., Mapping[str, Any]], **asked: Any) -> Mapping[str, Any]:
-    """The answer to a write, sent again while a transaction holds its item: botocore's own retries leave that out.
-
-    Source: Amazon DynamoDB developer guide, "Transaction conflict handling".
-    """
-    for _ in range(TRIES - 1):
-        try:
-            return write(**asked)
-        except ClientError as reason:
-            if not _is_conflict(reason):
-                raise
-        time.sleep(random.uniform(*PAUSE))  # noqa: S311 - a pause, not a secret
-    return write(**asked)
-
-
-def _is_conflict(reason: ClientError) -> bool:
-    """Did two writes meet? A condition that failed beside it is an answer, and is not asked again."""
-    if reason.response["Error"]["Code"] == "TransactionConflictException":
-        return True
-    causes = {each.get("Code") for each in reason.response.get("CancellationReasons", ())}
-    return "TransactionConflict" in causes and "ConditionalCheckFailed" not in causes
-
-
-def _is_condition(reason: ClientError) -> bool:
-    return reason.response["Error"]["Code"] == "ConditionalCheckFailedException"
-
-
-def _key(kind: str, item_id: str) -> dict[str, Any]:
-    return {"kind": written(kind), "id": written(item_id)}
 
 
 def _assignment(item: items.Item) -> Assignment:

@@ -14,6 +14,7 @@ INSTANCE: Final = "INSTANCE"
 ASSIGNMENT: Final = "ASSIGNMENT"
 UNAVAILABLE: Final = "UNAVAILABLE"
 WAVE: Final = "WAVE"
+RETIREMENT: Final = "RETIREMENT"
 DOORBELL: Final = "DOORBELL"
 
 SCALE_UP: Final = "scale-up"
@@ -108,6 +109,33 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Retirement:
+    """Why and until when a claim's node is being retired, and by whom. Written by begin_retirement (owner, attempt), handle_interruption
+    (reason, deadline), survey_instances (takes the owner off when its execution is dead) and forget_nodes (deletes).
+
+    `owner` is an execution's ARN, empty when nobody sees to it; `deadline` 0 when there is none. A deadline only ever gets shorter.
+    """
+
+    claim: str
+    owner: str = ""
+    attempt: int = 0
+    reasons: tuple[str, ...] = ()
+    deadline: int = 0
+    since: int = 0
+
+    @classmethod
+    def of(cls, item: Item) -> "Retirement":
+        return cls(
+            claim=text(item, "id"),
+            owner=text(item, "owner"),
+            attempt=number(item, "attempt"),
+            reasons=texts(item, "reasons"),
+            deadline=number(item, "deadline"),
+            since=number(item, "since"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Offering:
     """The name of an offering that was short, as the ledger keeps it.
 
@@ -181,15 +209,16 @@ def number(item: Item, name: str) -> int:
 
 
 def texts(item: Item, name: str) -> tuple[str, ...]:
-    """A list of strings, empty if absent."""
-    return tuple(str(each["S"]) for each in item.get(name, {}).get("L", ()))
+    """A list or a set of strings, empty if absent; a set is sorted."""
+    found = item.get(name, {})
+    return tuple(sorted(map(str, found["SS"]))) if "SS" in found else tuple(str(each["S"]) for each in found.get("L", ()))
 
 
-def written(value: str | int | bool | tuple[str, ...]) -> dict[str, Any]:
+def written(value: str | int | bool | tuple[str, ...] | frozenset[str]) -> dict[str, Any]:
     """A value as DynamoDB writes it.
 
-    >>> written(3), written(True), written(("a",))
-    ({'N': '3'}, {'BOOL': True}, {'L': [{'S': 'a'}]})
+    >>> written(3), written(True), written(("a",)), written(frozenset({"a"}))
+    ({'N': '3'}, {'BOOL': True}, {'L': [{'S': 'a'}]}, {'SS': ['a']})
     """
     if isinstance(value, bool):
         return {"BOOL": value}
@@ -197,4 +226,6 @@ def written(value: str | int | bool | tuple[str, ...]) -> dict[str, Any]:
         return {"N": str(value)}
     if isinstance(value, str):
         return {"S": value}
+    if isinstance(value, frozenset):
+        return {"SS": sorted(value)}
     return {"L": [{"S": each} for each in value]}

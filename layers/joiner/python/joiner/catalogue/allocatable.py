@@ -41,6 +41,8 @@ def allocatable(instance_type: InstanceType, node_class: NodeClass | None = None
 def capacity(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
     """What a node of this type has, and what counts against its pool's limits."""
     kubelet = _kubelet(node_class, pool)
+    if kubelet.max_pods is None and not kubelet.pods_per_core and _says_nothing(node_class):
+        return instance_type.capacity
     own = dict(instance_type.capacity)
     if kubelet.max_pods is not None:
         own[PODS] = kubelet.max_pods

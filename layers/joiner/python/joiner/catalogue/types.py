@@ -14,20 +14,35 @@ from joiner.cluster import Resources
 
 @dataclass(frozen=True, slots=True, order=True)
 class Offering:
-    """One way to get an instance type, in $/h; not ``available`` where it is known to be short."""
+    """One way to get an instance type, in $/h; not ``available`` where it is known to be short.
+
+    ``reservation`` is the id of the capacity reservation that a reserved offering is had from, and ``count`` how many instances are left
+    in it (None where nobody has said: as many as one likes).
+    """
 
     zone: str
     capacity_type: str
     price_per_hour: float
     available: bool = True
+    reservation: str = ""
+    count: int | None = None
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> "Offering":
-        return cls(said["zone"], said["capacityType"], float(said["pricePerHour"]), bool(said.get("available", True)))
+        count = said.get("count")
+        return cls(
+            zone=said["zone"],
+            capacity_type=said["capacityType"],
+            price_per_hour=float(said["pricePerHour"]),
+            available=bool(said.get("available", True)),
+            reservation=said.get("reservation") or "",
+            count=None if count is None else int(count),
+        )
 
     def to_json(self) -> dict[str, Any]:
-        shown = {"zone": self.zone, "capacityType": self.capacity_type, "pricePerHour": self.price_per_hour}
-        return shown if self.available else {**shown, "available": False}
+        shown: dict[str, Any] = {"zone": self.zone, "capacityType": self.capacity_type, "pricePerHour": self.price_per_hour}
+        told = {"reservation": self.reservation or None, "count": self.count, "available": None if self.available else False}
+        return {**shown, **{name: value for name, value in told.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,7 @@ class InstanceType:
         return self.capacity.get("cpu", 0) // 1000
 
     def with_offerings(self, offerings: Iterable[Offering]) -> "InstanceType":
-        return replace(self, offerings=tuple(sorted(offerings)))
+        return replace(self, offerings=_sorted(offerings))
 
     def price(self, zone: str, capacity_type: str) -> float | None:
         """$/h of one offering, available or not; None if there is no such offering."""
@@ -84,7 +99,7 @@ class InstanceType:
             labels=dict(said.get("labels") or {}),
             capacity=Resources.from_kube(said.get("capacity")),
             allocatable=Resources.from_kube(said.get("allocatable")),
-            offerings=tuple(sorted(Offering.from_json(one) for one in said.get("offerings") or ())),
+            offerings=_sorted(Offering.from_json(one) for one in said.get("offerings") or ()),
             interfaces=Interfaces(network["interfaces"], network["addressesEach"]) if network else None,
         )
 
@@ -122,3 +137,7 @@ class Catalogue:
         """$/h of one offering; None if it is not known."""
         known = self.types.get(instance_type)
         return known.price(zone, capacity_type) if known else None
+
+
+def _sorted(offerings: Iterable[Offering]) -> tuple[Offering, ...]:
+    return tuple(sorted(offerings, key=lambda one: (one.zone, one.capacity_type, one.price_per_hour, one.available, one.reservation)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from joiner.cluster.invalid import InvalidField
-from joiner.cluster.requirements import Requirement, Requirements
+from joiner.cluster.requirements import RENAMED, Requirement, Requirements
 from joiner.cluster.selectors import LabelSelector
 from joiner.cluster.values import ValueSet
 
@@ -87,7 +87,7 @@ class PodTerm:
         alike = {name: ValueSet.of(labels[name]) for name in said.get("matchLabelKeys") or () if name in labels}
         unlike = {name: ~ValueSet.of(labels[name]) for name in said.get("mismatchLabelKeys") or () if name in labels}
         return cls(
-            topology_key=key,
+            topology_key=RENAMED.get(key, key),
             selector=_selector(said).with_values(alike).with_values(unlike),
             namespaces=own,
             namespace_selector=LabelSelector.from_kube(said.get("namespaceSelector")),
@@ -131,7 +131,7 @@ class Spread:
             raise InvalidField("maxSkew", skew, "write an integer of 1 or more")
         alike = {name: ValueSet.of(labels[name]) for name in said.get("matchLabelKeys") or () if name in labels}
         return cls(
-            topology_key=key,
+            topology_key=RENAMED.get(key, key),
             max_skew=skew,
             selector=_selector(said).with_values(alike),
             hard=said.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",

@@ -132,9 +132,13 @@ def volume_claims(manifest: Manifest) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Where a pod may run. ``terms`` are the alternatives of required node affinity: one of them must suit; None if nothing is required."""
+    """Where a pod may run. ``terms`` are the alternatives of required node affinity: one of them must suit; None if nothing is required.
+
+    ``shape_key`` is the class but for the names of its volume claims: replicas of a stateful set differ in those alone.
+    """
 
     class_key: str = ""
+    shape_key: str = ""
     requests: Resources = field(default_factory=Resources)
     selector: Requirements = field(default_factory=Requirements)
     terms: tuple[NodeTerm, ...] | None = None
@@ -185,8 +189,10 @@ def read(kept: bytes) -> Constraints:
     affinity = spec.get("affinity") or {}
     node, beside, away = (affinity.get(kind) or {} for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity"))
     required = (node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
+    class_key = hashlib.blake2b(kept, digest_size=10).hexdigest()
     return Constraints(
-        class_key=hashlib.blake2b(kept, digest_size=10).hexdigest(),
+        class_key=class_key,
+        shape_key=_shape_key(spec) if spec.get("claims") else class_key,
         requests=pod_requests(spec, spec.get("status")),
         selector=Requirements.from_labels(spec.get("nodeSelector")),
         terms=None if required is None else tuple(NodeTerm.from_kube(term) for term in required),
@@ -209,6 +215,11 @@ def read(kept: bytes) -> Constraints:
         priority_class=spec.get("priorityClassName") or "",
         scheduler=spec.get("schedulerName") or "default-scheduler",
     )
+
+
+def _shape_key(spec: Manifest) -> str:
+    rest = {name: value for name, value in spec.items() if name != "claims"}
+    return hashlib.blake2b(msgspec.json.encode(rest, order="deterministic"), digest_size=10).hexdigest()
 
 
 def _required(side: Manifest) -> list[Manifest]:

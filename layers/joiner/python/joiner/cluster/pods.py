@@ -5,12 +5,17 @@ Source of what is *provisionable*: Karpenter, "Scheduling"; Kubernetes, "Pod Lif
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from joiner import names
 from joiner.cluster.constraints import Constraints
 from joiner.cluster.resources import Resources
+from joiner.cluster.taints import Taint
 
 Manifest = Mapping[str, Any]
+
+PROTECTING: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT)
+DRAINING: Final = Taint(names.DISRUPTED, "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class Pod:
     owner_uid: str = ""
     gates: tuple[str, ...] = ()
     unschedulable: str | None = None
+    protected: bool = False
+    """Whether it asks not to be disrupted for as long as it runs."""
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "Pod":
@@ -60,6 +67,7 @@ class Pod:
             owner_uid=owner.get("uid") or "",
             gates=tuple(one.get("name") or "" for one in spec.get("schedulingGates") or ()),
             unschedulable=(scheduled.get("message") or "") if waiting else None,
+            protected=any((metadata.get("annotations") or {}).get(key) == "true" for key in PROTECTING),
         )
 
     @property
@@ -89,6 +97,15 @@ class Pod:
     def stays_with_node(self) -> bool:
         """Whether it belongs to its node (a daemon's, a static one) and follows no other pod elsewhere."""
         return self.owner_kind in ("DaemonSet", "Node")
+
+    @property
+    def moves(self) -> bool:
+        """Whether it will soon want another place if its node is being drained: somebody makes it anew once it has left.
+
+        One that tolerates the drain's taint stays to the end, and one that asks not to be disrupted leaves nobody knows when.
+        """
+        stays = self.stays_with_node or self.protected or self.constraints.untolerated((DRAINING,)) is None
+        return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
 
     @property
     def provisionable(self) -> bool:

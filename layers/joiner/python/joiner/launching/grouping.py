@@ -133,6 +133,7 @@ def _launch(group: Sequence[Prepared], cluster: Cluster, execution: str, attempt
         templates=tuple(templates.values()),
         images={offer.instance_type: image for offer, image in group[0].images},
         prices=_prices(group[0].images),
+        zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
     )
 
 

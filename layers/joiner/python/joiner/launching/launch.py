@@ -5,7 +5,7 @@ It is stored before it is sent, and sent again byte for byte if the answer is lo
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -22,7 +22,8 @@ class Template:
 class Launch:
     """One request for the nodes of ``claims`` (sorted), any of which may get any of the instances.
 
-    ``images`` and ``prices`` ($/h, by ``type/zone``) tell what the answer does not: what an instance started from and what it costs.
+    ``images``, ``prices`` ($/h, by ``type/zone``) and ``zone_ids`` tell what the answer does not: what an instance started from, what it
+    costs, and which zone it really is.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Launch:
     templates: tuple[Template, ...]
     images: Mapping[str, str]
     prices: Mapping[str, float]
+    zone_ids: Mapping[str, str] = field(default_factory=dict)
 
     def request_json(self) -> str:
         """The bytes to store and to send."""
@@ -58,6 +60,7 @@ class Launch:
             "templates": [{"name": one.name, "data": one.data, "tags": dict(one.tags)} for one in self.templates],
             "images": dict(self.images),
             "prices": dict(self.prices),
+            "zoneIds": dict(self.zone_ids),
         }
 
     @classmethod
@@ -73,4 +76,5 @@ class Launch:
             templates=tuple(Template(one["name"], one["data"], one["tags"]) for one in said["templates"]),
             images=said["images"],
             prices=said["prices"],
+            zone_ids=said.get("zoneIds", {}),
         )

@@ -92,7 +92,7 @@ def _subnet_problems(node_class: NodeClass, subnets: Sequence[Subnet]) -> list[P
         return []
     wanted = "; or ".join(asked_for(term) for term in questions(node_class, "").subnets)
     remedy = "tag the subnets that nodes may use, or change the selector"
-    return [Problem("SubnetsReady", "SubnetsNotFound", f"no subnet has {wanted}: {remedy}")]
+    return [Problem("SubnetsReady", "SubnetsNotFound", f"{_field(node_class, 'subnetSelector')}: no subnet has {wanted}: {remedy}")]
 
 
 def _group_problems(node_class: NodeClass, groups: Sequence[SecurityGroup]) -> list[Problem]:
@@ -100,7 +100,18 @@ def _group_problems(node_class: NodeClass, groups: Sequence[SecurityGroup]) -> l
         return []
     wanted = "; or ".join(asked_for(term) for term in questions(node_class, "").security_groups)
     remedy = "tag the security groups that nodes shall have, or change the selector"
-    return [Problem("SecurityGroupsReady", "SecurityGroupsNotFound", f"no security group has {wanted}: {remedy}")]
+    field = _field(node_class, "securityGroupSelector")
+    return [Problem("SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}")]
+
+
+def _field(node_class: NodeClass, name: str) -> str:
+    """Where the author of the class finds it.
+
+    >>> _field(NodeClass("default", kind="Inline"), "subnetSelector"), _field(NodeClass("default"), "subnetSelector")
+    ('spec.provider.subnetSelector', 'spec.subnetSelectorTerms')
+    """
+    terms = "Terms" if node_class.kind == "EC2NodeClass" and name.endswith("Selector") else ""
+    return f"spec.{'provider.' if node_class.kind == 'Inline' else ''}{name}{terms}"
 
 
 def _images(node_class: NodeClass, found: Found, version: str) -> tuple[Image, ...]:
@@ -150,7 +161,11 @@ def _instance_profile(node_class: NodeClass, found: Found, ceilings: Ceilings) -
     wrong = wrong or (_wrong_with_role(node_class.role, ceilings) if node_class.role else None)
     if not profile:
         wrong = wrong or ("InstanceProfileMissing", "there is no default instance profile: name one in instanceProfile")
-    return ("", [Problem("InstanceProfileReady", *wrong)]) if wrong else (profile, [])
+    if not wrong:
+        return profile, []
+    reason, message = wrong
+    said = "instanceProfile" if node_class.instance_profile or not node_class.role else "role"
+    return "", [Problem("InstanceProfileReady", reason, f"{_field(node_class, said)}: {message}")]
 
 
 def _wrong_with_profile(profile: str, found: Found, ceilings: Ceilings) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from email.message import Message
 from typing import Any, Protocol
 
 from joiner import names
@@ -54,10 +55,11 @@ class UserDataRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One MIME part."""
+    """One MIME part: its body as it is written, and what other headers say of it, such as how it is encoded."""
 
     content_type: str
     text: str
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def user_data(cluster: Cluster, claim: NodeClaim, pool: NodePool, node_class: NodeClass, family: ImageFamily) -> str:
@@ -167,10 +169,16 @@ def own_parts(text: str) -> list[Part]:
         return []
     if re.match(r"(mime-version|content-type):", text.lstrip(), re.IGNORECASE):
         message = email.message_from_string(text.lstrip())
-        return [Part(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()]
+        return [_as_it_is(part) for part in message.walk() if not part.is_multipart()]
     if re.search(r"^\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", text, re.MULTILINE):
         return [Part("application/node.eks.aws", text)]
     return [Part("text/x-shellscript", text)]
+
+
+def _as_it_is(part: Message) -> Part:
+    """A part with its headers: without its encoding, or its character set, nobody could read its body."""
+    kept = tuple((name, str(value)) for name, value in part.items() if name.lower() not in ("content-type", "mime-version"))
+    return Part(str(part.get("Content-Type", part.get_content_type())), str(part.get_payload()), kept)
 
 
 def multipart(parts: Iterable[Part]) -> str:
@@ -181,5 +189,6 @@ def multipart(parts: Iterable[Part]) -> str:
         number, boundary = number + 1, f"//{number + 1}"
     lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]
     for part in listed:
-        lines += [f"--{boundary}", f"Content-Type: {part.content_type}", "", part.text.rstrip("\n"), ""]
+        headers = [f"{name}: {value}" for name, value in (("Content-Type", part.content_type), *part.headers)]
+        lines += [f"--{boundary}", *headers, "", part.text.rstrip("\n"), ""]
     return "\n".join([*lines, f"--{boundary}--", ""])

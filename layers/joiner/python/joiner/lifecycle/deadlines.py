@@ -15,6 +15,9 @@ INITIALIZATION: Final = timedelta(minutes=15)
 FILLING_AFTER_READY: Final = timedelta(seconds=10)
 """A node that may take pods stays closed for our own placing no longer than this."""
 
+FILLING_AGAINST_PREEMPTION: Final = timedelta(minutes=2)
+"""How long it stays closed to a more important pod whose own node boots, and which would push out what runs here. As long as a boot."""
+
 FILLING_AFTER_CREATION: Final = timedelta(minutes=5)
 """No node is closed for longer, whatever became of it."""
 
@@ -41,3 +44,8 @@ def closed_too_long(node_created: str, now: datetime) -> bool:
 def placing_is_over(initialized_since: datetime | None, now: datetime) -> bool:
     """Has our own placing had its time, so that the node opens even with bindings that failed?"""
     return initialized_since is not None and now - initialized_since > FILLING_AFTER_READY
+
+
+def preemption_is_borne(initialized_since: datetime | None, now: datetime) -> bool:
+    """Has a more important pod waited long enough for its own node, so that it may take this one?"""
+    return initialized_since is not None and now - initialized_since > FILLING_AGAINST_PREEMPTION

@@ -4,13 +4,16 @@ Events come at least once, late, or not at all; each only says *look*. Shapes: t
 
 >>> warning = {"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "detail": {"instance-id": "i-0a"}}
 >>> interruptions(warning)
-(Interruption(kind=<Kind.SPOT: 'spot interruption'>, instance='i-0a', state=''),)
+(Interruption(kind=<Kind.SPOT: 'spot interruption'>, instance='i-0a', state='', told_at=None),)
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
+
+from joiner.pools.conditions import read_time
 
 
 class Kind(Enum):
@@ -25,16 +28,26 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """One instance and what is said of it. `state` is the instance's new state where the event tells one."""
+    """One instance and what is said of it. `state` is the instance's new state where the event tells one, `told_at` the event's time."""
 
     kind: Kind
     instance: str
     state: str = ""
+    told_at: datetime | None = None
+
+    @property
+    def is_warning(self) -> bool:
+        """Is its capacity about to be taken back, so that there are minutes left to drain it?"""
+        return self.kind in (Kind.SPOT, Kind.RESERVATION)
 
     @property
     def is_loss(self) -> bool:
-        """Is its capacity gone or about to go, so that its pods need another place?"""
-        return self.kind in (Kind.SPOT, Kind.RESERVATION, Kind.STATE)
+        """Is it gone, or stopped, or on its way there, behind our back or by our own hand?"""
+        return self.kind is Kind.STATE
+
+    def drained_by(self, now: datetime) -> datetime:
+        """Until when it can be drained after a warning."""
+        return (self.told_at or now) + NOTICE
 
 
 _OF_EC2: Final = {
@@ -43,6 +56,9 @@ _OF_EC2: Final = {
     "EC2 Instance State-change Notification": Kind.STATE,
     "EC2 Capacity Reservation Instance Interruption Warning": Kind.RESERVATION,
 }
+
+NOTICE: Final = timedelta(minutes=2)
+"""From the warning to the end: EC2 user guide, "Spot Instance interruption notices"."""
 
 _LEAVING: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 
@@ -59,7 +75,7 @@ def interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
     try:
         source, kind, detail = str(event["source"]), str(event["detail-type"]), event["detail"]
         if source == "aws.ec2" and kind in _OF_EC2:
-            return _of_ec2(_OF_EC2[kind], detail)
+            return _of_ec2(_OF_EC2[kind], detail, _time(event.get("time")))
         if source == "aws.health" and kind == "AWS Health Event":
             return _of_health(detail)
     except (KeyError, TypeError, AttributeError) as reason:
@@ -67,11 +83,18 @@ def interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
     raise UnknownEvent(f"{kind} from {source}")
 
 
-def _of_ec2(kind: Kind, detail: Mapping[str, Any]) -> tuple[Interruption, ...]:
+def _of_ec2(kind: Kind, detail: Mapping[str, Any], told_at: datetime | None) -> tuple[Interruption, ...]:
     state = str(detail.get("state", ""))
     if kind is Kind.STATE and state not in _LEAVING:
         return ()
-    return (Interruption(kind, str(detail["instance-id"]), state),)
+    return (Interruption(kind, str(detail["instance-id"]), state, told_at),)
+
+
+def _time(said: Any) -> datetime | None:
+    try:
+        return read_time(said)
+    except (TypeError, ValueError):
+        return None
 
 
 def _of_health(detail: Mapping[str, Any]) -> tuple[Interruption, ...]:

@@ -17,6 +17,7 @@ from joiner import names
 from joiner.cluster import HostPort, Node, Pod, PodTerm, Resources, Spread, total
 
 SCHEDULER: Final = "default-scheduler"
+NOBODY_WAITS: Final = "no pod of the class waits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,32 @@ class Placement:
 
     bindings: tuple[Binding, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def for_the_scheduler(self) -> bool:
+        """Do pods wait for this node that were not bound to it?"""
+        return any(why != NOBODY_WAITS for why in self.left.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """What a pod asks for that waits for a node of its own."""
+
+    requests: Resources
+    priority: int = 0
+
+    def before(self, other: "Promised") -> bool:
+        """Does it go wherever the other goes?"""
+        return self.priority >= other.priority and self.requests.fits(other.requests)
+
+    def fits(self, node: Node, here: Iterable[Pod]) -> bool:
+        """Is there room for it on the node beside these pods?"""
+        return self.requests.fits(node.allocatable - total(pod.requests for pod in here))
+
+    def preempts(self, node: Node, here: Sequence[Pod]) -> bool:
+        """Would its scheduler make room for it on the node, at the cost of less important pods?"""
+        staying = [pod for pod in here if pod.priority >= self.priority]
+        return len(staying) < len(here) and self.fits(node, staying)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +128,7 @@ def _place_on(node: Node, slots: Mapping[str, int], scene: Scene) -> Placement:
             scene.bind(pod, node)
             taken += 1
         if taken < count:
-            left.setdefault(class_key, "no pod of the class waits")
+            left.setdefault(class_key, NOBODY_WAITS)
         else:
             left.pop(class_key, None)
     return Placement(tuple(bindings), left)
@@ -114,6 +141,17 @@ def open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -> dict
         if pod.node_name == node and not pod.terminal:
             there[pod.class_key] = there.get(pod.class_key, 0) + 1
     return {key: count - there.get(key, 0) for key, count in slots.items() if count > there.get(key, 0)}
+
+
+def least_promised(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod]) -> list[Promised]:
+    """The most modest and most important of the pods that wait and have a slot somewhere: where none of these fits, none of all does."""
+    classes = {key for slots in assigned for key in slots}
+    asked = {pod.class_key: Promised(pod.requests, pod.priority) for pod in pods if _waits(pod) and pod.class_key in classes}
+    least: list[Promised] = []
+    for one in asked.values():
+        if not any(known.before(one) for known in least):
+            least = [known for known in least if not one.before(known)] + [one]
+    return least
 
 
 def _binding(pod: Pod, node: Node, *, daemon: bool = False) -> Binding:

@@ -53,15 +53,18 @@ def open_assignments(
     return found
 
 
-def uncovered(pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]]) -> list[Pod]:
-    """The provisionable pods for which no node is on its way, counted by class: a slot is for a class, not for a pod."""
+def uncovered(pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]], *, leaving: Collection[str] = ()) -> list[Pod]:
+    """The pods for which no node is on its way, counted by class: a slot is for a class, not for a pod.
+
+    They are those that found no node, and those that will soon have to leave theirs: `leaving` names the nodes that are being drained.
+    """
     slots: dict[str, int] = {}
     for assigned in assignments:
         for key, count in assigned.items():
             slots[key] = slots.get(key, 0) + count
     found = []
     for pod in pods:
-        if not pod.provisionable:
+        if not (pod.provisionable or (pod.moves and pod.node_name in leaving)):
             continue
         if slots.get(pod.class_key, 0) > 0:
             slots[pod.class_key] -= 1

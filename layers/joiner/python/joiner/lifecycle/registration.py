@@ -3,8 +3,7 @@
 Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/registration.go`. The kubelet may not set labels of Kubernetes' own domains
 on itself (NodeRestriction), and does not know its owner: these are put on the Node when it is first seen.
 
-Karpenter puts its finalizer on the Node, too. Joiner does not yet: nothing of it drains nodes and takes the finalizer off, so a Node that
-the cloud controller deletes after its instance would stay Terminating for ever. The claim's own finalizer is what keeps track.
+Its finalizer makes a deleted Node wait until it is drained and its instance is gone, whoever deleted it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,6 +64,7 @@ def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[st
             "labels": {**claim.labels, names.REGISTERED: "true"},
             "annotations": {key: value for key, value in claim.annotations.items() if key not in OURS_ALONE},
             "ownerReferences": [*others, mine],
+            "finalizers": [*(name for name in node.finalizers if name != names.TERMINATION_FINALIZER), names.TERMINATION_FINALIZER],
         },
         "spec": {"taints": [taint.to_kube() for taint in registered_taints(claim, node)]},
     }

@@ -26,6 +26,8 @@ def _may_stay(world: World, group: Group, room: Room) -> bool:
         domain = room.labels.get(rule.spread.topology_key)
         if domain is None or rule.tally.by_domain.get(domain, 0) - rule.lowest() > rule.spread.max_skew:
             return False
+    if any(tally.total > tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.together):
+        return False
     return all(tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.affinity)
 
 

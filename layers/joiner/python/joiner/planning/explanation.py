@@ -6,12 +6,13 @@ limits, and then the rules between pods.
 
 from collections.abc import Mapping
 
+from joiner import names
 from joiner.catalogue import Catalogue
-from joiner.cluster import Requirements
+from joiner.cluster import MISSING, Requirements
 from joiner.planning.groups import Group, fits
-from joiner.planning.offers import MOST_VARIANTS, Choice, Launchable, Market, node_labels, positions
-from joiner.planning.plan import Reason
-from joiner.planning.rooms import World
+from joiner.planning.offers import MOST_VARIANTS, NOTHING_AVAILABLE, Choice, Launchable, Market, node_labels, pool_labels, positions
+from joiner.planning.plan import LOOKS_AGAIN, Reason
+from joiner.planning.rooms import TOO_FEW_TYPES, World
 
 ENOUGH_TRIED = 200
 
@@ -24,6 +25,8 @@ def explain(world: World, catalogue: Catalogue) -> dict[Group, tuple[Reason, ...
             continue
         if group.refused:
             found[group] = (Reason("", group.refused),)
+        elif _opts_out(group):
+            found[group] = (Reason("", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"),)
         elif not world.markets:
             found[group] = (Reason("", "there is no NodePool or Provisioner that can be used"),)
         else:
@@ -31,9 +34,15 @@ def explain(world: World, catalogue: Catalogue) -> dict[Group, tuple[Reason, ...
     return found
 
 
+def _opts_out(group: Group) -> bool:
+    """Whether such pods ask for nodes that no pool made, as those do that must stay clear of autoscaled nodes."""
+    keys = (names.NODEPOOL, names.PROVISIONER)
+    return bool(group.where) and all(any(one.on(key) == MISSING for key in keys) for one in group.where)
+
+
 def _reason(world: World, group: Group, market: Market, catalogue: Catalogue) -> Reason:
     pool = market.pool.name
-    if market.closed:
+    if market.closed and market.closed != NOTHING_AVAILABLE:
         return Reason(pool, market.closed)
     taint = group.constraints.untolerated(market.pool.taints)
     if taint is not None:
@@ -75,12 +84,14 @@ def _requirements(group: Group, market: Market, catalogue: Catalogue) -> str:
     short = _short_offerings(group, market, catalogue)
     if short:
         return f"no instance type has the required offering: short of capacity, or not offered in the class's zones ({short})"
+    if market.closed:
+        return market.closed
     for requirements in group.where:
         for key, values in sorted(requirements.items()):
             carried = {variant.labels.get(key) or one.labels.get(key) for variant in market.variants for one in market.launchable}
             alone = Requirements({key: values})
             if len(market.variants) == MOST_VARIANTS and key in market.variants[0].labels:
-                return f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only; the next looks at others"
+                return f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only{LOOKS_AGAIN}"
             if not any(alone.allow({key: value} if value is not None else {}) for value in carried):
                 return f"incompatible requirements: the pod wants {key} {values}, and no node of this pool has that"
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
@@ -88,17 +99,18 @@ def _requirements(group: Group, market: Market, catalogue: Catalogue) -> str:
 
 def _short_offerings(group: Group, market: Market, catalogue: Catalogue) -> str:
     """A few offerings that would do if they were to be had."""
-    pool = market.pool
-    found = []
-    offered = {one.offer for one in market.launchable}
+    pool, own = market.pool, pool_labels(market.pool)
+    if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in group.where):
+        return ""  # it wants another pool: no need to look at thousands of offerings
+    offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in market.launchable}
+    found: list[str] = []
     for known in catalogue.types.values():
         for offering in known.offerings:
-            labels = {**pool.labels, **node_labels(pool, known, offering.zone, offering.capacity_type)}
+            if (known.name, offering.zone, offering.capacity_type) in offered:
+                continue
+            labels = node_labels(pool, known, offering.zone, offering.capacity_type)
             decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
-            missing = not any(
-                (one.instance_type, one.zone, one.capacity_type) == (known.name, offering.zone, offering.capacity_type) for one in offered
-            )
-            if missing and decided.allow(labels) and any(one.allow(labels) for one in group.where):
+            if decided.allow(labels) and any(one.allow(labels) for one in group.where):
                 found.append(f"{offering.capacity_type} {known.name} in {offering.zone}")
                 if len(found) == 3:
                     return ", ".join(found)
@@ -117,6 +129,8 @@ def _between_pods(world: World, group: Group, market: Market, offers: list[Launc
             world.close(room)
             told[why] = told.get(why, 0) + 1
     worst = max(sorted(told), key=lambda why: told[why], default="")
+    if worst == TOO_FEW_TYPES:
+        return f"minValues requirement is not met for label(s) {', '.join(sorted(market.pool.min_values))}: {worst}"
     if worst:
         return f"unsatisfiable topology constraint: {worst} keeps it out of every new node"
-    return "this plan found no place for it; the next round looks again"
+    return f"this plan found no place for it{LOOKS_AGAIN}"

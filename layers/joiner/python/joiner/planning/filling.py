@@ -44,16 +44,22 @@ class Ending:
 class Filler:
     """One attempt at a plan in one world."""
 
-    def __init__(self, world: World, frontier: Frontier, shares: Mapping[int, float], approach: Approach) -> None:
+    def __init__(self, world: World, frontier: Frontier | None, shares: Mapping[int, float], approach: Approach) -> None:
         self.world = world
-        self.frontier = frontier
+        self._frontier = frontier
         self.shares = {index: share if share != float("inf") else 0.0 for index, share in shares.items()}
         self.approach = approach
         self.order = ordered(world, self.shares, approach.order)
         self.neighbourly = any(world.rules[group.index].affinity for group in self.order)
         self.plain = all(world.rules[group.index].free for group in self.order)
         self.ending: Ending | None = None
-        self.hopeless = {group for group in self.order if not any(fits(group, one.one.room) for one in frontier.of(group))}
+        self.hopeless = {group for group in self.order if frontier and not any(fits(group, one.one.room) for one in frontier.of(group))}
+
+    @property
+    def frontier(self) -> Frontier:
+        if self._frontier is None:
+            raise ValueError("this filler opens no nodes")
+        return self._frontier
 
     def fill(self) -> None:
         """Places what can be placed."""
@@ -74,6 +80,15 @@ class Filler:
             else:
                 stuck.add(waiting[0])
         self._end_early()
+
+    @classmethod
+    def filling_only(cls, world: World, shares: Mapping[int, float]) -> "Filler":
+        """For what stands: it opens nothing and needs no offers."""
+        return cls(world, None, shares, Approach())
+
+    def fill_standing(self) -> None:
+        """Places what finds room on nodes that are there or on their way."""
+        self._fill_rooms(self.world.existing)
 
     def _fill_rooms(self, rooms: Sequence[Room], groups: Sequence[Group] | None = None) -> None:
         """Again and again as long as somebody finds a place: a pod may wait for a neighbour that comes later in the order."""

@@ -4,31 +4,35 @@ An offer is beaten by one that costs no more, has no less room of anything, is o
 same to every rule and wish about domains, and counts no more against the pool's limits. Nothing is lost by leaving it out.
 """
 
-from collections.abc import Iterator, Sequence
+import numpy as np
 
 from joiner import names
 from joiner.planning.groups import Group, Groups, terms
-from joiner.planning.offers import Choice, Market, Variant, positions
+from joiner.planning.offers import Choice
+from joiner.planning.problem import Choices, Table, tabulate, unbeaten
+from joiner.planning.rooms import World
 
 
 class Frontier:
     """Choices, the heaviest pools first, then the cheapest offers first."""
 
-    def __init__(self, markets: Sequence[Market], groups: Groups) -> None:
-        self._pending = groups.pending
-        keys = telling_keys(groups)
+    def __init__(self, world: World) -> None:
+        groups = [group for group in world.groups.pending if not group.refused]
         self.tiers: list[tuple[int, list[Choice]]] = []
-        for market in markets:
-            welcome = [group for group in groups.pending if group.constraints.untolerated(market.pool.taints) is None and not group.refused]
-            for variant in market.variants:
-                found = list(_unbeaten(market, variant, welcome, keys))
-                if self.tiers and self.tiers[-1][0] == market.pool.weight:
-                    self.tiers[-1][1].extend(found)
-                else:
-                    self.tiers.append((market.pool.weight, found))
-        for _, choices in self.tiers:
-            choices.sort(key=lambda one: (one.one.offer, one.market.pool.key, sorted(one.variant.labels.items())))
         self._of: dict[Group, list[list[Choice]]] = {}
+        if not groups or not any(market.launchable for market in world.markets):
+            return
+        keys = telling_keys(world.groups)
+        table = tabulate(world, groups, keys)
+        kept = unbeaten(table, np.ones(len(table.kinds), bool), _alike(table, keys))
+        choices = Choices(world, table, kept)
+        found: dict[int, list[Choice]] = {}
+        for position in range(len(kept)):
+            choice = choices[position]
+            found.setdefault(choice.market.pool.weight, []).append(choice)
+        for weight in sorted(found, reverse=True):
+            found[weight].sort(key=lambda one: (one.one.offer, one.market.pool.key, sorted(one.variant.labels.items())))
+            self.tiers.append((weight, found[weight]))
 
     def by_weight(self, group: Group) -> list[list[Choice]]:
         """The choices of one group, a list for each weight of pool, the heaviest first."""
@@ -42,6 +46,13 @@ class Frontier:
         return [one for choices in self.by_weight(group) for one in choices]
 
 
+def _alike(table: Table, keys: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A number for each way in which offers answer to the labels that tell nodes apart."""
+    numbers: dict[tuple[str | None, ...], int] = {}
+    rows = zip(*(table.label[key] for key in keys), strict=True) if keys else [()] * len(table.price)
+    return np.array([numbers.setdefault(tuple(row), len(numbers)) for row in rows], dtype=np.int64)
+
+
 def telling_keys(groups: Groups) -> tuple[str, ...]:
     """The labels, but for the hostname, by which some pod tells nodes apart that are open to it: domains of rules, and wishes."""
     found: set[str] = set()
@@ -52,23 +63,3 @@ def telling_keys(groups: Groups) -> tuple[str, ...]:
         if group.pods:
             found |= {key for wish in said.preferences for key in wish.term.labels}
     return tuple(sorted(found - {names.HOSTNAME}))
-
-
-def _unbeaten(market: Market, variant: Variant, welcome: Sequence[Group], keys: Sequence[str]) -> Iterator[Choice]:
-    open_to = [0] * len(market.launchable)
-    for group in welcome:
-        mark = 1 << group.index
-        for position in positions(variant.bits[group.index]):
-            open_to[position] |= mark
-    limited = [name for name in market.pool.limits if name != "nodes"]
-    kept: dict[tuple[str | None, ...], list[tuple[int, tuple[int, ...]]]] = {}
-    for one in sorted(market.launchable, key=lambda one: (one.offer, one.index)):
-        mine = open_to[one.index]
-        if not mine:
-            continue
-        counted = tuple(-one.capacity.get(name, 0) for name in limited)
-        better = kept.setdefault(tuple(one.labels.get(key) for key in keys), [])
-        size = (*one.room, *counted)
-        if not any(groups & mine == mine and all(map(int.__le__, size, other)) for groups, other in better):
-            better.append((mine, size))
-            yield Choice(market, variant, one, mine)

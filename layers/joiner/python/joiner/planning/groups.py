@@ -1,19 +1,22 @@
 """Pods that are alike are planned together: a group is a class of pods in one namespace whose labels no rule tells apart.
 
-Time then depends on how many groups there are, not on how many pods.
+Time then depends on how many groups there are, not on how many pods. Pods of a stateful set, each with a volume of its own, are one
+group as long as their volumes may be in the same places.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from joiner.cluster import Constraints, DaemonSet, Pod, PodTerm, Requirements, Volumes, VolumeUnusable
+from joiner.cluster import Constraints, DaemonSet, Pod, PodTerm, Requirements, Volumes
+from joiner.planning.headroom import stands_for_room
+from joiner.planning.mounting import NOTHING_MOUNTED, Mounted, mounted, volume_resource
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """``pods`` are the pending ones (none for pods that run already, and daemons). ``where`` are the alternatives that a node
-    must meet one of (``places`` those of its volumes alone); ``refused`` says why no node can help at all, or is empty.
+    must meet one of; ``mounted`` is what its volumes ask; ``refused`` says why no node can help at all, or is empty.
     ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without zeros."""
 
     index: int
@@ -22,7 +25,7 @@ class Group:
     labels: Mapping[str, str]
     pods: tuple[Pod, ...] = ()
     where: tuple[Requirements, ...] = ()
-    places: tuple[Requirements, ...] = (Requirements(),)
+    mounted: Mounted = NOTHING_MOUNTED
     refused: str = ""
     vector: tuple[int, ...] = ()
     needs: tuple[tuple[int, int], ...] = ()
@@ -30,6 +33,16 @@ class Group:
     @property
     def name(self) -> str:
         return f"{self.namespace}/{self.constraints.class_key}"
+
+    @property
+    def head_room(self) -> bool:
+        """Whether its pods do not exist: nobody else's rules count them."""
+        return bool(self.pods) and stands_for_room(self.pods[0].name)
+
+    @property
+    def places(self) -> tuple[Requirements, ...]:
+        """Alternatives that a node must meet one of for its volumes' sake alone."""
+        return self.mounted.places
 
 
 def fits(group: Group, room: Sequence[int]) -> bool:
@@ -50,12 +63,14 @@ def terms(constraints: Constraints) -> tuple[PodTerm, ...]:
     return (*constraints.affinity, *constraints.anti_affinity, *(one.term for one in constraints.pod_preferences))
 
 
-Identity = tuple[str, str, tuple[tuple[str, str], ...]]
+Identity = tuple[str, str, tuple[tuple[str, str], ...], str]
 
 
-def identity(constraints: Constraints, namespace: str, labels: Mapping[str, str], keys: frozenset[str]) -> Identity:
+def identity(pod: Pod, keys: frozenset[str], what: Mounted = NOTHING_MOUNTED) -> Identity:
     """Equal for pods of one group."""
-    return (constraints.class_key, namespace, tuple(sorted((key, labels[key]) for key in keys if key in labels)))
+    labels = pod.labels
+    told = tuple(sorted((key, labels[key]) for key in keys if key in labels)) if keys else ()
+    return (pod.constraints.shape_key, pod.namespace, told, what.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +86,25 @@ class Groups:
 
 def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes) -> Groups:
     """The groups of these pods, in an order that does not depend on theirs; ``pending`` must come in order of importance."""
-    distinct = {pod.class_key: pod.constraints for pod in (*pending, *placed)}
-    keys = rule_keys([*distinct.values(), *(one.constraints for one in daemon_sets)])
+    distinct = {id(pod.constraints): pod.constraints for pod in (*pending, *placed)}.values()
+    keys = rule_keys([*distinct, *(one.constraints for one in daemon_sets)])
+    mounts = mounted(pending, placed, volumes)
     members: dict[Identity, list[Pod]] = {}
     waiting: dict[Identity, list[Pod]] = {}
     for pods, into in ((pending, waiting), (placed, members)):
         for pod in pods:
-            into.setdefault(identity(pod.constraints, pod.namespace, pod.labels, keys), []).append(pod)
-    resources = tuple(sorted({name for one in distinct.values() for name in one.requests} | {n for d in daemon_sets for n in d.requests}))
+            into.setdefault(identity(pod, keys, mounts.get(pod.key, NOTHING_MOUNTED)), []).append(pod)
+    named = {name for one in distinct for name in one.requests} | {name for one in daemon_sets for name in one.requests}
+    drivers = {driver for one in mounts.values() for driver, _ in one.volumes} & {name for one in volumes.limits.values() for name in one}
+    resources = (*sorted(named), *map(volume_resource, sorted(drivers)))
     found: list[Group] = []
     of_pod: dict[str, Group] = {}
     for known in sorted(waiting.keys() | members.keys()):
         sample = (waiting.get(known) or members[known])[0]
-        one = Group(len(found), sample.constraints, sample.namespace, sample.labels, tuple(waiting.get(known, ())))
+        what = mounts.get(sample.key, NOTHING_MOUNTED)
+        one = Group(len(found), sample.constraints, sample.namespace, sample.labels, tuple(waiting.get(known, ())), mounted=what)
         one = _with_vector(one, resources)
-        found.append(_with_places(one, volumes) if one.pods else one)
+        found.append(_with_places(one) if one.pods else one)
         of_pod.update((pod.key, found[-1]) for pod in (*waiting.get(known, ()), *members.get(known, ())))
     daemons: list[tuple[DaemonSet, Group]] = []
     for daemon in sorted(daemon_sets, key=lambda one: one.key):
@@ -95,21 +114,20 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
 
 
 def _with_vector(group: Group, resources: Sequence[str]) -> Group:
-    vector = tuple(group.constraints.requests.get(name, 0) for name in resources)
+    asked = {**group.constraints.requests, **{volume_resource(driver): number for driver, number in group.mounted.volumes}}
+    vector = tuple(asked.get(name, 0) for name in resources)
     return replace(group, vector=vector, needs=tuple((position, amount) for position, amount in enumerate(vector) if amount > 0))
 
 
-def _with_places(group: Group, volumes: Volumes) -> Group:
+def _with_places(group: Group) -> Group:
     """The group with its alternatives of node labels, volumes included; or with why there is no place for such a pod."""
-    said = group.constraints
+    said, what = group.constraints, group.mounted
     if said.resource_claims:
         return replace(group, refused="it uses resource claims, which are not planned for yet")
-    try:
-        places = volumes.where(group.namespace, said.claims) if said.claims else (Requirements(),)
-    except VolumeUnusable as unusable:
-        return replace(group, refused=str(unusable))
-    both = [own & place for own, place in product(said.on_new_nodes(), places)]
+    if what.refused:
+        return replace(group, refused=what.refused)
+    both = [own & place for own, place in product(said.on_new_nodes(), what.places)]
     where = tuple(one for one in both if not one.contradictions())
     if both and not where:
         return replace(group, refused=f"its own requirements exclude each other on {', '.join(both[0].contradictions())}")
-    return replace(group, where=where, places=places)
+    return replace(group, where=where)

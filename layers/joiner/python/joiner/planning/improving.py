@@ -5,6 +5,7 @@ from itertools import combinations
 
 from joiner.planning.auditing import holds
 from joiner.planning.dividing import divide
+from joiner.planning.effort import Meter
 from joiner.planning.filling import Approach, Filler
 from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group
@@ -17,8 +18,8 @@ FEW_NODES = 4
 ROUNDS = 4
 
 
-def improve(world: World, frontier: Frontier, shares: Mapping[int, float]) -> None:
-    """Makes the plan in this world cheaper if it can, never dearer, and never with fewer pods placed."""
+def improve(world: World, frontier: Frontier, shares: Mapping[int, float], meter: Meter) -> None:
+    """Makes the plan in this world cheaper if it can, never dearer, and never with fewer pods placed; until the effort is used up."""
     for _ in range(ROUNDS):
         if (
             not world.new
@@ -27,9 +28,14 @@ def improve(world: World, frontier: Frontier, shares: Mapping[int, float]) -> No
         ):
             return
         some = [rooms for size in (1, 2, 3) for rooms in combinations(tuple(world.new), size)]
-        better = len(world.new) <= FEW_NODES and any(divide(world, frontier, rooms) for rooms in some)
-        if not better and not any(_rebuild(world, frontier, shares, rooms) for rooms in some):
+        better = len(world.new) <= FEW_NODES and any(_within(meter) and divide(world, frontier, rooms) for rooms in some)
+        if not better and not any(_within(meter) and _rebuild(world, frontier, shares, rooms) for rooms in some):
             return
+
+
+def _within(meter: Meter) -> bool:
+    meter.spend(1.0)
+    return not meter.spent()
 
 
 def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], rooms: Sequence[Room]) -> bool:

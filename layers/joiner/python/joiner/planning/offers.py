@@ -6,17 +6,19 @@ looks at a label again.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
+from operator import sub
 from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, allocatable, capacity
-from joiner.cluster import ABSENT, Requirements, Resources, ValueSet
+from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, total
 from joiner.planning.groups import Group, Groups
+from joiner.planning.mounting import PREFIX, UNLIMITED
 from joiner.planning.plan import Offer
 from joiner.planning.snapshot import Snapshot
-from joiner.pools import NodeClass, NodePool, ResolvedNodeClass
+from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
 
 Unavailable = frozenset[tuple[str, str, str]]
 """Capacity type, instance type and zone of offerings that are short now; ``*`` for type or zone means all of them."""
@@ -30,22 +32,90 @@ DECIDED: Final = re.compile(r"(kubernetes\.io/(arch|os|hostname)|node\.kubernete
 """Labels that the instance or Joiner decides; whatever else a pool's requirements name is the pool's to choose."""
 
 REGION: Final = re.compile(r"[a-z]+(-[a-z]+)+-\d+")
+OF_PLACES: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, names.RESERVATION)
 MOST_VARIANTS: Final = 64
 """How many ways to decide what a pool leaves open are looked at in one plan."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Launchable:
-    """One offer of one pool: ``room`` is what its pods can request (daemons taken off), in the order of the plan's resources."""
+class Model:
+    """What one pool makes of one instance type, whichever zone and capacity type it is had in.
 
-    index: int
-    offer: Offer
+    ``room`` is what its pods can request before daemons, in the order of the plan's resources. ``labels`` lack those of the place.
+    """
+
+    name: str
     labels: Mapping[str, str]
     capacity: Resources
     allocatable: Resources
-    overhead: Resources
     room: tuple[int, ...]
-    daemons: tuple[Group, ...]
+
+
+class Launchable:
+    """One offer of one pool: ``room`` is what its pods can request (daemons taken off), in the order of the plan's resources.
+
+    There are thousands of them and a plan looks closely at few: labels and sums are made when somebody asks.
+    """
+
+    __slots__ = ("_labels", "_offer", "_overhead", "daemons", "index", "model", "offering", "place", "room")
+
+    def __init__(
+        self, index: int, model: Model, offering: Offering, *, room: tuple[int, ...], daemons: tuple[Group, ...], place: Mapping[str, str]
+    ) -> None:
+        self.index = index
+        self.model = model
+        self.offering = offering
+        self.room = room
+        self.daemons = daemons
+        self.place = place
+        self._offer: Offer | None = None
+        self._labels: dict[str, str] | None = None
+        self._overhead: Resources | None = None
+
+    @property
+    def offer(self) -> Offer:
+        if self._offer is None:
+            said = self.offering
+            self._offer = Offer(said.price_per_hour, self.model.name, said.zone, said.capacity_type)
+        return self._offer
+
+    @property
+    def capacity(self) -> Resources:
+        return self.model.capacity
+
+    @property
+    def allocatable(self) -> Resources:
+        return self.model.allocatable
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Of its nodes, but for those that the pool leaves open."""
+        if self._labels is None:
+            self._labels = {**self.model.labels, **self.place}
+        return self._labels
+
+    @property
+    def supply(self) -> int | None:
+        """How many such nodes can be had at all (what is left of a reservation); None = as many as one likes."""
+        return self.offering.count
+
+    @property
+    def supply_key(self) -> tuple[str, ...]:
+        """The same for offers that draw on one supply, in whichever pool they are."""
+        said = self.offering
+        return ("reservation", said.reservation) if said.reservation else (self.model.name, said.zone, said.capacity_type)
+
+    @property
+    def overhead(self) -> Resources:
+        """What the daemons request."""
+        if self._overhead is None:
+            self._overhead = total(daemon.constraints.requests for daemon in self.daemons)
+        return self._overhead
+
+    def label(self, key: str) -> str | None:
+        """One label, without making the others."""
+        found = self.place.get(key)
+        return self.model.labels.get(key) if found is None else found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,15 +127,27 @@ class Variant:
     bits: Mapping[int, int] = field(default_factory=dict)
 
 
+NOTHING_AVAILABLE: Final = "no instance type that is available meets the pool's requirements"
+"""Why a market without a single offering is closed; the explanation can tell whether that is for want of capacity."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """What one pool offers. ``closed`` says why it offers nothing, or is empty."""
+    """What one pool offers. ``closed`` says why it offers nothing, or is empty; ``fixed`` is what a static pool makes its nodes from."""
 
     pool: NodePool
     node_class: NodeClass | None
     launchable: tuple[Launchable, ...] = ()
     variants: tuple[Variant, ...] = ()
     closed: str = ""
+    fixed: "Market | None" = None
+    memory: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)
+
+    def domains(self, key: str) -> Mapping[str, int]:
+        """Value of a label that offers decide -> the offers that carry it, as bits."""
+        if key not in self.memory:
+            self.memory[key] = _positions(key, self.launchable)[0]
+        return self.memory[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +160,40 @@ class Choice:
     groups: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """What offers are compiled from, the same for every pool. ``attachable`` counts volumes by instance type and driver, as far as a
+    node of the type has told."""
+
+    groups: Groups
+    catalogue: Catalogue
+    unavailable: Unavailable
+    overlays: Overlays
+    attachable: Mapping[str, Mapping[str, int]]
+
+    def room(self, name: str, can: Resources) -> tuple[int, ...]:
+        if not self.attachable:
+            amounts = can.amounts
+            return tuple([amounts.get(resource, 0) for resource in self.groups.resources])
+        told = self.attachable.get(name, {})
+        return tuple(
+            told.get(resource.removeprefix(PREFIX), UNLIMITED) if resource.startswith(PREFIX) else can.get(resource, 0)
+            for resource in self.groups.resources
+        )
+
+    def overlaid(self, model: Model, offering: Offering, place: Mapping[str, str]) -> tuple[Model, Offering]:
+        """Both as NodeOverlays have them."""
+        if not self.overlays:
+            return model, offering
+        labels = {**model.labels, **place}
+        more = self.overlays.capacity(labels)
+        price = self.overlays.price(labels, offering.price_per_hour)
+        if more:
+            can = Resources({**model.allocatable, **more})
+            model = Model(model.name, model.labels, Resources({**model.capacity, **more}), can, self.room(model.name, can))
+        return model, (replace(offering, price_per_hour=price) if price != offering.price_per_hour else offering)
+
+
 def markets(
     snapshot: Snapshot,
     groups: Groups,
@@ -86,32 +202,36 @@ def markets(
     classes: Mapping[str, ResolvedNodeClass],
 ) -> tuple[Market, ...]:
     """One a pool, the heaviest first, then by key."""
-    found = []
-    for pool in sorted(snapshot.pools, key=lambda one: (-one.weight, one.key)):
-        node_class = snapshot.node_class(pool)
-        resolved = classes.get(pool.class_ref.key)
-        closed = _closed(pool, resolved)
-        if closed or resolved is None:
-            found.append(Market(pool, node_class, closed=closed))
-            continue
-        launchable = tuple(_launchable(pool, node_class, resolved, groups=groups, catalogue=catalogue, unavailable=unavailable))
-        found.append(
-            Market(
-                pool,
-                node_class,
-                launchable,
-                _variants(pool, launchable, groups),
-                "" if launchable else "no instance type that is available meets the pool's requirements",
-            )
-        )
-    return tuple(found)
+    scene = Scene(groups, catalogue, unavailable, snapshot.overlays, _attachable(snapshot))
+    return tuple(_market(pool, snapshot, scene, classes) for pool in sorted(snapshot.pools, key=lambda one: (-one.weight, one.key)))
+
+
+def _market(pool: NodePool, snapshot: Snapshot, scene: Scene, classes: Mapping[str, ResolvedNodeClass]) -> Market:
+    node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
+    closed = _closed(pool, resolved)
+    if closed or resolved is None:
+        return Market(pool, node_class, closed=closed)
+    launchable = tuple(_launchable(pool, node_class, resolved, scene))
+    variants = _variants(pool, launchable, scene.groups)
+    if pool.replicas is not None:
+        made = Market(pool, node_class, launchable, variants)
+        return Market(pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made)
+    return Market(pool, node_class, launchable, variants, "" if launchable else NOTHING_AVAILABLE)
+
+
+def _attachable(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """By instance type and driver: the fewest volumes that any node of the type can have."""
+    found: dict[str, dict[str, int]] = {}
+    for node in snapshot.nodes:
+        own = found.setdefault(node.labels.get(names.INSTANCE_TYPE, ""), {})
+        for driver, count in snapshot.volumes.limits.get(node.name, {}).items():
+            own[driver] = min(own.get(driver, count), count)
+    return found if snapshot.volumes.limits else {}
 
 
 def _closed(pool: NodePool, resolved: ResolvedNodeClass | None) -> str:
     if pool.deleting:
         return "the pool is being deleted"
-    if pool.replicas is not None:
-        return "the pool is static: it has as many nodes as its replicas say"
     if resolved is None:
         return f"its class {pool.class_ref.key} has not been resolved"
     if not resolved.ready:
@@ -134,11 +254,19 @@ def pool_labels(pool: NodePool) -> dict[str, str]:
 
 def node_labels(pool: NodePool, instance_type: InstanceType, zone: str, capacity_type: str) -> dict[str, str]:
     """The labels that a node of this type will have there, but for those that the pool leaves open."""
+    return {**_type_labels(instance_type, pool_labels(pool)), **place_labels(zone, capacity_type)}
+
+
+def _type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict[str, str]:
+    return {f"{names.INSTANCE_PREFIX}tenancy": "default", **instance_type.labels, **of_pool}
+
+
+def place_labels(zone: str, capacity_type: str, *, zone_id: str = "", reservation: str = "") -> dict[str, str]:
+    """Labels that depend on where and how a node is had, and those of any node that is new."""
     region = REGION.match(zone)
     return {
-        f"{names.INSTANCE_PREFIX}tenancy": "default",
-        **instance_type.labels,
-        **pool_labels(pool),
+        **({names.ZONE_ID: zone_id} if zone_id else {}),
+        **({names.RESERVATION: reservation} if reservation else {}),
         names.ZONE: zone,
         names.CAPACITY_TYPE: capacity_type,
         names.HOSTNAME: NEW_HOST,
@@ -148,46 +276,110 @@ def node_labels(pool: NodePool, instance_type: InstanceType, zone: str, capacity
     }
 
 
-def _launchable(
-    pool: NodePool,
-    node_class: NodeClass | None,
-    resolved: ResolvedNodeClass,
-    *,
-    groups: Groups,
-    catalogue: Catalogue,
-    unavailable: Unavailable,
-) -> Iterable[Launchable]:
-    of_type = Requirements(
-        {key: values for key, values in pool.requirements.items() if key not in (names.ZONE, names.CAPACITY_TYPE, names.REGION)}
-    )
-    decided = Requirements({key: values for key, values in of_type.items() if DECIDED.fullmatch(key) or key in pool.labels})
-    place = Requirements({key: values for key, values in pool.requirements.items() if key not in of_type})
-    number = 0
-    for name in sorted(catalogue.types):
-        known = catalogue.types[name]
-        if not decided.allow(node_labels(pool, known, "", "")) or not _has_image(resolved, known):
-            continue
-        has, can = capacity(known, node_class, pool), allocatable(known, node_class, pool)
-        for offering in known.offerings:
-            labels = node_labels(pool, known, offering.zone, offering.capacity_type)
-            if not _for_sale(offering, known, resolved, unavailable) or not place.allow(labels):
+PLACELESS: Final = place_labels("", "")
+
+
+class Judge:
+    """Whether labels meet requirements, where the same few label values are asked about again and again."""
+
+    def __init__(self, requirements: Requirements) -> None:
+        self._known: list[tuple[str, ValueSet, dict[str, bool], bool]] = [
+            (key, values, {}, ABSENT in values) for key, values in requirements.items()
+        ]
+        self.of_places = not PLACELESS.keys().isdisjoint(requirements)
+
+    def allows(self, labels: Mapping[str, str]) -> bool:
+        for key, values, known, absent in self._known:
+            value = labels.get(key)
+            if value is None:
+                if not absent:
+                    return False
                 continue
-            daemons = tuple((daemon, own) for daemon, own in groups.daemons if daemon.runs_on(labels, pool.taints, NEW_HOST))
-            overhead = Resources()
-            for daemon, _ in daemons:
-                overhead += daemon.requests
-            left = can - overhead
-            offer = Offer(offering.price_per_hour, name, offering.zone, offering.capacity_type)
-            room = tuple(left.get(resource, 0) for resource in groups.resources)
-            if min(room, default=0) >= 0:
-                yield Launchable(number, offer, labels, has, can, overhead, room, tuple(own for _, own in daemons))
+            meets = known.get(value)
+            if meets is None:
+                meets = known[value] = value in values
+            if not meets:
+                return False
+        return True
+
+
+def _launchable(pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: Scene) -> Iterable[Launchable]:
+    of_type = Requirements({key: values for key, values in pool.requirements.items() if key not in OF_PLACES})
+    decided = Judge(Requirements({key: values for key, values in of_type.items() if DECIDED.fullmatch(key) or key in pool.labels}))
+    places = Places(Requirements({key: values for key, values in pool.requirements.items() if key not in of_type}), resolved)
+    of_pool, daemons = pool_labels(pool), Daemons(pool, scene.groups)
+    number = 0
+    for name in sorted(scene.catalogue.types):
+        known = scene.catalogue.types[name]
+        labels = _type_labels(known, of_pool)
+        if not decided.allows(labels | PLACELESS if decided.of_places else labels) or not _has_image(resolved, known):
+            continue
+        model: Model | None = None
+        for sold in known.offerings:
+            place = places.of(sold)
+            if place is None or not sold.available or _is_short(sold, known, scene.unavailable):
+                continue
+            if model is None:
+                can, has = allocatable(known, node_class, pool), capacity(known, node_class, pool)
+                model = Model(name, labels, has, can, scene.room(name, can))
+            own, offering = scene.overlaid(model, sold, place)
+            here, overhead = daemons.on(labels, place)
+            left = tuple(map(sub, own.room, overhead))
+            if min(left, default=0) >= 0:
+                yield Launchable(number, own, offering, room=left, daemons=here, place=place)
                 number += 1
 
 
-def _for_sale(offering: Offering, known: InstanceType, resolved: ResolvedNodeClass, unavailable: Unavailable) -> bool:
+class Places:
+    """Zones and capacity types that a pool and its class allow, with the labels of nodes there: worked out once for each."""
+
+    def __init__(self, requirements: Requirements, resolved: ResolvedNodeClass) -> None:
+        self._judge = Judge(requirements)
+        self._zones = {subnet.zone: subnet.zone_id for subnet in resolved.subnets}
+        self._known: dict[tuple[str, str, str], dict[str, str] | None] = {}
+
+    def of(self, offering: Offering) -> dict[str, str] | None:
+        """The labels, or None where no node of the pool may be."""
+        asked = (offering.zone, offering.capacity_type, offering.reservation)
+        if asked not in self._known:
+            zone_id = self._zones.get(offering.zone, "")
+            labels = place_labels(offering.zone, offering.capacity_type, zone_id=zone_id, reservation=offering.reservation)
+            allowed = offering.zone in self._zones and self._judge.allows(labels)
+            self._known[asked] = labels if allowed else None
+        return self._known[asked]
+
+
+class Daemons:
+    """Which daemons come with a node of a pool, and what they take of it: asked once for each set of labels that some daemon reads."""
+
+    def __init__(self, pool: NodePool, groups: Groups) -> None:
+        self._taints = pool.taints
+        self._groups = groups
+        willing = [daemon for daemon, _ in groups.daemons if daemon.constraints.untolerated(pool.taints) is None]
+        said = [one.constraints for one in willing]
+        read = {key for one in said for key in one.selector}
+        read |= {key for one in said for term in one.terms or () for key in term.labels}
+        self._keys = tuple(sorted(read))
+        self._known: dict[tuple[str | None, ...], tuple[tuple[Group, ...], tuple[int, ...]]] = {}
+
+    def on(self, labels: Mapping[str, str], place: Mapping[str, str]) -> tuple[tuple[Group, ...], tuple[int, ...]]:
+        asked: tuple[str | None, ...] = ()
+        if self._keys:
+            asked = (*map(labels.get, self._keys), *map(place.get, self._keys))
+        found = self._known.get(asked)
+        if found is None:
+            carried = {**labels, **place}
+            here = tuple(own for daemon, own in self._groups.daemons if daemon.runs_on(carried, self._taints, NEW_HOST))
+            taken = tuple(sum(own.vector[position] for own in here) for position in range(len(self._groups.resources)))
+            found = self._known[asked] = (here, taken)
+        return found
+
+
+def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable) -> bool:
+    if not unavailable:
+        return False
     kind, zone = offering.capacity_type, offering.zone
-    short = not unavailable.isdisjoint({(kind, known.name, zone), (kind, EVERY, zone), (kind, known.name, EVERY), (kind, EVERY, EVERY)})
-    return offering.available and not short and offering.zone in resolved.zones
+    return not unavailable.isdisjoint({(kind, known.name, zone), (kind, EVERY, zone), (kind, known.name, EVERY), (kind, EVERY, EVERY)})
 
 
 def _has_image(resolved: ResolvedNodeClass, known: InstanceType) -> bool:
@@ -260,12 +452,25 @@ def _bits(labels: Mapping[str, str], launchable: Sequence[Launchable], groups: G
     return found
 
 
+def flexible(offers: Iterable[Launchable], minimums: Mapping[str, int]) -> bool:
+    """Whether these offers show as many values of each label as minValues asks for."""
+    seen: dict[str, set[str]] = {key: set() for key in minimums}
+    for one in offers:
+        for key, values in seen.items():
+            value = one.label(key)
+            if value is not None:
+                values.add(value)
+        if all(len(values) >= minimums[key] for key, values in seen.items()):
+            return True
+    return not minimums
+
+
 def _positions(key: str, launchable: Sequence[Launchable]) -> tuple[dict[str, int], int]:
     """Label value -> the offers that carry it, and the offers that carry none."""
     carried: dict[str, list[int]] = {}
     lacking: list[int] = []
     for one in launchable:
-        value = one.labels.get(key)
+        value = one.label(key)
         (lacking if value is None else carried.setdefault(value, [])).append(one.index)
     return {value: _as_bits(positions) for value, positions in carried.items()}, _as_bits(lacking)
 

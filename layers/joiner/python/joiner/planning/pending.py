@@ -13,6 +13,7 @@ from joiner import names
 from joiner.cluster import Node, Pod
 from joiner.planning.snapshot import Snapshot
 from joiner.pools import NodeClaim
+from joiner.pools.leaving import leaving_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,18 @@ def on_its_way(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> bool:
     return node is None or (not node.retiring and (node.has_taint(names.FILLING) or not claim.initialized))
 
 
+def holding(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Pods that have a place: on a node, or nominated for one, where others are being preempted for them."""
+    return tuple(
+        pod for pod in snapshot.pods if not pod.terminal and (pod.node_name or (pod.nominated_node and not pod.deletion and not pod.gates))
+    )
+
+
 def waiting(snapshot: Snapshot) -> Waiting:
     """Pending and reserved pods, each in order of importance."""
     nodes = nodes_of_claims(snapshot)
-    leaving = frozenset(node.name for node in snapshot.nodes if node.has_taint(names.DISRUPTED))
-    free = sorted((pod for pod in snapshot.pods if pod.provisionable or _must_move(pod, leaving)), key=importance)
+    leaving = leaving_nodes(snapshot.nodes, snapshot.claims)
+    free = sorted((pod for pod in snapshot.pods if pod.provisionable or (pod.moves and pod.node_name in leaving)), key=importance)
     queues: dict[str, list[Pod]] = defaultdict(list)
     for pod in free:
         if not pod.node_name:
@@ -84,12 +92,3 @@ def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:
     nodes = nodes_of_claims(snapshot)
     by_claim = {nodes[claim.key].name for claim in snapshot.claims if (claim.deleting or given_up(claim)) and claim.key in nodes}
     return frozenset({node.name for node in snapshot.nodes if node.retiring} | by_claim)
-
-
-def _must_move(pod: Pod, leaving: frozenset[str]) -> bool:
-    """Whether it runs on a node that is being drained, and will want another place.
-
-    The taint says that the drain has begun. A node or claim that is merely deleted may wait for its drain for long (or have nobody who
-    drains it), and its pods run on: capacity made for them now would stand empty.
-    """
-    return pod.node_name in leaving and not pod.terminal and not pod.deletion and not pod.stays_with_node

@@ -5,7 +5,7 @@ It is a value. Claims are written from it, fleets are asked for it, tables and e
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.pools import InvalidManifest
@@ -138,6 +138,10 @@ class ExistingNode:
         return cls(said["node"], said["claim"], tuple(said["pods"]), said["classes"])
 
 
+LOOKS_AGAIN: Final = "; the next round looks again"
+"""How a reason ends that is the plan's own, and no rule's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why one pool does not help a pod: the first rule that keeps it out. ``pool`` is empty where no pool is to blame.
@@ -152,6 +156,11 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.pool}: {self.reason}" if self.pool else self.reason
+
+    @property
+    def passing(self) -> bool:
+        """Whether another plan over the same world may find a place: this one did not look everywhere."""
+        return self.reason.endswith(LOOKS_AGAIN)
 
     def to_json(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"nodePool": self.pool, "reason": self.reason}
@@ -191,12 +200,19 @@ class Ceilings:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Price and bound are of the new nodes: no plan that places the same pods can be cheaper than ``lower_bound_per_hour``."""
+    """Price and bound are of the new nodes: no plan that places the same pods can be cheaper than ``lower_bound_per_hour``.
+
+    ``greedy_price_per_hour`` is what first-fit, as Karpenter packs, would cost for the same pods; 0 where it was not tried. ``cut_short``:
+    the clock ended the search, so a faster machine might find a cheaper plan. ``seconds`` is how long planning took, by the effort's clock.
+    """
 
     nodes: tuple[PlannedNode, ...] = ()
     existing: tuple[ExistingNode, ...] = ()
     pending: tuple[PendingPod, ...] = ()
     lower_bound_per_hour: float = 0.0
+    greedy_price_per_hour: float = 0.0
+    cut_short: bool = False
+    seconds: float = field(default=0.0, compare=False)
     problems: tuple[InvalidManifest, ...] = ()
 
     @property
@@ -221,6 +237,8 @@ class Plan:
             "pricePerHour": self.price_per_hour,
             "lowerBoundPerHour": self.lower_bound_per_hour,
             "gap": self.gap,
+            "greedyPricePerHour": self.greedy_price_per_hour,
+            "cutShort": self.cut_short,
             "problems": [
                 {"object": one.object, "field": one.field, "value": one.value, "message": one.remedy, "severity": one.severity}
                 for one in self.problems
@@ -234,6 +252,8 @@ class Plan:
             existing=tuple(ExistingNode.from_json(one) for one in said["existing"]),
             pending=tuple(PendingPod.from_json(one) for one in said["pending"]),
             lower_bound_per_hour=said["lowerBoundPerHour"],
+            greedy_price_per_hour=said.get("greedyPricePerHour", 0.0),
+            cut_short=said.get("cutShort", False),
             problems=tuple(
                 InvalidManifest(one["object"], one["field"], one.get("value", ""), one["message"], one.get("severity", "error"))
                 for one in said["problems"]

@@ -6,13 +6,17 @@ until a good plan is found, then it is read off as a value. Every rule of the sc
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from joiner import names
 from joiner.cluster import HostPort, Resources, Taint
 from joiner.planning.groups import Group, Groups
-from joiner.planning.offers import Choice, Market
+from joiner.planning.mounting import UNLIMITED
+from joiner.planning.offers import Choice, Launchable, Market, flexible
 from joiner.planning.plan import Ceilings
-from joiner.planning.topology import UNLIMITED, Rules, rules_of
+from joiner.planning.topology import Rules, rules_of
+
+TOO_FEW_TYPES: Final = "too few instance types could hold it"
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +34,8 @@ class Room:
     ports: list[HostPort] = field(default_factory=list)
     remembered: dict[object, bool] = field(default_factory=dict)
     choice: Choice | None = None
+    made: Choice | None = None
+    """What a room will be made of that this plan makes in any case: a node that a static pool lacks."""
 
     @property
     def price(self) -> float:
@@ -50,7 +56,9 @@ class World:
         ceilings: Ceilings,
         nodes: int,
         price: float,
+        strict: bool = True,
     ) -> None:
+        """``strict`` keeps minValues as they are said; otherwise they are kept as far as they can be."""
         self.groups = groups
         self.markets = tuple(markets)
         self.existing = tuple(existing)
@@ -63,6 +71,13 @@ class World:
         self._nodes = nodes
         self._price = price
         self._opened = 0
+        self._drawn: dict[tuple[str, ...], int] = {}
+        self._strict = strict
+        self._domains: dict[Group, frozenset[str]] = {}
+        for room in self.existing:
+            if room.made and room.made.one.supply is not None:
+                self._drawn[room.made.one.supply_key] = self._drawn.get(room.made.one.supply_key, 0) + 1
+        self.made_price = sum(room.made.one.offer.price_per_hour for room in self.existing if room.made)
         for room in self.existing:
             for group, number in room.held.items():
                 self._count(group, room, number)
@@ -108,6 +123,8 @@ class World:
             more = 1 if name == "nodes" else one.capacity.get(name, 0)
             if used.get(name, 0) + more > limit:
                 return f"the pool's limit of {Resources({name: limit}).to_kube()[name]} {name}"
+        if one.supply is not None and self._drawn.get(one.supply_key, 0) >= one.supply:
+            return f"the {one.supply} instances that are left of its capacity reservation"
         if self._ceilings.nodes is not None and self._nodes + len(self.new) + 1 > self._ceilings.nodes:
             return f"the cluster's ceiling of {self._ceilings.nodes} nodes"
         ceiling = self._ceilings.price_per_hour
@@ -122,6 +139,9 @@ class World:
     def _use(self, room: Room, number: int) -> None:
         if room.choice:
             pool = room.choice.market.pool
+            if room.choice.one.supply is not None:
+                known = room.choice.one.supply_key
+                self._drawn[known] = self._drawn.get(known, 0) + number
             used = self.used.setdefault(pool.key, {})
             used["nodes"] = used.get("nodes", 0) + number
             for name in pool.limits:
@@ -161,7 +181,42 @@ class World:
         if ports and any(port.conflicts(taken) for port in ports for taken in room.ports):
             return 0, "its host ports are taken"
         most, why = (UNLIMITED, "") if own.free else own.limit(room, self.quotas.get(group.index))
+        if most and self._strict and room.choice and room.choice.market.pool.min_values:
+            most = min(most, self._flexible_for(group, room, room.choice))
+            why = why or ("" if most else TOO_FEW_TYPES)
         return (min(most, 1) if ports else most), why
+
+    def _flexible_for(self, group: Group, room: Room, choice: Choice) -> int:
+        """How many more of the group leave enough instance types that hold all of the room's pods (minValues)."""
+        need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
+        open_to = self.stand_ins(choice, (*room.planned, group))
+        most = [min([(one.room[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to]
+        for number in sorted({each for each in most if each > 0}, reverse=True):
+            if flexible((one for one, each in zip(open_to, most, strict=True) if each >= number), choice.market.pool.min_values):
+                return number
+        return 0
+
+    def stand_ins(self, choice: Choice, inside: Iterable[Group]) -> list[Launchable]:
+        """Offers of any size and price that these pods could be on in place of this one, as far as labels and their neighbours go."""
+        bits, keys = -1, set[str]()
+        for group in inside:
+            bits &= choice.variant.bits[group.index]
+            keys |= self._keys_of(group)
+        alike = [(key, choice.one.label(key)) for key in sorted(keys)]
+        return [
+            one
+            for one in choice.market.launchable
+            if bits >> one.index & 1 and (one is choice.one or one.supply is None) and all(one.label(key) == value for key, value in alike)
+        ]
+
+    def _keys_of(self, group: Group) -> frozenset[str]:
+        """Labels, but for the hostname, in whose domains some rule counts the group's pods."""
+        known = self._domains.get(group)
+        if known is None:
+            own = self.rules[group.index]
+            counted = {tally.key for tallies in (own.feeds, own.affinity, own.away, own.unwanted, own.together) for tally in tallies}
+            known = self._domains[group] = frozenset(counted | {rule.spread.topology_key for rule in own.spreads}) - {names.HOSTNAME}
+        return known
 
     def take(self, group: Group, room: Room, number: int) -> None:
         self._move(group, room, -number)

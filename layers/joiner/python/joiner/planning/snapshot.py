@@ -5,11 +5,15 @@ problem that names it; all others count.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from joiner.cluster import DaemonSet, InvalidField, Node, Pod, Volumes
-from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool, read
+from joiner.planning.admission import Admission, claims_of_ephemeral_volumes
+from joiner.planning.default_spreads import DefaultSpreads
+from joiner.planning.headroom import head_room
+from joiner.planning.trimming import trimmed
+from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool, Overlays, read, read_overlays
 
 Manifest = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -32,10 +36,18 @@ LISTED: Final[Mapping[str, str]] = {
     "storageclasses": "StorageClass",
     "namespaces": "Namespace",
     "priorityclasses": "PriorityClass",
+    "runtimeclasses": "RuntimeClass",
+    "csinodes": "CSINode",
+    "nodeoverlays": "NodeOverlay",
+    "capacitybuffers": "CapacityBuffer",
+    "podtemplates": "PodTemplate",
+    "deployments": "Deployment",
+    "statefulsets": "StatefulSet",
+    "replicasets": "ReplicaSet",
+    "replicationcontrollers": "ReplicationController",
+    "services": "Service",
 }
-"""Plural name of a list -> kind of its items."""
-
-SYSTEM_PRIORITIES: Final = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+"""Plural name of a list -> kind of its items. A list that is not given is empty; workloads matter to head-room and default spreads only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,7 @@ class Snapshot:
     claims: tuple[NodeClaim, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
+    overlays: Overlays = field(default_factory=Overlays)
     assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     entering: frozenset[str] = frozenset()
     problems: tuple[InvalidManifest, ...] = ()
@@ -62,22 +75,38 @@ class Snapshot:
         *,
         assignments: Mapping[str, Mapping[str, int]] | None = None,
         in_flight: Collection[str] = (),
+        default_spreads: Sequence[Manifest] = (),
     ) -> "Snapshot":
-        """``in_flight`` are the names of claims with an open launch; launched claims are known by their own conditions."""
+        """``in_flight`` are the names of claims with an open launch; launched claims are known by their own conditions.
+
+        ``default_spreads`` are the scheduler's default constraints, for pods that have none (``joiner.planning.default_spreads``).
+        """
         problems: list[InvalidManifest] = []
         declared = read(_with_kind(one, kind) for plural, kind in DECLARED.items() for one in lists.get(plural) or ())
-        problems.extend(declared.problems)
+        overlays, refused = read_overlays(lists.get("nodeoverlays") or ())
+        room, buffers = head_room(lists)
+        problems.extend((*declared.problems, *refused, *buffers))
+        admission, defaults = Admission(lists), DefaultSpreads(default_spreads, lists)
+        listed = [admission.admit(one) for one in (*(lists.get("pods") or ()), *room)]
+        claims = lists.get("persistentvolumeclaims") or ()
+        pods = _read_all(Pod.from_kube, listed, "Pod", problems)
+        sets = (_admitted(one, admission) for one in lists.get("daemonsets") or ())
+        daemons = _read_all(DaemonSet.from_kube, sets, "DaemonSet", problems)
         return cls(
-            pods=_read_all(Pod.from_kube, (_with_priority(one, lists) for one in lists.get("pods") or ()), "Pod", problems),
+            pods=tuple(map(defaults.given_to, pods)) if default_spreads else pods,
             nodes=_read_all(Node.from_kube, lists.get("nodes") or (), "Node", problems),
-            daemon_sets=_read_all(DaemonSet.from_kube, lists.get("daemonsets") or (), "DaemonSet", problems),
+            daemon_sets=_as_they_run(daemons, pods),
             pools=declared.pools,
             classes=declared.classes,
             claims=declared.claims,
             namespaces={one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in lists.get("namespaces") or ()},
             volumes=Volumes.from_lists(
-                lists.get("persistentvolumeclaims") or (), lists.get("persistentvolumes") or (), lists.get("storageclasses") or ()
+                (*claims, *claims_of_ephemeral_volumes(listed, claims)),
+                lists.get("persistentvolumes") or (),
+                lists.get("storageclasses") or (),
+                lists.get("csinodes") or (),
             ),
+            overlays=overlays,
             assignments=assignments or {},
             entering=frozenset(in_flight),
             problems=tuple(sorted(problems, key=lambda one: (one.object, one.field, one.value))),
@@ -86,7 +115,7 @@ class Snapshot:
     @staticmethod
     def trim(lists: Mapping[str, Sequence[Manifest]]) -> dict[str, list[Manifest]]:
         """The same lists without what no plan reads: environments, commands, annotations of pods, managed fields."""
-        return {plural: [_trimmed(one, plural) for one in items] for plural, items in lists.items() if plural in LISTED}
+        return {plural: [trimmed(one, plural) for one in items] for plural, items in lists.items() if plural in LISTED}
 
     def node_class(self, pool: NodePool) -> NodeClass | None:
         return next((one for one in self.classes if one.ref == pool.class_ref), None)
@@ -111,83 +140,20 @@ def _with_kind(manifest: Manifest, kind: str) -> Manifest:
     return manifest if manifest.get("kind") else {**manifest, "kind": kind}
 
 
-def _with_priority(pod: Manifest, lists: Mapping[str, Sequence[Manifest]]) -> Manifest:
-    """Admission resolves priorityClassName into priority; a manifest that has not been through it is resolved here."""
-    spec = pod.get("spec") or {}
-    name = spec.get("priorityClassName")
-    if not name or spec.get("priority") is not None:
-        return pod
-    known = {one["metadata"]["name"]: one.get("value", 0) for one in lists.get("priorityclasses") or ()}
-    return {**pod, "spec": {**spec, "priority": {**SYSTEM_PRIORITIES, **known}.get(name, 0)}}
+def _admitted(daemon_set: Manifest, admission: Admission) -> Manifest:
+    """A daemon set whose template says what admission will write into its pods."""
+    spec = daemon_set.get("spec") or {}
+    template = spec.get("template") or {}
+    return {**daemon_set, "spec": {**spec, "template": {**template, "spec": admission.spec(template.get("spec") or {})}}}
 
 
-METADATA: Final = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "labels",
-    "deletionTimestamp",
-    "creationTimestamp",
-    "ownerReferences",
-    "finalizers",
-)
-POD_SPEC: Final = (
-    "affinity",
-    "hostNetwork",
-    "nodeName",
-    "nodeSelector",
-    "overhead",
-    "priority",
-    "priorityClassName",
-    "resourceClaims",
-    "resources",
-    "schedulerName",
-    "schedulingGates",
-    "tolerations",
-    "topologySpreadConstraints",
-)
-POD_STATUS: Final = ("phase", "nominatedNodeName", "conditions")
-CONTAINER: Final = ("name", "resources", "restartPolicy", "ports")
-
-
-def _trimmed(manifest: Manifest, plural: str) -> Manifest:
-    metadata = manifest.get("metadata") or {}
-    kept = {"metadata": {name: metadata[name] for name in METADATA if metadata.get(name)}}
-    match plural:
-        case "pods":
-            return {**kept, "spec": _pod_spec(manifest.get("spec") or {}), "status": _pod_status(manifest.get("status") or {})}
-        case "daemonsets":
-            template = (manifest.get("spec") or {}).get("template") or {}
-            labels = (template.get("metadata") or {}).get("labels") or {}
-            return {**kept, "spec": {"template": {"metadata": {"labels": labels}, "spec": _pod_spec(template.get("spec") or {})}}}
-        case "nodes":
-            status = manifest.get("status") or {}
-            shown = {name: status[name] for name in ("capacity", "allocatable", "conditions") if name in status}
-            annotations = metadata.get("annotations")
-            own = {**kept["metadata"], **({"annotations": annotations} if annotations else {})}
-            return {"metadata": own, "spec": manifest.get("spec") or {}, "status": shown}
-        case _:
-            return {**manifest, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
-
-
-def _pod_spec(spec: Manifest) -> dict[str, Any]:
-    kept: dict[str, Any] = {name: spec[name] for name in POD_SPEC if spec.get(name) is not None}
-    for kind in ("containers", "initContainers"):
-        if spec.get(kind):
-            kept[kind] = [{name: one[name] for name in CONTAINER if one.get(name) is not None} for one in spec[kind]]
-    volumes = [one for one in spec.get("volumes") or () if one.get("persistentVolumeClaim") or one.get("ephemeral")]
-    return {**kept, "volumes": volumes} if volumes else kept
-
-
-def _pod_status(status: Manifest) -> dict[str, Any]:
-    kept: dict[str, Any] = {name: status[name] for name in POD_STATUS if status.get(name)}
-    for kind in ("containerStatuses", "initContainerStatuses"):
-        given = [
-            {name: one[name] for name in ("name", "resources", "allocatedResources") if one.get(name)}
-            for one in status.get(kind) or ()
-            if one.get("resources") or one.get("allocatedResources")
-        ]
-        if given:
-            kept[kind] = given
-    return kept
+def _as_they_run(daemons: Sequence[DaemonSet], pods: Iterable[Pod]) -> tuple[DaemonSet, ...]:
+    """Daemon sets with the requests of their newest pod: who resizes pods (a vertical autoscaler) leaves the template alone."""
+    newest: dict[str, Pod] = {}
+    for pod in pods:
+        if pod.owner_kind == "DaemonSet" and pod.node_name and not pod.terminal:
+            before = newest.get(pod.owner_uid)
+            if before is None or (pod.created, pod.key) > (before.created, before.key):
+                newest[pod.owner_uid] = pod
+    asked = {uid: pod.requests for uid, pod in newest.items() if uid}
+    return tuple(replace(one, constraints=replace(one.constraints, requests=asked.get(one.uid, one.requests))) for one in daemons)

@@ -1,14 +1,17 @@
 """What stands already: nodes as they are, claims on their way as they will be, and what both use of limits and ceilings."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from joiner import names
 from joiner.catalogue import Catalogue, allocatable, capacity
-from joiner.cluster import Node, Pod, Resources, Taint
+from joiner.cluster import Node, Pod, Resources, Taint, Volumes
+from joiner.cluster.requirements import RENAMED
 from joiner.planning.groups import Groups
+from joiner.planning.mounting import PREFIX, UNLIMITED
 from joiner.planning.offers import node_labels
-from joiner.planning.pending import Waiting, nodes_of_claims, on_its_way, retiring_nodes
+from joiner.planning.pending import Waiting, holding, nodes_of_claims, on_its_way, retiring_nodes
 from joiner.planning.rooms import Room
 from joiner.planning.snapshot import Snapshot
 from joiner.pools import NodeClaim, NodePool
@@ -27,12 +30,14 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """``used`` counts, by pool key, the capacity and the nodes that limits speak of; ``price`` is of all nodes of ours, in $/h."""
+    """``used`` counts, by pool key, the capacity and the nodes that limits speak of; ``staying`` the nodes that are not on their way out.
+    ``price`` is of all nodes of ours, in $/h."""
 
     rooms: tuple[Room, ...]
     used: Mapping[str, Mapping[str, int]]
     nodes: int
     price: float
+    staying: Mapping[str, int] = field(default_factory=dict)
 
 
 def standing(snapshot: Snapshot, catalogue: Catalogue, groups: Groups, waiting: Waiting) -> Standing:
@@ -41,14 +46,13 @@ def standing(snapshot: Snapshot, catalogue: Catalogue, groups: Groups, waiting: 
     claims = {joined[claim.key].name: claim for claim in snapshot.claims if claim.key in joined}
     leaving = retiring_nodes(snapshot)
     on_node: dict[str, list[Pod]] = {}
-    for pod in snapshot.pods:
-        if pod.node_name and not pod.terminal:
-            on_node.setdefault(pod.node_name, []).append(pod)
+    for pod in holding(snapshot):
+        on_node.setdefault(pod.node_name or pod.nominated_node, []).append(pod)
     found: list[tuple[tuple[int, str], Room]] = []
     for node in snapshot.nodes:
         if node.name not in leaving:
             claim = claims.get(node.name)
-            room = _room_of_node(node, claim, on_node.get(node.name, []), groups)
+            room = _room_of_node(node, claim, on_node.get(node.name, []), groups, snapshot.volumes)
             _reserve(room, waiting.reserved.get(claim.key, ()) if claim else (), groups)
             found.append(((1 if claim and not claim.initialized else 0, node.name), room))
     pools = {pool.key: pool for pool in snapshot.pools}
@@ -58,10 +62,23 @@ def standing(snapshot: Snapshot, catalogue: Catalogue, groups: Groups, waiting: 
             _reserve(room, waiting.reserved.get(claim.key, ()), groups)
             found.append(((2, claim.name), room))
     used, number, price = _usage(snapshot, joined, catalogue)
-    return Standing(tuple(room for _, room in sorted(found, key=lambda one: one[0])), used, number, price)
+    rooms = tuple(room for _, room in sorted(found, key=lambda one: one[0]))
+    return Standing(rooms, used, number, price, _staying(snapshot, joined, leaving))
 
 
-def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], groups: Groups) -> Room:
+def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection[str]) -> dict[str, int]:
+    """By pool key: nodes that stay, and claims that will be nodes."""
+    found: Counter[str] = Counter()
+    with_claim = {node.name for node in joined.values()}
+    for claim in snapshot.claims:
+        node = joined.get(claim.key)
+        if node.name not in leaving if node else on_its_way(claim, None, snapshot):
+            found[claim.pool_key] += 1
+    found.update(_pool_of(node) for node in snapshot.nodes if node.name not in with_claim and node.name not in leaving)
+    return dict(found)
+
+
+def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], groups: Groups, volumes: Volumes) -> Room:
     joining = claim is not None and not claim.initialized
     known = node.allocatable
     if claim is not None and joining:  # a node that has just come has not counted everything yet
@@ -69,9 +86,9 @@ def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], grou
     taints = tuple(taint for taint in node.taints if not (claim and _passes(taint, claim)))
     room = Room(
         name=node.name,
-        labels={**(claim.labels if claim and joining else {}), names.HOSTNAME: node.name, **node.labels},
+        labels={**(claim.labels if claim and joining else {}), names.HOSTNAME: node.name, **_with_new_names(node.labels)},
         taints=(*taints, UNSCHEDULABLE) if node.unschedulable else taints,
-        free=[known.get(name, 0) for name in groups.resources],
+        free=[_left(name, node.name, known, pods, volumes) for name in groups.resources],
         node=node.name,
         claim=claim.name if claim else "",
     )
@@ -85,6 +102,23 @@ def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], grou
             room.held[own] = room.held.get(own, 0) + 1
             room.ports.extend(own.constraints.host_ports)
     return room
+
+
+def _left(name: str, node: str, known: Resources, pods: Sequence[Pod], volumes: Volumes) -> int:
+    """What a node has of a resource before its pods; of a driver's attachments, what they leave (pods may share a volume)."""
+    if not name.startswith(PREFIX):
+        return known.get(name, 0)
+    driver = name.removeprefix(PREFIX)
+    limit = volumes.limits.get(node, {}).get(driver)
+    if limit is None:
+        return UNLIMITED
+    there = {one for pod in pods for one in volumes.attached(pod.namespace, pod.constraints.claims)}
+    return limit - sum(1 for own, _ in there if own == driver)
+
+
+def _with_new_names(labels: Mapping[str, str]) -> dict[str, str]:
+    """A node that carries a label of old only is asked for it by its new name."""
+    return {**{new: labels[old] for old, new in RENAMED.items() if old in labels}, **labels}
 
 
 def _passes(taint: Taint, claim: NodeClaim) -> bool:
@@ -110,7 +144,7 @@ def _room_of_claim(claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, 
         name=name,
         labels={**labels, names.HOSTNAME: name},
         taints=claim.taints,
-        free=[can.get(resource, 0) for resource in groups.resources],
+        free=[UNLIMITED if resource.startswith(PREFIX) else can.get(resource, 0) for resource in groups.resources],
         claim=claim.name,
     )
     for daemon, own in groups.daemons:

@@ -11,16 +11,15 @@ tallies, and asking whether a pod may go somewhere reads a few. Sources: Kuberne
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from joiner import names
-from joiner.cluster import PodTerm, Spread, Taint
-from joiner.planning.groups import Group
-from joiner.planning.offers import Market
+from joiner.cluster import LabelSelector, PodTerm, Spread, Taint
+from joiner.planning.groups import Group, rule_keys, terms
+from joiner.planning.mounting import UNLIMITED
+from joiner.planning.offers import Market, Variant
 
 Namespaces = Mapping[str, Mapping[str, str]]
-
-UNLIMITED: Final = 1 << 60
 
 
 class Place(Protocol):
@@ -87,7 +86,8 @@ class SpreadRule:
 class Rules:
     """What one group asks of its neighbours, and what its pods change for others (``feeds``).
 
-    ``friends`` are the other groups beside which its affinity wants to be; ``may_begin`` says that it is its own friend.
+    ``friends`` are the other groups beside which its affinity wants to be; ``may_begin`` says that it is its own friend. ``together``
+    count the pods that share a volume which is not there yet: it is made where the first of them goes, and all others follow.
     """
 
     spreads: list[SpreadRule] = field(default_factory=list)
@@ -98,11 +98,12 @@ class Rules:
     unwanted: list[Tally] = field(default_factory=list)
     feeds: list[Tally] = field(default_factory=list)
     wishes: list[tuple[int, Tally]] = field(default_factory=list)
+    together: list[Tally] = field(default_factory=list)
 
     @property
     def free(self) -> bool:
         """Whether it may go wherever there is room, however many there are."""
-        return not (self.spreads or self.affinity or self.away or self.unwanted)
+        return not (self.spreads or self.affinity or self.away or self.unwanted or self.together)
 
     def limit(self, place: Place, quota: Mapping[str, int] | None = None) -> tuple[int, str]:
         """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says so.
@@ -120,6 +121,8 @@ class Rules:
                         most = 1
         if self.affinity and not self._beside(labels):
             return 0, f"its affinity on {', '.join(tally.key for tally in self.affinity)}"
+        if any(tally.total and not tally.by_domain.get(labels.get(tally.key, ""), 0) for tally in self.together):
+            return 0, "a volume that it shares with pods elsewhere"
         for rule in self.spreads:
             domain = labels.get(rule.spread.topology_key)
             dealt = quota is not None and rule is self.quoted
@@ -148,73 +151,166 @@ def rules_of(groups: Sequence[Group], places: Sequence[Place], markets: Sequence
 
     Of pods that run already (and daemons) only what they mean to others matters: they will not be placed again.
     """
-    found = tuple(Rules() for _ in groups)
-    pending = [group for group in groups if group.pods]
-    for group in pending:
-        _spreads(group, groups, found, places, markets)
-        if group.constraints.affinity:
-            _affinity(group, groups, found, namespaces)
-        _wishes(group, groups, found, namespaces)
-    for group in groups:
-        own = found[group.index]
-        for term in group.constraints.anti_affinity:
-            owners = Tally(term.topology_key)
-            own.feeds.append(owners)
-            for other in _meant([term], pending, namespaces):
-                found[other.index].unwanted.append(owners)
+    if all(not one.constraints.spreads and not terms(one.constraints) and not one.mounted.shared for one in groups):
+        return tuple(Rules() for _ in groups)
+    return Ruling(groups, places, markets, namespaces).rules()
+
+
+class Ruling:
+    """Works out the rules of all groups. Rules that count the same pods on the same places share one tally, so a placed pod is counted
+    once for all of them, and what a selector means is asked once for each kind of pod that some selector can tell apart."""
+
+    def __init__(self, groups: Sequence[Group], places: Sequence[Place], markets: Sequence[Market], namespaces: Namespaces) -> None:
+        self._groups = groups
+        self._places = places
+        self._markets = markets
+        self._namespaces = namespaces
+        self._found = tuple(Rules() for _ in groups)
+        self._tallies: dict[object, Tally] = {}
+        self._meanings: dict[object, list[Group]] = {}
+        self._eligible: dict[object, Callable[[Place], bool]] = {}
+        self._universes: dict[object, frozenset[str]] = {}
+        keys = sorted(rule_keys(one.constraints for one in groups))
+        self._kinds: dict[object, list[Group]] = {}
+        for group in groups:
+            self._kinds.setdefault((group.namespace, *map(group.labels.get, keys)), []).append(group)
+        self._labelled: dict[tuple[str, str], list[list[Group]]] = {}
+        for alike in self._kinds.values():
+            for key in keys:
+                if key in alike[0].labels:
+                    self._labelled.setdefault((key, alike[0].labels[key]), []).append(alike)
+
+    def rules(self) -> tuple[Rules, ...]:
+        for group in self._groups:
             if group.pods:
-                meant = Tally(term.topology_key)
-                own.away.append(meant)
-                for other in _meant([term], groups, namespaces):
-                    found[other.index].feeds.append(meant)
-    return found
+                self._spreads(group)
+                self._affinity(group)
+                self._wishes(group)
+                for claim in group.mounted.shared:
+                    sharing = [other for other in self._groups if claim in other.mounted.shared]
+                    self._found[group.index].together.append(self._tally(("shared", claim), names.ZONE, sharing))
+            self._anti_affinity(group)
+        return self._found
 
+    def _tally(self, identity: object, key: str, meant: Iterable[Group], only: Callable[[Place], bool] | None = None) -> Tally:
+        """The tally of this identity; the groups that it counts feed it from the first time on."""
+        tally = self._tallies.get(identity)
+        if tally is None:
+            tally = self._tallies[identity] = Tally(key, only)
+            for other in meant:
+                self._found[other.index].feeds.append(tally)
+        return tally
 
-def _spreads(group: Group, groups: Sequence[Group], found: Sequence[Rules], places: Sequence[Place], markets: Sequence[Market]) -> None:
-    hard = [spread for spread in group.constraints.spreads if spread.hard]
-    for spread in hard:
-        only = _eligible(group, spread, [one.topology_key for one in hard])
-        tally = Tally(spread.topology_key, only)
-        meant = [other for other in groups if other.namespace == group.namespace and spread.selector.selects(other.labels)]
-        for other in meant:
-            found[other.index].feeds.append(tally)
-        universe = None if spread.topology_key == names.HOSTNAME else _universe(group, spread, only, places, markets)
-        found[group.index].spreads.append(SpreadRule(spread, tally, group in meant, universe))
+    def _spreads(self, group: Group) -> None:
+        hard = [spread for spread in group.constraints.spreads if spread.hard]
+        keys = tuple(one.topology_key for one in hard)
+        for spread in hard:
+            only, identity = self._eligibility(group, spread, keys)
+            meant = self._real(group, self._selected(group.namespace, spread.selector))
+            known = (spread.topology_key, group.namespace, spread.selector, identity, group.head_room)
+            tally = self._tally(known, spread.topology_key, meant, only)
+            universe = None if spread.topology_key == names.HOSTNAME else self._universe(group, spread, only, identity)
+            own = self._found[group.index]
+            own.spreads.append(SpreadRule(spread, tally, tally in own.feeds, universe))
 
+    def _affinity(self, group: Group) -> None:
+        wanted = group.constraints.affinity
+        if not wanted:
+            return
+        own = self._found[group.index]
+        meant = self._real(group, self._meant(wanted))
+        own.may_begin = group in meant
+        own.friends = [other for other in meant if other is not group]
+        known = ("beside", wanted, group.head_room)
+        own.affinity = [self._tally((*known, term.topology_key), term.topology_key, meant) for term in wanted]
 
-def _affinity(group: Group, groups: Sequence[Group], found: Sequence[Rules], namespaces: Namespaces) -> None:
-    own = found[group.index]
-    meant = _meant(group.constraints.affinity, groups, namespaces)
-    own.may_begin = group in meant
-    own.friends = [other for other in meant if other is not group]
-    for term in group.constraints.affinity:
-        tally = Tally(term.topology_key)
-        for other in meant:
-            found[other.index].feeds.append(tally)
-        own.affinity.append(tally)
+    def _anti_affinity(self, group: Group) -> None:
+        own = self._found[group.index]
+        for term in group.constraints.anti_affinity:
+            identity = ("owners", term, group.head_room)
+            known = identity in self._tallies
+            owners = self._tally(identity, term.topology_key, ())
+            if owners not in own.feeds:
+                own.feeds.append(owners)
+            if not known:
+                for other in self._meant((term,)):
+                    if other.pods and (other.head_room or not group.head_room):
+                        self._found[other.index].unwanted.append(owners)
+            if group.pods:
+                meant = self._real(group, self._meant((term,)))
+                own.away.append(self._tally(("away", term, group.head_room), term.topology_key, meant))
 
+    @staticmethod
+    def _real(group: Group, meant: list[Group]) -> list[Group]:
+        """Whom a group's rules count: head-room stands for pods that do not exist, and counts for head-room only."""
+        return meant if group.head_room else [other for other in meant if not other.head_room]
 
-def _wishes(group: Group, groups: Sequence[Group], found: Sequence[Rules], namespaces: Namespaces) -> None:
-    """Preferences about neighbours and soft spreads, as weighted tallies: more is better, or worse where the weight is negative."""
-    own = found[group.index]
-    for wish in group.constraints.pod_preferences:
-        tally = Tally(wish.term.topology_key)
-        for other in _meant([wish.term], groups, namespaces):
-            found[other.index].feeds.append(tally)
-        own.wishes.append((-wish.weight if wish.away else wish.weight, tally))
-    for spread in group.constraints.spreads:
-        if not spread.hard:
-            tally = Tally(spread.topology_key)
-            for other in groups:
-                if other.namespace == group.namespace and spread.selector.selects(other.labels):
-                    found[other.index].feeds.append(tally)
-            own.wishes.append((-1, tally))
+    def _wishes(self, group: Group) -> None:
+        """Preferences about neighbours and soft spreads, as weighted tallies: more is better, or worse where the weight is negative."""
+        own = self._found[group.index]
+        for wish in group.constraints.pod_preferences:
+            tally = self._tally(("wish", wish.term), wish.term.topology_key, self._meant((wish.term,)))
+            own.wishes.append((-wish.weight if wish.away else wish.weight, tally))
+        for spread in group.constraints.spreads:
+            if not spread.hard:
+                meant = self._selected(group.namespace, spread.selector)
+                tally = self._tally((spread.topology_key, group.namespace, spread.selector), spread.topology_key, meant)
+                own.wishes.append((-1, tally))
 
+    def _meant(self, wanted: tuple[PodTerm, ...]) -> list[Group]:
+        """The groups that all these terms select."""
+        found = self._meanings.get(wanted)
+        if found is None:
+            found = self._meanings[wanted] = [
+                other
+                for alike in self._candidates(wanted[0].selector)
+                if all(term.selects(alike[0].namespace, alike[0].labels, self._namespaces) for term in wanted)
+                for other in alike
+            ]
+        return found
 
-def _meant(terms: Iterable[PodTerm], groups: Sequence[Group], namespaces: Namespaces) -> list[Group]:
-    """The groups that all these terms select."""
-    wanted = tuple(terms)
-    return [other for other in groups if all(term.selects(other.namespace, other.labels, namespaces) for term in wanted)]
+    def _selected(self, namespace: str, selector: LabelSelector) -> list[Group]:
+        """The groups of one namespace that a selector means."""
+        asked = (namespace, selector)
+        found = self._meanings.get(asked)
+        if found is None:
+            found = self._meanings[asked] = [
+                other
+                for alike in self._candidates(selector)
+                if alike[0].namespace == namespace and selector.selects(alike[0].labels)
+                for other in alike
+            ]
+        return found
+
+    def _candidates(self, selector: LabelSelector) -> Iterable[list[Group]]:
+        """Kinds of pods worth asking a selector about: most selectors name one value of one label."""
+        for key, values in (selector.requirements or {}).items():
+            if values.finite and not values.absent:
+                return [alike for value in values for alike in self._labelled.get((key, value), ())]
+        return self._kinds.values()
+
+    def _eligibility(self, group: Group, spread: Spread, keys: tuple[str, ...]) -> tuple[Callable[[Place], bool], object]:
+        """Which places count for the spread, and what decides that: groups that agree in it share the answer."""
+        said = group.constraints
+        decides = (
+            keys,
+            (said.selector, said.terms) if spread.honors_affinity and (said.selector or said.terms is not None) else None,
+            said.tolerations if spread.honors_taints else None,
+        )
+        if decides not in self._eligible:
+            self._eligible[decides] = _eligible(group, spread, keys)
+        return self._eligible[decides], decides
+
+    def _universe(self, group: Group, spread: Spread, only: Callable[[Place], bool], identity: object) -> frozenset[str]:
+        """Domains of the nodes that there are, and of those that could be made for such a pod."""
+        key = spread.topology_key
+        open_to: tuple[object, ...] = ()
+        if spread.honors_affinity:
+            open_to = tuple(variant.bits[group.index] for market in self._markets for variant in market.variants)
+        asked = (key, identity, open_to, group.mounted.key)
+        if asked not in self._universes:
+            self._universes[asked] = _universe(group, spread, only, self._places, self._markets)
+        return self._universes[asked]
 
 
 def _eligible(group: Group, spread: Spread, keys: Sequence[str]) -> Callable[[Place], bool]:
@@ -243,9 +339,18 @@ def _universe(
         if spread.honors_taints and group.constraints.untolerated(market.pool.taints):
             continue
         for variant in market.variants:
-            bits = variant.bits[group.index] if spread.honors_affinity else -1
+            bits = _by_own_rules(group, market, variant) if spread.honors_affinity else -1
             if key in variant.labels:
                 found |= {variant.labels[key]} if bits else set()
             else:
-                found |= {one.labels[key] for one in market.launchable if key in one.labels and bits >> one.index & 1}
+                found |= {domain for domain, offers in market.domains(key).items() if offers & bits}
     return frozenset(found)
+
+
+def _by_own_rules(group: Group, market: Market, variant: Variant) -> int:
+    """The offers that the pod's own rules accept: where its volumes are does not make the domains fewer that it is spread over."""
+    if all(not place for place in group.places):
+        return variant.bits[group.index]
+    asked = group.constraints.on_new_nodes()
+    accepted = (one for one in market.launchable if any(each.allow({**one.labels, **variant.labels}) for each in asked))
+    return sum(1 << one.index for one in accepted)

@@ -10,6 +10,7 @@ from joiner.pools.kubelet import Kubelet
 from joiner.pools.nodeclaim import NodeClaim, claim_for, claim_name
 from joiner.pools.nodeclass import BlockDevice, ImageTerm, MetadataOptions, NodeClass, SecurityGroupTerm, SubnetTerm
 from joiner.pools.nodepool import Budget, ClassRef, Disruption, NodePool
+from joiner.pools.overlays import NodeOverlay, Overlays, read_overlays
 from joiner.pools.problems import InvalidManifest, InvalidManifests
 from joiner.pools.resolved import Image, Problem, ResolvedNodeClass, SecurityGroup, Subnet
 from joiner.pools.status import pool_conditions, pool_status
@@ -30,7 +31,9 @@ __all__ = [
     "MetadataOptions",
     "NodeClaim",
     "NodeClass",
+    "NodeOverlay",
     "NodePool",
+    "Overlays",
     "Problem",
     "ResolvedNodeClass",
     "SecurityGroup",
@@ -42,4 +45,5 @@ __all__ = [
     "pool_conditions",
     "pool_status",
     "read",
+    "read_overlays",
 ]

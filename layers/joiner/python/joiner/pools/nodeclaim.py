@@ -189,6 +189,7 @@ def claim_for(
     lease: int,
     execution: str,
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     capacity: Resources | None = None,
     allocatable: Resources | None = None,
 ) -> NodeClaim:
@@ -211,7 +212,7 @@ def claim_for(
         taints=pool.taints,
         startup_taints=pool.startup_taints,
         labels={**pool.labels, **(labels or {}), **belongs},
-        annotations={**pool.annotations, names.LEASE: str(lease), names.EXECUTION: execution},
+        annotations={**pool.annotations, **(annotations or {}), names.LEASE: str(lease), names.EXECUTION: execution},
         expire_after=pool.expire_after,
         termination_grace_period=pool.termination_grace_period,
         capacity=capacity or Resources(),

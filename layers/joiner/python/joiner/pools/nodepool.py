@@ -57,6 +57,7 @@ class Disruption:
 class NodePool:
     """One pool. ``limits`` holds only what is limited (and perhaps the pseudo-resource ``nodes``); ``used`` is its status.resources.
 
+    ``min_values`` is, by label key, among how many values the fleet must be able to choose for every node.
     ``kubelet`` is set where the pool itself says it (a Provisioner's kubeletConfiguration) and then replaces the class's.
     Times in seconds; None = never (``expire_after``), without limit (``termination_grace_period``).
     """
@@ -66,6 +67,7 @@ class NodePool:
     kind: PoolKind = "NodePool"
     weight: int = 0
     requirements: Requirements = field(default_factory=Requirements)
+    min_values: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()

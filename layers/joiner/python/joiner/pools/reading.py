@@ -34,6 +34,10 @@ class Notes:
     def note(self, field: str, value: object, remedy: str, severity: Severity = "error") -> None:
         self.problems.append(InvalidManifest(self.subject, field, shown(value), remedy, severity))
 
+    def missing(self, field: str, remedy: str = "it is missing") -> None:
+        """A field that should be there and is not: there is no value to show."""
+        self.problems.append(InvalidManifest(self.subject, field, "", remedy))
+
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
         return tuple(problem for problem in self.problems if problem.severity == "error")

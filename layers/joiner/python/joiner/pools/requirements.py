@@ -128,8 +128,6 @@ def read_requirements(fields: Fields, name: str, *, legacy: bool) -> list[dict[s
         before = len(fields.notes.errors)
         key, operator, values = item.text("key"), item.text("operator", one_of=LEGACY_OPERATORS if legacy else OPERATORS), _values(item)
         minimum = None if legacy else item.integer("minValues", minimum=1, maximum=50)
-        if minimum is not None:
-            item.wrong("minValues", "this field has no effect yet", "warning")
         item.close()
         for missing in (n for n in ("key", "operator") if n not in item):
             item.wrong(missing, "it is missing")
@@ -140,8 +138,23 @@ def read_requirements(fields: Fields, name: str, *, legacy: bool) -> list[dict[s
         if minimum is not None and operator == "In" and minimum > len(values):
             item.wrong("minValues", f"there are only {len(values)} values to choose from")
         if len(fields.notes.errors) == before:
-            good.append({"key": key, "operator": operator} | ({"values": values} if values else {}))
+            least = {"minValues": minimum} if minimum is not None else {}
+            good.append({"key": key, "operator": operator} | ({"values": values} if values else {}) | least)
     return good
+
+
+def min_values(requirements: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """What they say of minValues, by key: the largest where several do.
+
+    >>> min_values([{"key": "a", "minValues": 2}, {"key": "a", "minValues": 3}, {"key": "b"}])
+    {'a': 3}
+    """
+    found: dict[str, int] = {}
+    for one in requirements:
+        if one.get("minValues") is not None:
+            key = RENAMED.get(one["key"], one["key"])
+            found[key] = max(found.get(key, 0), one["minValues"])
+    return found
 
 
 def _values(item: Fields) -> list[str]:

@@ -14,7 +14,7 @@ from joiner.pools.machine_settings import read_block_devices, read_kubelet, read
 from joiner.pools.nodeclass import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 from joiner.pools.nodepool import CLASS_GROUP, Budget, ClassRef, ConsolidationPolicy, Disruption, NodePool
 from joiner.pools.reading import Fields, Notes
-from joiner.pools.requirements import note_contradictions, read_labels, read_requirements, read_taints
+from joiner.pools.requirements import min_values, note_contradictions, read_labels, read_requirements, read_taints
 
 FAMILIES: tuple[str, ...] = get_args(ImageFamily)
 POLICIES: tuple[ConsolidationPolicy, ...] = get_args(ConsolidationPolicy)
@@ -71,7 +71,8 @@ def read_pool(manifest: Mapping[str, Any], notes: Notes) -> NodePool:
     if "template" not in spec:
         spec.wrong("template", "it is missing: say at least template.spec.nodeClassRef")
     meta, node = template.sub("metadata"), template.sub("spec")
-    requirements = Requirements.from_kube(read_requirements(node, "requirements", legacy=False))
+    said = read_requirements(node, "requirements", legacy=False)
+    requirements = Requirements.from_kube(said)
     note_contradictions(requirements, notes, node.at("requirements"))
     taints, startup_taints = read_taints(node, "taints", "startupTaints")
     pool = NodePool(
@@ -79,6 +80,7 @@ def read_pool(manifest: Mapping[str, Any], notes: Notes) -> NodePool:
         class_ref=_read_class_ref(node.sub("nodeClassRef")),
         weight=spec.integer("weight", minimum=1, maximum=100) or 0,
         requirements=requirements,
+        min_values=min_values(said),
         labels=read_labels(meta, "labels", legacy=False),
         annotations=meta.texts("annotations"),
         taints=taints,
@@ -103,7 +105,6 @@ def _check_static(spec: Fields, pool: NodePool) -> None:
         spec.wrong("weight", "a pool with replicas takes no weight; remove one of them")
     if set(pool.limits) - {"nodes"}:
         spec.wrong("limits", "a pool with replicas can only be limited in nodes")
-    spec.wrong("replicas", "pools with a fixed number of nodes have no effect yet: this pool makes none", "warning")
 
 
 def _read_class_ref(fields: Fields) -> ClassRef:

@@ -1,5 +1,6 @@
 """What is told of a launch: on each claim that has its instance, and on the pool when EC2 had none or refused."""
 
+import re
 from collections.abc import Iterable
 
 from joiner.launching import Outcome
@@ -7,6 +8,7 @@ from joiner.pools import NodeClaim, NodePool
 from joiner.telling.events import Event, Subject
 
 OFFERINGS_SHOWN = 5
+ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
 
 
 def outcome(outcome: Outcome, launched: Iterable[NodeClaim], pool: NodePool | None) -> list[Event]:
@@ -28,6 +30,15 @@ def outcome(outcome: Outcome, launched: Iterable[NodeClaim], pool: NodePool | No
         note = f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three minutes; others are tried"
         told.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
     for failure in outcome.failed:
-        note = f"EC2 refused: {failure.message} ({failure.code}). {failure.remedy}"
+        note = f"EC2 refused: {_as_told(failure.message)} ({failure.code}). {failure.remedy}"
         told.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))
     return told
+
+
+def _as_told(message: str) -> str:
+    """EC2's words without the kilobyte that is another each time: the same refusal must be the same event. The log has it all.
+
+    >>> _as_told("You are not authorized. Encoded authorization failure message: x9Zk")
+    'You are not authorized'
+    """
+    return ENCODED.sub("", message)

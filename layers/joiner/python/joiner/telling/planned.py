@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from joiner.cluster import Pod
 from joiner.planning import ExistingNode, PendingPod, PlannedNode
-from joiner.pools import InvalidManifest, NodeClaim
+from joiner.pools import InvalidManifest, NodeClaim, NodeClass, ResolvedNodeClass
 from joiner.telling.events import Event, Subject
 
 REASONS_SHOWN = 6
@@ -37,6 +37,15 @@ def mistakes(subject: Subject, problems: Iterable[InvalidManifest]) -> list[Even
         Event(subject, "ValidationFailed" if each.severity == "error" else "WithoutEffect", "Validate", each.message, "Warning")
         for each in problems
         if each.severity != "info"
+    ]
+
+
+def class_not_ready(node_class: NodeClass, resolved: ResolvedNodeClass) -> list[Event]:
+    """One event for each thing in AWS that a class names and that is not there."""
+    return [
+        Event(Subject.node_class(node_class), each.reason, "Resolve", each.message, "Warning")
+        for each in resolved.problems
+        if each.severity == "error"
     ]
 
 

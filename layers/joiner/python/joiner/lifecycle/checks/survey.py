@@ -1,30 +1,51 @@
 """What a sweep saw of the cluster, and what a check is."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from joiner.cluster import Node, Pod
+from joiner.lifecycle.answered import Answer, Lists
+from joiner.lifecycle.emptiness import is_empty
 from joiner.lifecycle.progress import Progress, progress
 from joiner.lifecycle.watching import WATCHED_FOR
-from joiner.pools import NodeClaim
+from joiner.pools import NodeClaim, NodePool
+
+RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined", "garbage"]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSurvey:
     """One look at the cluster and at the ledger, at `now`.
 
-    `watches` gives, for each wave, when it was last seen to (epoch seconds) and its claims.
+    `watches` gives, for each wave, when it was last seen to (epoch seconds) and its claims. `empty_since` is the memory of nodes that were
+    empty before, and `asked_until` says until when a retirement that was asked for may still be waiting to begin; both by the claim's
+    name, in epoch seconds. On `obscured` nodes runs something that could not be read. `interval` is the time to the next sweep, in seconds.
+    `lists`, `unavailable` and `answers` tell what pending pods ask and what they were answered (`lifecycle.answered`).
     """
 
     now: datetime
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()
     claims: tuple[NodeClaim, ...] = ()
+    pools: tuple[NodePool, ...] = ()
     launching: frozenset[str] = frozenset()
     watches: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    empty_since: Mapping[str, int] = field(default_factory=dict)
+    asked_until: Mapping[str, int] = field(default_factory=dict)
+    obscured: frozenset[str] = frozenset()
     lease: int = 0
+    interval: int = 60
+    lists: Lists = field(default_factory=dict)
+    unavailable: tuple[str, ...] = ()
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+
+    @property
+    def at(self) -> int:
+        """`now` in epoch seconds."""
+        return int(self.now.timestamp())
 
     @property
     def progress(self) -> Progress:
@@ -33,6 +54,19 @@ class ClusterSurvey:
         watched = {claim for seen_at, claims in self.watches.values() if seen_at >= living for claim in claims}
         return progress(self.claims, launching=self.launching, watched=watched, lease=self.lease)
 
+    def node_of(self) -> Mapping[str, Node]:
+        """The node of each claim that has joined, by the claim's key."""
+        by_instance = {node.provider_id: node for node in self.nodes if node.provider_id}
+        return {claim.key: by_instance[claim.provider_id] for claim in self.claims if claim.provider_id in by_instance}
+
+    def is_empty(self, node: Node, pods: Iterable[Pod]) -> bool:
+        """Is it known that no pod of these holds the node?"""
+        return node.name not in self.obscured and is_empty(node, pods)
+
+    def pool_of(self) -> Mapping[str, NodePool]:
+        """Pools by key."""
+        return {pool.key: pool for pool in self.pools}
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -40,3 +74,21 @@ class Check:
 
     name: str
     look: Callable[[ClusterSurvey], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A claim that has to go: why, in the contract's word and in a sentence, and not before when (epoch seconds; 0 = now)."""
+
+    claim: NodeClaim
+    reason: RetirementReason
+    said: str
+    not_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementCheck:
+    """One reason for which claims go."""
+
+    name: str
+    look: Callable[[ClusterSurvey], list[Due]]

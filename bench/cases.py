@@ -1,0 +1,193 @@
+"""Recorded packing cases (``cases.jsonl``, ``catalogue.json``, ``answers.jsonl``) as our values.
+
+A case counts equal pods together and says in a few words what a manifest says in many; its folder's README is the format. Cases drawn
+from a trace that is not ours to ship are read from the same folder, and skipped where it is absent.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from joiner.catalogue import Catalogue
+from joiner.planning import Snapshot
+from joiner.pools import ResolvedNodeClass, Subnet
+
+Json = Mapping[str, Any]
+
+ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
+ZONE: Final = "topology.kubernetes.io/zone"
+HOST: Final = "kubernetes.io/hostname"
+KARPENTER: Final = "karpenter.k8s.aws/"
+TYPE_NAME: Final = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)")
+UNSCHEDULABLE: Final = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+CLASSES: Final = {
+    "EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in ZONES))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of ``cases.jsonl`` with its answer, if Karpenter gave one."""
+
+    name: str
+    said: Json
+    answer: Json | None
+
+    @property
+    def mix(self) -> str:
+        return str(self.said["generator"]["kind"])
+
+    @property
+    def size(self) -> int:
+        """Pods, as rounded by the case's name."""
+        return int(self.name.split("-")[-2])
+
+    @property
+    def pods(self) -> int:
+        return sum(row[0] for row in self.said["pods"])
+
+    def lists(self) -> dict[str, list[Json]]:
+        """The case as the API server would list it."""
+        overhead = self.said["daemonset_overhead"]
+        rows = enumerate(self.said["pods"])
+        return {
+            "nodepools": [node_pool(pool, 100 - position) for position, pool in enumerate(self.said["pools"])],
+            "daemonsets": list(daemon_sets(overhead)) if overhead else [],
+            "pods": [pod for position, row in rows for pod in pods_of(position, row)],
+        }
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot.from_lists(self.lists())
+
+
+def read_cases(folder: Path) -> list[Case]:
+    """All cases of a folder; none where it is absent."""
+    if not (folder / "cases.jsonl").exists():
+        return []
+    answers = {one["name"]: one for one in map(json.loads, (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines())}
+    cases = map(json.loads, (folder / "cases.jsonl").read_text(encoding="utf-8").splitlines())
+    return [Case(one["name"], one, answers.get(one["name"])) for one in cases]
+
+
+def read_catalogue(folder: Path) -> Catalogue:
+    """Every type of the folder's catalogue, with what a node of it can allocate exactly as the recorded runs had it."""
+    table = json.loads((folder / "catalogue.json").read_text(encoding="utf-8"))
+    rows = (dict(zip(table["columns"], row, strict=True)) for row in table["types"])
+    return Catalogue.from_json({row["name"]: instance_type(row) for row in rows})
+
+
+def instance_type(row: Json) -> Json:
+    """One row in the words of ``joiner catalogue -o json``."""
+    named = TYPE_NAME.match(row["name"])
+    if named is None:
+        raise ValueError(f"{row['name']} is no name of an instance type")
+    family, _, size = row["name"].partition(".")
+    labels = {
+        "node.kubernetes.io/instance-type": row["name"],
+        "kubernetes.io/arch": row["arch"],
+        "kubernetes.io/os": "linux",
+        f"{KARPENTER}instance-category": named["category"],
+        f"{KARPENTER}instance-generation": named["generation"],
+        f"{KARPENTER}instance-family": family,
+        f"{KARPENTER}instance-size": size,
+        f"{KARPENTER}instance-cpu": str(row["vcpu"]),
+        f"{KARPENTER}instance-memory": str(row["memory_mib"]),
+    }
+    if row["gpus"]:
+        labels |= {f"{KARPENTER}instance-gpu-name": row["gpu_name"] or "", f"{KARPENTER}instance-gpu-count": str(row["gpus"])}
+    memory = row["memory_mib"] - (64 if row["arch"] == "arm64" else 0)
+    kept = math.ceil(0.075 * memory)
+    devices = {"nvidia.com/gpu": str(row["gpus"])} if row["gpus"] else {}
+    known = memory - kept
+    can = known - (11 * row["pods"] + 255) - 100
+    return {
+        "labels": labels,
+        "capacity": {"cpu": str(row["vcpu"]), "memory": f"{known}Mi", "pods": str(row["pods"]), **devices},
+        "allocatable": {"cpu": f"{1000 * row['vcpu'] - reserved(row['vcpu'])}m", "memory": f"{can}Mi", "pods": str(row["pods"]), **devices},
+        "offerings": [{"zone": zone, "capacityType": "on-demand", "pricePerHour": row["price"]} for zone in ZONES],
+    }
+
+
+def reserved(vcpu: int) -> int:
+    """Millicores that the kubelet keeps for itself."""
+    return int(60 + 10 * min(max(vcpu - 1, 0), 1) + 5 * min(max(vcpu - 2, 0), 2) + 2.5 * max(vcpu - 4, 0))
+
+
+def node_pool(said: Json, weight: int) -> Json:
+    requirements = [
+        {"key": f"{KARPENTER}instance-category", "operator": "In", "values": list(said["categories"])},
+        {"key": f"{KARPENTER}instance-generation", "operator": "Gt", "values": [str(said["min_generation"] - 1)]},
+        {"key": "kubernetes.io/arch", "operator": "In", "values": [said["arch"]]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+    ]
+    if said.get("max_vcpu"):
+        requirements.append({"key": f"{KARPENTER}instance-cpu", "operator": "Lt", "values": [str(said["max_vcpu"] + 1)]})
+    spec: dict[str, Any] = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": requirements,
+    }
+    if said.get("taint"):
+        name, _, effect = said["taint"].rpartition(":")
+        key, _, value = name.partition("=")
+        spec["taints"] = [{"key": key, "value": value, "effect": effect}]
+    metadata = {"name": said["name"], "uid": f"uid-{said['name']}"}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": metadata,
+        "spec": {"weight": weight, "template": {"spec": spec}},
+    }
+
+
+def daemon_sets(overhead: Json) -> Iterator[Json]:
+    """As many as the overhead has pods, each with an even share of it (the first takes the remainder)."""
+    number = overhead["pods"]
+    for position in range(number):
+        cpu, memory = (overhead[name] // number + (overhead[name] % number if position == 0 else 0) for name in ("cpu_m", "memory_mib"))
+        container = {"name": "main", "resources": {"requests": {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}}}
+        yield {
+            "metadata": {"name": f"daemon-{position}", "namespace": "kube-system", "uid": f"uid-daemon-{position}"},
+            "spec": {
+                "template": {
+                    "metadata": {"labels": {"daemon": str(position)}},
+                    "spec": {"containers": [container], "tolerations": [{"operator": "Exists"}]},
+                }
+            },
+        }
+
+
+def pods_of(position: int, row: Sequence[Any]) -> Iterator[Json]:
+    """The pods of one row: all alike but for their names."""
+    count, cpu, memory, gpus, *rest = row
+    said: Json = rest[0] if rest else {}
+    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    spec = {"containers": [{"name": "main", "resources": {"requests": requests}}], **rules(said)}
+    labels = {"app": str(said["app"])} if "app" in said else {}
+    for number in range(count):
+        name = f"r{position}-{number}"
+        yield {"metadata": {"name": name, "namespace": "default", "labels": labels, "uid": name}, "spec": spec, "status": UNSCHEDULABLE}
+
+
+def rules(said: Json) -> dict[str, Any]:
+    """Constraints of a row as parts of a pod's spec."""
+    spec: dict[str, Any] = {}
+    spreads = [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": str(said[name])}}}
+        for name, key in (("zoneSpread", ZONE), ("hostSpread", HOST))
+        if name in said
+    ]
+    if spreads:
+        spec["topologySpreadConstraints"] = spreads
+    for name, kind, key in (("zoneAffinity", "podAffinity", ZONE), ("hostAntiAffinity", "podAntiAffinity", HOST)):
+        if name in said:
+            term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": str(said[name])}}}
+            spec.setdefault("affinity", {})[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    if "category" in said:
+        spec["nodeSelector"] = {f"{KARPENTER}instance-category": said["category"]}
+    if "tolerates" in said:
+        spec["tolerations"] = [{"key": said["tolerates"], "operator": "Exists"}]
+    return spec

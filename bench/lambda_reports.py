@@ -1,0 +1,59 @@
+"""What Lambda says of each invocation: its REPORT line, read from the log groups as anybody with an account can.
+
+>>> times = "REPORT RequestId: a\\tDuration: 12.50 ms\\tBilled Duration: 213 ms"
+>>> line = times + "\\tMemory Size: 512 MB\\tMax Memory Used: 71 MB\\tInit Duration: 200.00 ms"
+>>> Report.read("plan_capacity", line)
+Report(function='plan_capacity', milliseconds=12.5, billed=213.0, memory_mb=512, used_mb=71, init=200.0)
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+PATTERN: Final = re.compile(
+    r"REPORT RequestId: \S+\tDuration: ([\d.]+) ms\tBilled Duration: ([\d.]+) ms\tMemory Size: (\d+) MB\tMax Memory Used: (\d+) MB"
+    r"(?:\tInit Duration: ([\d.]+) ms)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One invocation: milliseconds of the call, of the bill, and of the start where it was a cold one (else 0)."""
+
+    function: str
+    milliseconds: float
+    billed: float
+    memory_mb: int
+    used_mb: int
+    init: float
+
+    @classmethod
+    def read(cls, function: str, line: str) -> "Report | None":
+        """None for a line that is no report."""
+        found = PATTERN.search(line)
+        if found is None:
+            return None
+        duration, billed, memory, used, init = found.groups()
+        return cls(function, float(duration), float(billed), int(memory), int(used), float(init or 0))
+
+    @property
+    def gb_seconds(self) -> float:
+        """What is billed: the function's memory in GB, times the billed time."""
+        return self.memory_mb / 1024 * self.billed / 1000
+
+
+def reports(functions: Any, logs: Any, since: float) -> Iterator[Report]:
+    """Every invocation that ended after `since` (seconds since the epoch), by function; arguments are clients of Lambda and of Logs."""
+    for page in functions.get_paginator("list_functions").paginate():
+        for function in page["Functions"]:
+            name = function["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME", function["FunctionName"])
+            for line in _lines(logs, function["LoggingConfig"]["LogGroup"], since):
+                if report := Report.read(name, line):
+                    yield report
+
+
+def _lines(logs: Any, group: str, since: float) -> Iterator[str]:
+    for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group, startTime=int(since * 1000)):
+        for event in page["events"]:
+            yield from event["message"].splitlines()

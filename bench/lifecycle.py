@@ -1,0 +1,228 @@
+"""`python -m bench.lifecycle`: from a pod to its node, stage by stage, on a local stack of its own; p50 and p95 of many runs.
+
+Each run makes one pod that no node has room for and notes when each thing happened, as seen from outside: the clock of this process, the
+execution's history, EC2. The first runs warm the functions and are told apart. The local boot delay is taken out: how long EC2 takes to
+boot is no merit of ours and no fault.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.lambda_reports import Report, reports
+from joiner_local.demo import DeployedWorld
+from joiner_local.kube_api import Object
+from joiner_local.stack import Stack
+from joiner_local.story import condition, until
+
+BOOT_SECONDS: Final = 1.0
+PODS: Final = "/api/v1/namespaces/default/pods"
+NODES: Final = "/api/v1/nodes"
+POLL: Final = 0.02  # seconds; the error of what is polled
+
+POOL: Final[Sequence[Object]] = (
+    {
+        "apiVersion": "karpenter.sh/v1alpha5",
+        "kind": "Provisioner",
+        "metadata": {"name": "bench"},
+        "spec": {
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}],
+            "providerRef": {"name": "bench"},
+        },
+    },
+    {
+        "apiVersion": "karpenter.k8s.aws/v1alpha1",
+        "kind": "AWSNodeTemplate",
+        "metadata": {"name": "bench"},
+        "spec": {
+            "subnetSelector": {"karpenter.sh/discovery": "joiner-demo"},
+            "securityGroupSelector": {"karpenter.sh/discovery": "joiner-demo"},
+        },
+    },
+)
+
+
+def pod(name: str) -> Object:
+    """A pod that fills an m5.large, so that each needs a node of its own."""
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1500m"}}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Times of one run, seconds since the epoch, by stage in the order of `STAGES`."""
+
+    at: dict[str, float] = field(default_factory=dict)
+
+    def note(self, stage: str) -> None:
+        self.at.setdefault(stage, time.time())
+
+    def since_start(self) -> dict[str, float]:
+        start = self.at["pod created"]
+        late = {"node Ready", "pod Running"}
+        return {stage: when - start - (BOOT_SECONDS if stage in late else 0) for stage, when in self.at.items()}
+
+
+STAGES: Final = (
+    "pod created",
+    "execution started",
+    "snapshot taken",
+    "plan made",
+    "fleet request sent",
+    "fleet answered",
+    "instance running",
+    "node Ready",
+    "pod Running",
+)
+
+AFTER: Final[Mapping[str, str]] = {
+    "Find pending pods": "snapshot taken",
+    "Plan capacity": "plan made",
+    "Launch one group": "fleet answered",
+}
+BEFORE: Final[Mapping[str, str]] = {"Launch one group": "fleet request sent"}
+
+
+class Bench:
+    """A deployed stack in which pods are timed."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.world = DeployedWorld.of(stack)
+
+    def run(self, name: str) -> dict[str, float]:
+        """One pod from its creation until it runs: seconds by stage."""
+        watch, known = Stopwatch(), {node["metadata"]["name"] for node in self.world.kube.items(NODES)}
+        machines = {each["InstanceId"] for each in self._instances()}
+        ready = threading.Thread(target=self._watch_node, args=(watch, known), daemon=True)
+        watch.note("pod created")
+        self.world.kube.create(PODS, pod(name))
+        ready.start()
+        until(lambda: self._instance_runs(watch, machines), what="an instance", limit=60)
+        until(lambda: self._pod_runs(watch, name), what="a running pod", limit=60)
+        ready.join(30)
+        self._from_history(watch)
+        return watch.since_start()
+
+    def _instances(self) -> list[dict[str, Any]]:
+        answer = self.world.client("ec2").describe_instances()
+        return [each for reservation in answer["Reservations"] for each in reservation["Instances"]]
+
+    def _instance_runs(self, watch: Stopwatch, known: set[str]) -> bool:
+        if any(each["InstanceId"] not in known and each["State"]["Name"] == "running" for each in self._instances()):
+            watch.note("instance running")
+            return True
+        return False
+
+    def _watch_node(self, watch: Stopwatch, known: set[str]) -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and "node Ready" not in watch.at:
+            for node in self.world.kube.items(NODES):
+                if node["metadata"]["name"] not in known and condition(node, "Ready") == "True":
+                    watch.note("node Ready")
+            time.sleep(POLL)
+
+    def _pod_runs(self, watch: Stopwatch, name: str) -> bool:
+        if self.world.kube.get(f"{PODS}/{name}")["status"].get("phase") == "Running":
+            watch.note("pod Running")
+            return True
+        return False
+
+    def _from_history(self, watch: Stopwatch) -> None:
+        """When the execution that launched went through its states."""
+        client = self.world.client("stepfunctions")
+        for execution in client.list_executions(stateMachineArn=self.world.scale_up_arn)["executions"]:
+            if execution["startDate"].timestamp() < watch.at["pod created"] - 1:
+                continue
+            pages = client.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])
+            events = [event for page in pages for event in page["events"]]
+            found = dict(_moments(events))
+            if "fleet answered" in found:
+                watch.at |= {"execution started": execution["startDate"].timestamp(), **found}
+                return
+
+
+def _moments(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """The stages among the events of a history; of states that were entered often, the first time (dict keeps the last: so backwards)."""
+    found = []
+    for event in reversed(events):
+        entered = event.get("stateEnteredEventDetails", {}).get("name", "")
+        left = event.get("stateExitedEventDetails", {}).get("name", "")
+        if stage := BEFORE.get(entered) or AFTER.get(left):
+            found.append((stage, event["timestamp"].timestamp()))
+    return found
+
+
+def table(title: str, runs: Sequence[Mapping[str, float]]) -> Table:
+    """p50 and p95 of each stage."""
+    shown = Table("stage", "p50", "p95", title=title, title_justify="left", box=None, padding=(0, 2))
+    for stage in STAGES[1:]:
+        times = sorted(run[stage] for run in runs if stage in run)
+        if times:
+            shown.add_row(stage, f"{statistics.median(times):.2f} s", f"{quantile(times, 0.95):.2f} s")
+    return shown
+
+
+def quantile(sorted_values: Sequence[float], share: float) -> float:
+    """
+    >>> quantile([1.0, 2.0, 3.0, 4.0], 0.95)
+    4.0
+    """
+    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
+
+
+def functions(found: Sequence[Report]) -> Table:
+    """Start, warm call and memory of each function, as its REPORT lines tell."""
+    title = "functions (start = imports, on a whole core of this machine)"
+    columns = ("function", "calls", "start p50", "call p50", "call p95", "memory", "of")
+    shown = Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2))
+    for name in sorted({report.function for report in found}):
+        mine = [report for report in found if report.function == name]
+        starts = [report.init for report in mine if report.init]
+        calls = sorted(report.milliseconds for report in mine)
+        start = f"{statistics.median(starts):.0f} ms" if starts else ""
+        used, size = max(report.used_mb for report in mine), mine[0].memory_mb
+        shown.add_row(
+            name, str(len(mine)), start, f"{statistics.median(calls):.0f} ms", f"{quantile(calls, 0.95):.0f} ms", f"{used} MB", f"{size} MB"
+        )
+    return shown
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.lifecycle", description="from a pod to its node, stage by stage")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--warm-up", type=int, default=3, help="runs that are told apart: their functions start cold")
+    options = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    with tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True) as root:
+        stack = Stack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr)
+        with stack:
+            stack.deploy()
+            began = time.time()
+            stack.kube().apply_manifests(POOL)
+            bench = Bench(stack)
+            cold = [bench.run(f"cold-{i}") for i in range(options.warm_up)]
+            warm = [bench.run(f"warm-{i}") for i in range(options.runs)]
+            console.print(table(f"warm: {len(warm)} runs, after the pod was created (boot of {BOOT_SECONDS:.0f} s taken out)", warm))
+            console.print(table(f"the first {len(cold)} runs after the deployment", cold))
+            console.print(functions(list(reports(stack.client("lambda"), stack.client("logs"), began))))
+    return 0
+
+
+def to_stderr(line: str) -> None:
+    """Progress is no result."""
+    print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+"""`python -m bench.running_costs`: what Joiner itself would cost a month, counted on a local stack of its own.
+
+A deployment goes from nothing to 1, 10, 100 nodes and back; counted are state transitions, Lambda GB-seconds, requests to each service.
+A straight line through the counts gives what a scale-up costs and what each node adds; with the minute's sweep, that is a month of a small,
+a medium and a large cluster. Prices are those of us-east-1, arm64, without any free tier. Lambda times are this machine's: a function of
+256 MB has a seventh of a core on AWS, so times that compute (not those that wait) are longer there.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.lambda_reports import reports
+from bench.lifecycle import BOOT_SECONDS, POOL, pod, to_stderr
+from joiner_local.demo import DeployedWorld
+from joiner_local.kube_api import Object
+from joiner_local.stack import Stack
+from joiner_local.story import instances, until
+
+# $ each; AWS's price pages, 2026-11, us-east-1
+TRANSITION: Final = 25e-6
+EXPRESS_REQUEST: Final = 1e-6
+EXPRESS_GB_SECOND: Final = 16.67e-6
+EXPRESS_GB: Final = 64 / 1024  # an Express execution is billed in steps of 64 MB; ours needs one
+LAMBDA_REQUEST: Final = 0.2e-6
+LAMBDA_GB_SECOND: Final = 13.3334e-6
+HTTP_API: Final = 1e-6
+WRITE: Final = 0.625e-6
+READ: Final = 0.125e-6
+S3_WRITE: Final = 5e-6
+S3_READ: Final = 0.4e-6
+
+WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
+SWEEPS_A_MONTH: Final = 43_800
+DAYS: Final = 30.4
+
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
+APP: Final = "one-a-node"
+NODE_COUNTS: Final = (1, 10, 100)
+EMPTY_SECONDS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What was used: transitions of Standard machines, Express executions with their seconds, Lambda, items, documents."""
+
+    transitions: float = 0
+    express: float = 0
+    express_seconds: float = 0
+    calls: float = 0
+    gb_seconds: float = 0
+    doorbell: float = 0
+    writes: float = 0
+    reads: float = 0
+    s3_writes: float = 0
+    s3_reads: float = 0
+
+    def __add__(self, other: "Use") -> "Use":
+        return Use(*(mine + its for mine, its in zip(self.numbers(), other.numbers(), strict=True)))
+
+    def __mul__(self, factor: float) -> "Use":
+        return Use(*(mine * factor for mine in self.numbers()))
+
+    def numbers(self) -> tuple[float, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    @property
+    def dollars(self) -> float:
+        return (
+            self.transitions * TRANSITION
+            + self.express * EXPRESS_REQUEST
+            + self.express_seconds * EXPRESS_GB * EXPRESS_GB_SECOND
+            + self.calls * LAMBDA_REQUEST
+            + self.gb_seconds * LAMBDA_GB_SECOND
+            + self.doorbell * HTTP_API
+            + self.writes * WRITE
+            + self.reads * READ
+            + self.s3_writes * S3_WRITE
+            + self.s3_reads * S3_READ
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """How busy a cluster is: scale-ups and nodes a day."""
+
+    name: str
+    scale_ups: int
+    nodes: int
+    goal: float
+
+
+MONTHS: Final = (Month("small", 50, 60, 2.0), Month("medium", 500, 600, 15.0), Month("large", 2000, 5000, 75.0))
+
+
+class Counter:
+    """A deployed stack in which things are counted from one moment to the next."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.world = DeployedWorld.of(stack)
+        self.outputs = stack.outputs()
+
+    def of(self, act: Any) -> Use:
+        """What `act` used, from a machine at rest to a machine at rest."""
+        self.stack.knob("accounts", {"reset": True})
+        began = time.time()
+        act()
+        return self._used(began)
+
+    def _used(self, began: float) -> Use:
+        calls: Mapping[str, Mapping[str, int]] = self.stack.knob("accounts", {})["calls"]
+        items, documents = calls.get("dynamodb", {}), calls.get("s3", {})
+        told = list(reports(self.stack.client("lambda"), self.stack.client("logs"), began))
+        express = [each for each in self._express() if each["startDate"] >= began]
+        return Use(
+            transitions=sum(self._transitions(arn, began) for arn in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"])),
+            express=len(express),
+            express_seconds=sum(each["stopDate"] - each["startDate"] for each in express),
+            calls=len(told),
+            gb_seconds=sum(report.gb_seconds for report in told),
+            doorbell=sum(report.function == "ring_doorbell" for report in told),
+            writes=sum(times for action, times in items.items() if action in WRITES),
+            reads=sum(times for action, times in items.items() if action not in WRITES),
+            s3_writes=documents.get("PUT", 0),
+            s3_reads=documents.get("GET", 0),
+        )
+
+    def _express(self) -> Sequence[Mapping[str, Any]]:
+        told = self.stack.knob("express-executions", {"stateMachineArn": self.outputs["SweepArn"]})
+        executions: Sequence[Mapping[str, Any]] = [each for each in told["executions"] if each["status"] != "RUNNING"]
+        return executions
+
+    def _transitions(self, machine: str, began: float) -> int:
+        client = self.world.client("stepfunctions")
+        listed = [e for page in client.get_paginator("list_executions").paginate(stateMachineArn=machine) for e in page["executions"]]
+        count = 0
+        for execution in listed:
+            if execution["startDate"].timestamp() >= began:
+                pages = client.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])
+                count += sum(event["type"].endswith("StateEntered") for page in pages for event in page["events"])
+        return count
+
+    # what is counted
+
+    def scale(self, replicas: int) -> None:
+        """Up: until all run, and every execution has ended."""
+        self.world.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": replicas}})
+        until(lambda: self._running() == replicas, what=f"{replicas} running pods", limit=300)
+        self._rest()
+
+    def vanish(self) -> None:
+        """Down: until no instance is left, and every execution has ended; the sweep is fired until it has nothing to do."""
+        self.world.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": 0}})
+        until(lambda: self._running() == 0, what="no pod", limit=120)
+        for _ in range(20):
+            self.sweep()
+            self._rest()
+            if not instances(self.world.client("ec2"), alive=True):
+                return
+            time.sleep(EMPTY_SECONDS)
+        raise RuntimeError("nodes stay that hold nothing")
+
+    def sweep(self) -> None:
+        """One sweep, to its end."""
+        known = len(self._express())
+        self.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
+        until(lambda: len(self._express()) > known, what="the sweep's end", limit=120)
+
+    def _running(self) -> int:
+        pods = self.world.kube.items(f"/api/v1/namespaces/default/pods?labelSelector=app%3D{APP}")
+        return sum(pod["status"].get("phase") == "Running" for pod in pods)
+
+    def _rest(self) -> None:
+        client = self.world.client("stepfunctions")
+        machines = (self.outputs["ScaleUpArn"], self.outputs["RetireArn"])
+
+        def resting() -> bool:
+            return not any(client.list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"] for arn in machines)
+
+        until(resting, what="every execution's end", limit=300)
+
+
+def manifests() -> list[Object]:
+    """A pool of one type whose empty nodes go at once, and a deployment whose every pod fills a node."""
+    pool, template = (dict(each) for each in POOL)
+    pool["spec"] = {**pool["spec"], "ttlSecondsAfterEmpty": EMPTY_SECONDS}
+    labels = {"app": APP}
+    template_of_pods: Object = {"metadata": {"labels": labels}, "spec": pod(APP)["spec"]}
+    deployment: Object = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": APP, "namespace": "default"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template_of_pods},
+    }
+    return [pool, template, deployment]
+
+
+def line(counts: Sequence[int], uses: Sequence[Use]) -> tuple[Use, Use]:
+    """What each time costs and what each node adds, by least squares: fixed, a node.
+
+    >>> fixed, slope = line((1, 10, 100), [Use(transitions=12), Use(transitions=30), Use(transitions=210)])
+    >>> round(fixed.transitions), round(slope.transitions)
+    (10, 2)
+    """
+    mean = sum(counts) / len(counts)
+    average = _sum(uses) * (1 / len(uses))
+    spread = sum((count - mean) ** 2 for count in counts)
+    slope = _sum(use * ((count - mean) / spread) for count, use in zip(counts, uses, strict=True))
+    return average + slope * -mean, slope
+
+
+def _sum(uses: Iterable[Use]) -> Use:
+    total = Use()
+    for use in uses:
+        total += use
+    return total
+
+
+def month(one: Month, fixed: Use, a_node: Use, sweep: Use) -> float:
+    """$ a month: `fixed` a scale-up with the way down of its nodes, `a_node` each node there and back, `sweep` each minute."""
+    return DAYS * (one.scale_ups * fixed.dollars + one.nodes * a_node.dollars) + SWEEPS_A_MONTH * sweep.dollars
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.running_costs", description="what Joiner itself costs a month")
+    parser.add_argument("--nodes", type=int, nargs="+", default=list(NODE_COUNTS))
+    options = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    temporary = tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True)
+    with temporary as root, Stack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr) as stack:
+        stack.deploy()
+        stack.knob("schedules/hold", {"held": True})
+        counter = Counter(stack)
+        stack.kube().apply_manifests(manifests())
+        counter.sweep()  # warm, and the pools are told
+        sweep = counter.of(counter.sweep)
+        ups, downs = [], []
+        for count in options.nodes:
+            ups.append(counter.of(partial(counter.scale, count)))
+            down = counter.of(counter.vanish)
+            downs.append(down + sweep * -down.express)  # the sweeps would have been without it
+    report(console, options.nodes, ups, downs, sweep)
+    return 0
+
+
+def report(console: Console, counts: Sequence[int], ups: Sequence[Use], downs: Sequence[Use], sweep: Use) -> None:
+    """The counts, and the months."""
+    rows = [("one idle sweep", sweep)]
+    for count, up, down in zip(counts, ups, downs, strict=True):
+        rows += [(f"{count} up", up), (f"{count} down", down)]
+    columns = ("transitions", "Lambda calls", "GB-s", "doorbell", "DynamoDB writes", "reads", "S3 writes", "reads", "$")
+    shown = Table("", *columns, title="counted", title_justify="left", box=None, padding=(0, 2))
+    for name, use in rows:
+        cells = (use.transitions, use.calls, use.gb_seconds, use.doorbell, use.writes, use.reads, use.s3_writes, use.s3_reads)
+        shown.add_row(name, *(f"{each:.1f}" for each in cells), f"{use.dollars:.6f}")
+    console.print(shown)
+    (fixed_up, node_up), (fixed_down, node_down) = line(counts, ups), line(counts, downs)
+    fixed, a_node = fixed_up + fixed_down, node_up + node_down
+    heads = ("cluster", "scale-ups a day", "nodes a day", "$ a month", "goal")
+    bill = Table(*heads, title="a month", title_justify="left", box=None, padding=(0, 2))
+    for one in MONTHS:
+        bill.add_row(one.name, str(one.scale_ups), str(one.nodes), f"{month(one, fixed, a_node, sweep):.2f}", f"<= {one.goal:.0f}")
+    console.print(bill)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

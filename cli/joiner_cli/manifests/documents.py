@@ -1,0 +1,136 @@
+"""Files, folders and stdin as documents: one a manifest, each knowing where it stands.
+
+A folder is read as `kubectl apply -f` reads it, with what is below it: every file that ends in .yaml, .yml or .json, in order of name.
+Lists are taken apart.
+
+>>> [one.where for one in read_text('{"kind": "List", "items": [{"kind": "Pod"}, {"kind": "Node"}]}', "all.json")]
+['all.json, item 1', 'all.json, item 2']
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from joiner_cli.manifests.yaml_text import NotYaml, read_yaml
+
+STDIN: Final = "-"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+MOST_BYTES: Final = 2 * 2**30
+
+
+class Unreadable(Exception):
+    """A file that cannot be read at all: ``where`` it stands, what is wrong, and the remedy."""
+
+    def __init__(self, where: str, problem: str, remedy: str) -> None:
+        self.where, self.problem, self.remedy = where, problem, remedy
+        super().__init__(f"{where}: {problem}: {remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One manifest; ``where`` is its file and, if there are several in it, its number."""
+
+    where: str
+    manifest: Any
+
+
+def read_documents(paths: Iterable[str]) -> Iterator[Document]:
+    """Every document of these files and folders, ``-`` for stdin; Unreadable for what is none."""
+    for path in paths:
+        if path == STDIN:
+            yield from read_text(_decoded(sys.stdin.buffer.read(), "stdin"), "stdin")
+            continue
+        for file in _files(Path(path)):
+            yield from read_file(file)
+
+
+def read_file(file: Path) -> Iterator[Document]:
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise Unreadable(str(file), "it has more than 2 GiB", "split it")
+        content = file.read_bytes()
+    except OSError as error:
+        raise Unreadable(str(file), error.strerror or str(error), "name a file or folder that can be read") from error
+    yield from read_text(_decoded(content, str(file)), str(file))
+
+
+def read_text(text: str, source: str) -> Iterator[Document]:
+    """The documents in one text, YAML or JSON."""
+    found = list(_parsed(text, source))
+    several = len(found) > 1
+    for number, manifest in enumerate(found, 1):
+        if manifest is None:
+            continue
+        yield from _taken_apart(f"{source}, document {number}" if several else source, manifest)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file())
+    if not found:
+        raise Unreadable(str(path), "there is no manifest in this folder", f"put files there that end in {', '.join(SUFFIXES)}")
+    return found
+
+
+def _decoded(content: bytes, source: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(source, f"byte {error.start} is not UTF-8", "save it as UTF-8") from error
+
+
+def _parsed(text: str, source: str) -> Iterator[Any]:
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            yield msgspec.json.decode(text)
+            return
+        except RecursionError:
+            raise Unreadable(source, "it is nested too deeply", "write valid YAML or JSON") from None
+        except msgspec.DecodeError:
+            several = _several(text)
+            if several is not None:
+                yield from several
+                return
+    try:
+        yield from read_yaml(text)
+    except NotYaml as error:
+        where = f"{source}, line {error.line}" if error.line else source
+        raise Unreadable(where, str(error), "write valid YAML or JSON") from error
+
+
+def _several(text: str) -> list[Any] | None:
+    """JSON documents one after the other, as kubectl takes them; None if it is no JSON (YAML may begin with a brace, too)."""
+    decoder, position, found = json.JSONDecoder(), 0, []
+    try:
+        while text[position:].strip():
+            position += len(text[position:]) - len(text[position:].lstrip())
+            one, position = decoder.raw_decode(text, position)
+            found.append(one)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _taken_apart(where: str, manifest: Any) -> Iterator[Document]:
+    """A list gives its items: a ``List`` as they are, a ``PodList`` with the kind that the items leave out."""
+    if not isinstance(manifest, Mapping):
+        yield Document(where, manifest)
+        return
+    kind, items = manifest.get("kind"), manifest.get("items")
+    if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
+        yield Document(where, manifest)
+        return
+    given = {} if kind == "List" else {"kind": kind.removesuffix("List"), "apiVersion": manifest.get("apiVersion")}
+    for number, item in enumerate(items, 1):
+        if item is None:
+            continue
+        inner = {**given, **item} if isinstance(item, Mapping) else item
+        if isinstance(item, Mapping) and str(item.get("kind") or "").endswith("List"):
+            raise Unreadable(f"{where}, item {number}", "it is a list inside of a list", "put its items into the outer list")
+        yield Document(f"{where}, item {number}", inner)

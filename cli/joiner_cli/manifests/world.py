@@ -1,0 +1,220 @@
+"""Everything that was declared, as the API server would hold it: a snapshot to plan for, or the problems that stand against it.
+
+>>> from joiner_cli.manifests.documents import read_text
+>>> found = read_world(read_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"contaners": []}}', "a.json"))
+>>> [str(problem) for problem in found.errors][0]
+'Pod/default/a: spec.contaners is []: there is no such field; did you mean "containers"?'
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from joiner.cluster import Pod
+from joiner.planning import Snapshot
+from joiner.planning.admission import Admission as ClassAdmission
+from joiner.pools import InvalidManifest
+from joiner.pools.reading import Notes
+from joiner_cli.manifests.admission import Admission
+from joiner_cli.manifests.documents import Document
+from joiner_cli.manifests.kinds import PLURALS, WORKLOADS, UnknownKind, known
+from joiner_cli.manifests.rules import check
+from joiner_cli.manifests.schemas import Schemas
+from joiner_cli.manifests.structs import Structs
+from joiner_cli.manifests.workloads import UNSCHEDULABLE, Replicas, replicas, wanted
+
+Manifest = Mapping[str, Any]
+
+MOST_PODS: Final = 200_000
+"""More pods than any cluster of Kubernetes has: a number of replicas beyond it is a slip of the finger."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """``lists`` holds what was given, by the names of a snapshot's lists; ``replicas`` are pods of workloads that are all alike beside it.
+
+    ``where`` leads from an object to the document that it stands in; ``passed_over`` counts the kinds that no plan is made from.
+    """
+
+    snapshot: Snapshot
+    lists: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
+    replicas: tuple[Replicas, ...] = ()
+    problems: tuple[InvalidManifest, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    passed_over: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> tuple[InvalidManifest, ...]:
+        return tuple(one for one in self.problems if one.severity == "error")
+
+    def all_lists(self) -> dict[str, list[Manifest]]:
+        """Every object by itself, as the API server would list it once the controllers have done their work."""
+        found = {plural: list(items) for plural, items in self.lists.items()}
+        found.setdefault("pods", []).extend(pod for one in self.replicas for pod in one.manifests())
+        return found
+
+
+def read_world(documents: Iterable[Document]) -> World:
+    """The world that these documents declare; with errors its snapshot is empty."""
+    reading = _Reading()
+    for document in documents:
+        reading.take(document)
+    return reading.finish()
+
+
+class _Reading:
+    """What has been read so far: good manifests by kind, and every problem."""
+
+    def __init__(self) -> None:
+        self.schemas = Schemas.packaged()
+        self.structs = Structs(self.schemas.kinds, self.schemas.types)
+        self.by_kind: dict[str, list[Manifest]] = {}
+        self.problems: list[InvalidManifest] = []
+        self.where: dict[str, str] = {}
+        self.seen: dict[str, Manifest] = {}
+        self.passed_over: Counter[str] = Counter()
+
+    def take(self, document: Document) -> None:
+        manifest = document.manifest
+        kind = self._kind(document)
+        if kind is None:
+            return
+        short = kind.rpartition("/")[2]
+        namespaced = kind in self.schemas.namespaced or (kind not in self.schemas.kinds and short == "CapacityBuffer")
+        subject = _subject(manifest, short, document.where, namespaced=namespaced)
+        notes = Notes(subject)
+        if kind in self.schemas.kinds:
+            manifest = self.structs.read(kind, manifest) or self.schemas.read(kind, manifest, notes)
+        elif not isinstance(manifest.get("metadata"), Mapping):
+            notes.note("metadata", manifest.get("metadata"), "it is missing: name the object")
+        if not notes.errors:
+            check(kind, manifest, notes, namespaced=namespaced)
+        self.problems.extend(notes.problems)
+        self.where.setdefault(subject, document.where)
+        if notes.errors:
+            return
+        if subject in self.seen and (manifest.get("metadata") or {}).get("name"):
+            if self.seen[subject] != manifest:
+                remedy = f"another document says something else of it ({self.where[subject]}); keep one of them"
+                self.problems.append(InvalidManifest(subject, "metadata.name", manifest["metadata"]["name"], remedy))
+            return
+        self.seen[subject] = manifest
+        self.by_kind.setdefault(short, []).append(_named(manifest, len(self.by_kind.get(short, ()))) if namespaced else manifest)
+
+    def _kind(self, document: Document) -> str | None:
+        """``version/Kind`` if it counts; what is no object at all is noted."""
+        manifest = document.manifest
+        if not isinstance(manifest, Mapping):
+            self._refuse(document.where, "", manifest, "a manifest is wanted here: apiVersion, kind, metadata and spec")
+            return None
+        for name in ("apiVersion", "kind"):
+            if not isinstance(manifest.get(name), str) or not manifest[name]:
+                self._refuse(_subject(manifest, "", document.where), name, manifest.get(name), "say which kind of object this is")
+                return None
+        try:
+            kind = known(manifest["apiVersion"], manifest["kind"])
+        except UnknownKind as unknown:
+            self._refuse(_subject(manifest, manifest["kind"], document.where), unknown.field, unknown.said, unknown.remedy)
+            return None
+        if kind is None:
+            self.passed_over[manifest["kind"]] += 1
+        return kind
+
+    def _refuse(self, subject: str, said: str, value: object, remedy: str) -> None:
+        notes = Notes(subject)
+        notes.note(said, value, remedy)
+        self.problems.extend(notes.problems)
+
+    def finish(self) -> World:
+        self._count_pods()
+        admission = Admission.of(self.by_kind)
+        made = [] if self._broken else [replace(one, pod=admission.pod(one.pod)) for one in replicas(self.by_kind)]
+        for one in made:
+            self.problems.extend(admission.missing(one.workload, "spec.template.spec", one.pod["spec"]))
+        pods = []
+        for manifest in self.by_kind.get("Pod", ()):
+            self.problems.extend(admission.missing(_subject(manifest, "Pod", "", namespaced=True), "spec", manifest["spec"]))
+            pods.append(_waiting(admission.pod(manifest)))
+        lists = {PLURALS[kind]: items for kind, items in self.by_kind.items() if kind in PLURALS}
+        lists["pods"] = [*pods, *(pod for one in made if not one.alike for pod in one.manifests())]
+        lists["persistentvolumeclaims"] = self._claims(admission, made)
+        alike = tuple(one for one in made if one.alike)
+        snapshot = self._snapshot(lists, alike)
+        return World(snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, dict(sorted(self.passed_over.items())))
+
+    @property
+    def _broken(self) -> bool:
+        return any(one.severity == "error" for one in self.problems)
+
+    def _count_pods(self) -> None:
+        number = len(self.by_kind.get("Pod", ()))
+        for kind in sorted(WORKLOADS):
+            field = "spec.parallelism" if kind == "Job" else "spec.replicas"
+            for one in self.by_kind.get(kind, ()):
+                number += wanted(one)
+                if number > MOST_PODS:
+                    remedy = f"with it there are more than {MOST_PODS:,} pods; plan for fewer at a time"
+                    self._refuse(_subject(one, kind, "", namespaced=True), field, wanted(one), remedy)
+                    return
+
+    def _claims(self, admission: Admission, made: Sequence[Replicas]) -> list[Manifest]:
+        given = self.by_kind.get("PersistentVolumeClaim", ())
+        names = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in given}
+        new = [claim for one in made for claim in one.claim_manifests()]
+        more = [one for one in new if (one["metadata"]["namespace"], one["metadata"]["name"]) not in names]
+        return [admission.claim(one) for one in (*given, *more)]
+
+    def _snapshot(self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas]) -> Snapshot:
+        """Only of what is good; the problems that its own readers find join the others."""
+        snapshot = Snapshot.from_lists(lists)
+        self.problems.extend(one for one in snapshot.problems if not _absent_class(one))
+        self.problems.extend(replace(one, severity="info", remedy=ASSUMED) for one in snapshot.problems if _absent_class(one))
+        if self._broken:
+            return Snapshot()
+        classes = ClassAdmission(lists)
+        pods = [*snapshot.pods, *(pod for one in made for pod in _pods(one, classes))]
+        return replace(snapshot, pods=tuple(pods), problems=tuple(one for one in self.problems if one.severity != "error"))
+
+
+ASSUMED: Final = "there is no such class among the manifests; AL2023 with its defaults is assumed, in every zone"
+
+
+def _absent_class(problem: InvalidManifest) -> bool:
+    """Whether only the class of a pool is not among the manifests: on paper it is assumed."""
+    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith("there is no such")
+
+
+def _pods(made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:
+    """The values of these pods, read once: they are alike."""
+    sample = Pod.from_kube(classes.admit(made.pod))
+    yield from (replace(sample, name=name) for name in made.names)
+
+
+def _waiting(pod: Manifest) -> Manifest:
+    """A pod that nobody has scheduled waits for a node: on paper every scheduler has looked already."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    if spec.get("nodeName") or spec.get("schedulingGates") or status.get("phase") in ("Succeeded", "Failed"):
+        return pod
+    others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+    return {**pod, "status": {**status, "phase": "Pending", "conditions": [*others, *UNSCHEDULABLE["conditions"]]}}
+
+
+def _named(manifest: Manifest, number: int) -> Manifest:
+    """With its namespace, and with a name where only its beginning is given, or nothing where nothing is needed."""
+    metadata = manifest.get("metadata") or {}
+    given = {"namespace": metadata.get("namespace") or "default"}
+    if not metadata.get("name"):
+        given["name"] = f"{metadata.get('generateName') or 'unnamed-'}{number}"
+    return {**manifest, "metadata": {**metadata, **given}}
+
+
+def _subject(manifest: Manifest, kind: str, where: str, *, namespaced: bool = False) -> str:
+    """``Kind/namespace/name``; where the object has no name, where it stands."""
+    metadata = manifest.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    name = metadata.get("name") or metadata.get("generateName")
+    if not isinstance(name, str):
+        return f"{kind} ({where})" if kind else where
+    namespace = metadata.get("namespace") or "default"
+    return "/".join(filter(None, (kind, str(namespace) if namespaced else "", name)))

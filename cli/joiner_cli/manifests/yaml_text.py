@@ -1,0 +1,163 @@
+"""YAML as kubectl and the API server read it, which is YAML 1.1 with differences that change what a manifest says.
+
+`y`, `yes` and `on` are true; `1:30` and `2026-01-02` are texts; a key that is a number or a boolean becomes a text. What JSON cannot say
+(sets, binary data, infinities) cannot stand in a manifest. A key that stands twice is refused rather than read one way or the other.
+
+>>> list(read_yaml("a: 1:30\\nb: yes\\n---\\n1: 2026-01-02\\n"))
+[{'a': '1:30', 'b': True}, {'1': '2026-01-02'}]
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+MOST_VALUES: Final = 5_000_000
+"""So many values may a document have once its aliases are written out; a few lines of aliases can mean billions."""
+
+DEEPEST: Final = 200
+"""So deep may values be nested: the C loader goes down one call a level and would end the process, not the reading."""
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class NotYaml(ValueError):
+    """What is wrong with the text, and in which line (from 1; 0 if unknown)."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class _Loader(_Base):  # type: ignore[misc]  # the C loader, where there is one, has no types
+    """SafeLoader with kubectl's resolution of plain words."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML wants it on the class
+    yaml_constructors = dict(yaml.SafeLoader.yaml_constructors)  # noqa: RUF012
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:  # noqa: ARG002 - PyYAML's signature
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(None, None, "fields (key: value) are wanted here", node.start_mark)
+        own = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge"]
+        if len(set(own)) < len(own):
+            twice = next(key for key in own if own.count(key) > 1)
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} stands twice in one mapping", node.start_mark)
+        self.flatten_mapping(node)
+        return {_key(self.construct_object(key, deep=True), key): self.construct_object(value, deep=True) for key, value in node.value}
+
+
+def _key(said: Any, node: Any) -> str:
+    if isinstance(said, bool):
+        return str(said).lower()
+    if isinstance(said, str | int | float):
+        return str(said)
+    raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
+
+
+def _integer(loader: Any, node: Any) -> int | float:
+    text = loader.construct_scalar(node).replace("_", "")
+    sign, digits = (-1, text[1:]) if text[:1] == "-" else (1, text.lstrip("+"))
+    base = {"0x": 16, "0b": 2, "0o": 8}.get(digits[:2].lower())
+    if base:
+        return sign * int(digits[2:], base)
+    return sign * (int(digits, 8) if len(digits) > 1 and digits[0] == "0" else int(digits))
+
+
+def _float(loader: Any, node: Any) -> float:
+    text = loader.construct_scalar(node).replace("_", "").lower()
+    found = float(text.replace(".inf", "inf").replace(".nan", "nan"))
+    if not math.isfinite(found):
+        raise yaml.constructor.ConstructorError(None, None, f"{text} is no number that a manifest can hold", node.start_mark)
+    return found
+
+
+def _truth(loader: Any, node: Any) -> bool:
+    return loader.construct_scalar(node).lower() in ("y", "yes", "true", "on")
+
+
+def _refuse(_: Any, node: Any) -> Any:
+    raise yaml.constructor.ConstructorError(None, None, f"a manifest cannot hold {node.tag}", node.start_mark)
+
+
+def _fields(loader: Any, node: Any) -> Any:
+    return loader.construct_mapping(node)
+
+
+_TAG: Final = "tag:yaml.org,2002:"
+for _name, _pattern, _first in (
+    ("bool", r"y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", "yYnNtTfFoO"),
+    ("int", r"[-+]?(0b[01_]+|0o[0-7_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+.0123456789"),
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+    ("merge", r"<<", "<"),
+):
+    for _letter in _first:
+        _Loader.yaml_implicit_resolvers.setdefault("" if _letter == "\0" else _letter, []).append(
+            (_TAG + _name, re.compile(rf"^(?:{_pattern})$"))
+        )
+for _name, _constructor in (("int", _integer), ("float", _float), ("bool", _truth), ("map", _fields)):
+    _Loader.yaml_constructors[_TAG + _name] = _constructor
+for _name in ("set", "omap", "pairs", "binary"):
+    _Loader.yaml_constructors[_TAG + _name] = _refuse
+_Loader.yaml_constructors[_TAG + "seq"] = lambda loader, node: loader.construct_sequence(node, deep=True)
+_Loader.yaml_constructors[_TAG + "timestamp"] = lambda loader, node: loader.construct_scalar(node)
+
+
+def read_yaml(text: str) -> Iterator[Any]:
+    """The documents of the text, empty ones as None; NotYaml where it is none, or means more than anybody could hold."""
+    aliases = "&" in text and "*" in text
+    try:
+        _check_depth(text)
+        for document in yaml.load_all(text, Loader=_Loader):
+            if aliases:
+                _measure(document)
+            yield document
+    except yaml.MarkedYAMLError as error:
+        raise NotYaml(str(error.problem or error.context or "not YAML"), _line(error.problem_mark or error.context_mark)) from error
+    except yaml.YAMLError as error:
+        raise NotYaml(" ".join(str(error).split())) from error
+    except RecursionError:
+        raise NotYaml("it is nested too deeply") from None
+    except ValueError as error:  # a number of more digits than Python reads, a character that is none
+        raise error if isinstance(error, NotYaml) else NotYaml(str(error)) from error
+
+
+def _check_depth(text: str) -> None:
+    """Looks at the events of the text, which costs a while, only where something in it may be nested at all that deeply."""
+    longest = max((len(line) - len(line.lstrip(" -?:")) for line in text.splitlines()), default=0)
+    if text.count("[") + text.count("{") + longest < DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise NotYaml(f"it is nested too deeply, {DEEPEST} levels and more", _line(event.start_mark))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _line(mark: Any) -> int:
+    return mark.line + 1 if mark else 0
+
+
+def _measure(document: Any) -> None:
+    """Counts the values with every alias written out; NotYaml if they are too many, or an alias stands inside what it means."""
+    known: dict[int, int] = {}
+    open_now: set[int] = set()
+
+    def size(value: Any) -> int:
+        if not isinstance(value, dict | list):
+            return 1
+        if id(value) in open_now:
+            raise NotYaml("an alias (*) stands inside of what it means")
+        if id(value) not in known:
+            open_now.add(id(value))
+            known[id(value)] = 1 + sum(map(size, value.values() if isinstance(value, dict) else value))
+            open_now.discard(id(value))
+        return known[id(value)]
+
+    if size(document) > MOST_VALUES:
+        raise NotYaml(f"its aliases (*) mean more than {MOST_VALUES:,} values")

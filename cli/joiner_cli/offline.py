@@ -1,0 +1,160 @@
+"""`joiner plan`, `joiner catalogue`, `joiner explain`: what would happen, without AWS and without a cluster."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import yaml
+
+from joiner_cli.catalogues import market
+from joiner_cli.explaining import UnknownPod, explain
+from joiner_cli.manifests import Unreadable
+from joiner_cli.planning import Answer, Question, answer, object_problems
+from joiner_cli.showing.catalogue_table import catalogue_table
+from joiner_cli.showing.picture import picture
+from joiner_cli.showing.plan_table import plan_table
+
+MOST_PROBLEMS: Final = 50
+"""So many are told; whoever has more has one mistake many times."""
+
+
+class PlanFormat(StrEnum):
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    html = "html"
+
+
+class Format(StrEnum):
+    table = "table"
+    json = "json"
+
+
+Files = Annotated[
+    list[str], typer.Option("--filename", "-f", metavar="FILE|DIR", help="Manifests: YAML or JSON, folders with them, or - for stdin.")
+]
+CatalogueFile = Annotated[
+    Path | None, typer.Option("--catalogue", metavar="FILE", help="Instance types and prices, as `joiner catalogue -o json` prints them.")
+]
+Region = Annotated[str | None, typer.Option("--region", metavar="REGION", help="Offer only what this region has.", show_default=False)]
+Deadline = Annotated[
+    float, typer.Option("--deadline", metavar="SECONDS", min=0.01, max=3600.0, help="How long to look for a cheaper plan.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between plans that look alike; the same seed, the same plan.")]
+
+
+def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
+    files: Files,
+    catalogue: CatalogueFile = None,
+    region: Region = None,
+    deadline: Deadline = 1.0,
+    seed: Seed = 0,
+    output: Annotated[PlanFormat, typer.Option("--output", "-o", help="How to show it.")] = PlanFormat.table,
+) -> None:
+    """Show which nodes these manifests would get, and their price.
+
+    The plan says how far it is from the proven minimum, and for each pod that stays pending what keeps it out of each pool.
+    Exit code 0: every pod has a place. 2: some stay pending. 1: something could not be read.
+    """
+    with _refusals_told():
+        found = answer(Question(tuple(files), catalogue, region, deadline, seed))
+        _comment(found)
+        if not (found.errors and output in (PlanFormat.table, PlanFormat.html)):
+            print(_rendered(found, output))
+        raise typer.Exit(found.exit_code)
+
+
+def catalogue_command(
+    types: Annotated[list[str] | None, typer.Argument(metavar="TYPE", help="Only these; * stands for anything (m7*.large).")] = None,
+    catalogue: CatalogueFile = None,
+    region: Region = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to show it.")] = Format.table,
+) -> None:
+    """List instance types: what their nodes carry, hold and cost."""
+    with _refusals_told():
+        found = market(catalogue, region)
+        chosen, unknown = found.select(types or [])
+        if unknown:
+            raise Unreadable(" ".join(unknown), "no instance type is called so", "see `joiner catalogue`")
+        _say(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{len(chosen.types)} instance types")
+        print(json.dumps(chosen.to_json(), indent=1) if output is Format.json else catalogue_table(chosen))
+
+
+explain_app = typer.Typer(no_args_is_help=True, help="Why a pod is where it is, or nowhere.")
+
+
+@explain_app.command("pod")
+def explain_pod(  # noqa: PLR0917 - typer reads the options off the parameters
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod: namespace/name, or its name alone.")],
+    files: Files,
+    catalogue: CatalogueFile = None,
+    region: Region = None,
+    deadline: Deadline = 1.0,
+    seed: Seed = 0,
+) -> None:
+    """Explain where a pod goes and what the next best would cost; or, for each pool and group of types, what keeps it out.
+
+    Exit code 0: it has a place. 2: it stays pending. 1: something could not be read, or there is no such pod.
+    """
+    with _refusals_told():
+        found = answer(Question(tuple(files), catalogue, region, deadline, seed))
+        _comment(found)
+        if found.errors:
+            raise typer.Exit(1)
+        try:
+            told = explain(name, found)
+        except UnknownPod as unknown:
+            _say(f"joiner: {unknown}")
+            raise typer.Exit(1) from None
+        print(told.text)
+        raise typer.Exit(0 if told.placed else 2)
+
+
+def _rendered(found: Answer, output: PlanFormat) -> str:
+    match output:
+        case PlanFormat.table:
+            return plan_table(found.plan)
+        case PlanFormat.json:
+            return json.dumps(found.to_json(), indent=1)
+        case PlanFormat.yaml:
+            return yaml.safe_dump(found.to_json(), sort_keys=False, allow_unicode=True, width=200).rstrip()
+        case PlanFormat.html:
+            snapshot = found.world.snapshot
+            return picture(found.plan, snapshot.pods, {node.name: node.allocatable for node in snapshot.nodes})
+
+
+def _comment(found: Answer) -> None:
+    """What a reader should know beside the result, on stderr."""
+    problems = found.errors or found.world.problems
+    for line in object_problems(problems[:MOST_PROBLEMS], found.world.where):
+        _say(f"joiner: {line}")
+    if len(problems) > MOST_PROBLEMS:
+        _say(f"joiner: and {len(problems) - MOST_PROBLEMS} more")
+    if found.errors:
+        wrong = len({one.object for one in found.errors})
+        _say(f"joiner: nothing was planned: {wrong} object{'s' if wrong > 1 else ''} could not be read")
+        return
+    if found.world.passed_over:
+        _say(f"passed over: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
+    dated = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute)" if found.market.dated else ""
+    _say(f"catalogue: {found.market.source}{dated}")
+    _say(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
+
+
+def _say(line: str) -> None:
+    print("".join(one if one.isprintable() else "?" for one in line), file=sys.stderr)
+
+
+@contextmanager
+def _refusals_told() -> Iterator[None]:
+    """A file that cannot be read is one sentence and exit code 1."""
+    try:
+        yield
+    except Unreadable as error:
+        _say(f"joiner: {error}")
+        raise typer.Exit(1) from None

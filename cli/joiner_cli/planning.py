@@ -1,0 +1,122 @@
+"""From files to a plan: what `joiner plan` and `joiner explain` have in common.
+
+Everything is read, or nothing is planned: a plan for the half of a cluster that could be read would be a wrong one.
+"""
+
+import gc
+import importlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from joiner.cluster import Pod
+from joiner.planning import PendingPod, Plan, Reason, Snapshot, plan
+from joiner.planning.effort import Effort
+from joiner.pools import InvalidManifest, ResolvedNodeClass
+from joiner_cli.catalogues import Market, market, resolved
+from joiner_cli.manifests import World, read_documents, read_world
+
+HEAVY: Final = ("highspy", "joiner.planning.planner", "joiner.planning.result", "joiner.planning.searching")
+"""Imported when a plan is wanted, and before the clock runs: numpy and the solver take a while to load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: the files, the catalogue, and how hard to look. ``deadline`` in seconds."""
+
+    files: tuple[str, ...]
+    catalogue: Path | None = None
+    region: str | None = None
+    deadline: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The plan, or why there is none (``errors``); seconds that reading and planning took."""
+
+    question: Question
+    world: World
+    market: Market
+    classes: Mapping[str, ResolvedNodeClass]
+    plan: Plan
+    read_seconds: float
+    plan_seconds: float
+
+    @property
+    def errors(self) -> tuple[InvalidManifest, ...]:
+        return self.world.errors
+
+    @property
+    def exit_code(self) -> int:
+        """0 all placed, 2 something stays pending, 1 something could not be read."""
+        return 1 if self.errors else 2 if self.plan.pending else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan's own JSON, and how long it took."""
+        seconds = {"read": round(self.read_seconds, 4), "plan": round(self.plan_seconds, 4)}
+        return {**self.plan.to_json(), "seconds": seconds}
+
+
+def answer(question: Question) -> Answer:
+    """Reads and plans; Unreadable if a file is none. With errors among the manifests the plan is empty but for its problems."""
+    for module in HEAVY:
+        importlib.import_module(module)
+    began = time.perf_counter()
+    found = market(question.catalogue, question.region)
+    with _without_collector():
+        world = read_world(read_documents(question.files))
+    manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
+    snapshot = world.snapshot
+    classes = resolved({pool.class_ref for pool in snapshot.pools}, snapshot.classes, manifests, found.zones)
+    read = time.perf_counter()
+    wrong = Plan(problems=world.problems)
+    made = wrong if world.errors else with_every_pod(planned(question, snapshot, found, classes), snapshot)
+    return Answer(question, world, found, classes, made, read - began, time.perf_counter() - read)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Manifests hold no cycles, and there may be millions of small objects: the collector would look at all of them again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def planned(question: Question, snapshot: Snapshot, found: Market, classes: Mapping[str, ResolvedNodeClass]) -> Plan:
+    """The plan for this snapshot, under the question's deadline and seed."""
+    effort = Effort(seconds=question.deadline, seed=question.seed, clock=time.perf_counter)
+    return plan(snapshot, found.catalogue, classes=classes, effort=effort)
+
+
+def with_every_pod(made: Plan, snapshot: Snapshot) -> Plan:
+    """The plan with those pending pods, too, that no node could help: each with the reason."""
+    told = {one.pod for one in made.pending}
+    told.update(*(node.pods for node in made.nodes), *(one.pods for one in made.existing))
+    more = [PendingPod(pod.key, (Reason("", why),)) for pod in snapshot.pods if pod.key not in told and (why := _not_planned_for(pod))]
+    return replace(made, pending=tuple(sorted((*made.pending, *more), key=lambda one: one.pod)))
+
+
+def _not_planned_for(pod: Pod) -> str:
+    """Why a pod without a node is nothing to plan for; empty if it needs none."""
+    if pod.node_name or pod.terminal or pod.deletion or pod.stays_with_node:
+        return ""
+    if pod.gates:
+        return f"it has scheduling gates: {', '.join(pod.gates)}; its scheduler will not look at it before they are gone"
+    if pod.nominated_node:
+        return f"it waits for pods to leave node {pod.nominated_node}, which its scheduler preempts for it"
+    if pod.constraints.scheduler != "default-scheduler":
+        return f"it is left to its own scheduler, {pod.constraints.scheduler}"
+    return "it is not planned for: no new node would make its scheduler place it"
+
+
+def object_problems(problems: Sequence[InvalidManifest], where: Mapping[str, str]) -> list[str]:
+    """One line a problem, with the file that it stands in."""
+    return [f"{where[one.object]}: {one}" if one.object in where and where[one.object] not in one.object else str(one) for one in problems]

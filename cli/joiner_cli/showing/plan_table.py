@@ -1,0 +1,117 @@
+"""A plan as a platform engineer wants to read it: what it costs, how far from the least that is, nodes in groups, what stays pending.
+
+Nodes that are alike (pool, type, zone, capacity type) share a line. Requests stand beside what their nodes can allocate, daemons
+included, so that the share that is used can be seen.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from joiner.cluster import Resources, total
+from joiner.planning import PendingPod, Plan, PlannedNode, Reason
+from joiner_cli.showing.columns import amount, columns, dollars, names, percent
+
+EXACT: Final = 0.00005
+"""Less than this above the bound is what the bound's own arithmetic may be wrong by."""
+
+
+def plan_table(plan: Plan) -> str:
+    """The whole of it, in parts with a blank line between."""
+    parts = [headline(plan), _nodes(plan.nodes), _existing(plan), _pending(plan.pending)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def headline(plan: Plan) -> str:
+    """What it costs, in one or two sentences."""
+    if not (plan.nodes or plan.existing or plan.pending):
+        return "No pods are pending: nothing to do."
+    said = [_counted(plan)]
+    if plan.nodes:
+        least = "which is proven to be the least" if plan.gap < EXACT else _above(plan)
+        said.append(f"{dollars(plan.price_per_hour)}/h, {least}.")
+    greedy = plan.greedy_price_per_hour
+    if greedy and greedy > plan.price_per_hour * 1.0005:
+        said.append(f"First-fit as Karpenter packs would cost {dollars(greedy)}/h, {percent(greedy / plan.price_per_hour - 1)} more.")
+    return "\n".join(said)
+
+
+def _above(plan: Plan) -> str:
+    return f"{percent(plan.gap)} above the proven minimum of {dollars(plan.lower_bound_per_hour)}/h"
+
+
+def _counted(plan: Plan) -> str:
+    new = sum(len(node.pods) for node in plan.nodes)
+    there = sum(len(one.pods) for one in plan.existing)
+    told = [f"{_number(len(plan.nodes), 'new node')} for {_number(new, 'pod')}"] if plan.nodes else []
+    told += [f"{_number(there, 'pod')} on {_number(len(plan.existing), 'existing node')}"] if there else []
+    told += [f"{_number(len(plan.pending), 'pod')} pending"] if plan.pending else []
+    return f"{', '.join(told)}."
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _nodes(nodes: Iterable[PlannedNode]) -> str:
+    groups: dict[tuple[str, ...], list[PlannedNode]] = {}
+    for node in nodes:
+        key = (node.pool_kind, node.pool_name, node.instance_type, node.zone, node.capacity_type)
+        groups.setdefault(key, []).append(node)
+    rows = []
+    for (_, pool, instance_type, zone, capacity_type), alike in groups.items():
+        price = sum(node.price_per_hour for node in alike)
+        used = total([*(node.requests for node in alike), *(node.daemon_overhead for node in alike)])
+        room = total(node.allocatable for node in alike)
+        pods = [pod for node in alike for pod in node.pods]
+        rows.append(
+            [
+                str(len(alike)),
+                pool,
+                instance_type,
+                zone,
+                capacity_type,
+                f"{alike[0].price_per_hour:.4f}",
+                f"{price:.4f}",
+                str(len(pods)),
+                _share(used, room, "cpu"),
+                _share(used, room, "memory"),
+                names(pods, most=3),
+            ]
+        )
+    headings = [">NODES", "POOL", "INSTANCE TYPE", "ZONE", "CAPACITY", ">$/H EACH", ">$/H", ">PODS", ">CPU", ">MEMORY", "WHICH"]
+    return columns(headings, rows) if rows else ""
+
+
+def _share(used: Resources, room: Resources, name: str) -> str:
+    there = room.get(name, 0)
+    return f"{used.get(name, 0) / there * 100:.0f} %" if there else "-"
+
+
+def _existing(plan: Plan) -> str:
+    rows = [[one.node or f"(joining) {one.claim}", str(len(one.pods)), names(one.pods)] for one in plan.existing]
+    return columns(["EXISTING NODE", ">PODS", "WHICH"], rows) if rows else ""
+
+
+def _pending(pending: Sequence[PendingPod]) -> str:
+    """Pods that stay pending for the same reasons share their lines."""
+    groups: dict[tuple[Reason, ...], list[str]] = {}
+    for one in pending:
+        groups.setdefault(one.reasons, []).append(one.pod)
+    rows = []
+    for reasons, pods in groups.items():
+        shown = [f"{len(pods):,}", names(pods, most=3)]
+        for reason in reasons:
+            rows.append([*shown, reason.pool or "-", told(reason)])
+            shown = ["", ""]
+        if not reasons:
+            rows.append([*shown, "-", "no reason was found"])
+    return columns([">PENDING", "WHICH", "POOL", "WHY"], rows) if rows else ""
+
+
+def told(reason: Reason) -> str:
+    """The reason, with the offer that comes nearest."""
+    if reason.nearest is None:
+        return reason.reason
+    near = f"nearest: {reason.nearest.instance_type} in {reason.nearest.zone}"
+    short = " and ".join(amount(name, value) for name, value in reason.lacks.items())
+    return f"{reason.reason} ({near}, short of {short})" if short else f"{reason.reason} ({near})"

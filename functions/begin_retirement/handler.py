@@ -1,0 +1,179 @@
+"""Begin retirement: from here on no pod comes to these nodes, and their claims are on their way out.
+
+What was asked for is looked at again first. A retirement that is voluntary happens under the lease, gives way to pods, and is taken back if
+one landed before the node was closed. The order is made for dying in between: the ledger knows who retires a claim before anything of it
+changes; an involuntary one deletes the claim next, and a deleted claim is found by every sweep; a voluntary one deletes it last, when
+nothing can be taken back any more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from surroundings import Case, Surroundings
+
+from joiner.adapters import environment, metrics
+from joiner.adapters.claims import get_claim, kind_of
+from joiner.adapters.events import tell
+from joiner.adapters.guards import Guards
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.nodes import change
+from joiner.adapters.parallel import each
+from joiner.adapters.payload import Task
+from joiner.adapters.retirements import Retirements
+from joiner.cluster import Node
+from joiner.lifecycle.guards import refusal
+from joiner.lifecycle.retirement import Asked, Retiring, Stage, first_stage, tainted, untainted, with_deadline
+from joiner.names import TERMINATION_TIMESTAMP
+from joiner.pools import NodeClaim
+from joiner.telling import retiring as telling
+from joiner.telling.events import Event
+
+logger = Logger()
+
+WAVE: Final = 20
+"""Nodes that are drained by one function at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """One claim whose retirement has begun, how many pods have to move for it, and what is told."""
+
+    retiring: Retiring
+    moving: int
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """One claim that is not retired now, and why."""
+
+    claim: str
+    why: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"claim": self.claim, "why": self.why}
+
+
+class Beginning:
+    """One beginning of many retirements; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements, guards: Guards) -> None:
+        self._kube = kube
+        self._guards = guards
+        self._ledger = ledger
+        self._retirements = retirements
+
+    def answer(self, task: Task, asked: list[Asked], now: datetime, lease_until: int) -> dict[str, Any]:
+        """``{"refused", "waves", "begun", "moving", "leftOut"}``; LeaseLost if the lease, where one is needed, is somebody else's now."""
+        if task.lease_number:
+            self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        if refused := refusal(self._guards.look(now)):
+            return {
+                "refused": refused,
+                "waves": [],
+                "begun": 0,
+                "moving": 0,
+                "leftOut": [LeftOut(one.claim, refused).to_json() for one in asked],
+            }
+        around = Surroundings.read(self._kube, self._ledger, asked, now, leased=bool(task.lease_number))
+        answers = each(around.cases(asked), lambda case: self._begin(task, case, around, now), KubeError)
+        begun, left = [], []
+        for case, answer in answers:
+            match answer:
+                case Begun():
+                    begun.append(answer)
+                case LeftOut():
+                    left.append(answer)
+                case KubeError():  # the sweep asks again
+                    left.append(LeftOut(case.asked.claim, str(answer)))
+        for untold in tell(self._kube, [event for one in begun for event in one.events], at=now, instance=task.execution.name):
+            logger.warning("an event could not be told", reason=untold)
+        for one_left in left:
+            logger.info("not retired", nodeclaim=one_left.claim, reason=one_left.why)
+        entries = [one.retiring.to_json() for one in begun]
+        return {
+            "refused": "",
+            "waves": [entries[start : start + WAVE] for start in range(0, len(entries), WAVE)],
+            "begun": len(begun),
+            "moving": sum(one.moving for one in begun),
+            "leftOut": [one.to_json() for one in left],
+        }
+
+    def _begin(self, task: Task, case: Case, around: Surroundings, now: datetime) -> Begun | LeftOut:
+        asked, owner = case.asked, task.execution.arn
+        if why := around.objection(case):
+            self._take_back(case, owner)
+            return LeftOut(asked.claim, why)
+        noted = self._retirements.begin(asked.claim, owner, str(asked.reason), int(now.timestamp()))
+        if noted is None:
+            return LeftOut(asked.claim, "another execution retires it")
+        if case.voluntary:
+            node = self._close(case.node)
+            if why := around.again(self._kube, case):
+                self._take_back(case, owner)
+                return LeftOut(asked.claim, why)
+            claim = self._delete(case.claim)
+        else:
+            claim = self._delete(case.claim)
+            node = self._close(case.node)
+        retiring = self._entry(case, claim, node, noted.since)
+        moving = around.moving(case, claim, noted.deadline, now) if retiring.stage is not Stage.TERMINATED else 0
+        events = telling.begun(claim, node, asked.reason) if claim is not None else []
+        logger.info("retirement begins", nodeclaim=asked.claim, node=retiring.node, instance=retiring.instance, reason=str(asked.reason))
+        return Begun(retiring, moving, tuple(events))
+
+    def _entry(self, case: Case, claim: NodeClaim | None, node: Node | None, since: int) -> Retiring:
+        instance = (claim.instance_id if claim else "") or (node.instance_id if node else "") or case.asked.instance
+        return Retiring(
+            claim=case.asked.claim,
+            reason=case.asked.reason,
+            kind=claim.kind if claim else "",
+            instance=instance,
+            node=node.name if node else "",
+            since=since,
+            stage=first_stage(case.asked.reason, instance, node),
+        )
+
+    def _delete(self, claim: NodeClaim | None) -> NodeClaim | None:
+        """The claim, deleted: its finalizer keeps it until its instance is gone. What its pool allows for the drain counts from here."""
+        if claim is None:
+            return None
+        if not claim.deleting:
+            try:
+                self._kube.delete(kind_of(claim), claim.name, uid=claim.uid)
+            except NotFound:
+                return None
+            claim = get_claim(self._kube, claim.kind, claim.name)
+        if claim is not None and (dated := with_deadline(claim)) is not None:
+            annotation = {TERMINATION_TIMESTAMP: dated.annotations[TERMINATION_TIMESTAMP]}
+            self._kube.patch(kind_of(claim), claim.name, {"metadata": {"annotations": annotation}})
+            return dated
+        return claim
+
+    def _close(self, node: Node | None) -> Node | None:
+        return change(self._kube, node, tainted) if node is not None else None
+
+    def _take_back(self, case: Case, owner: str) -> None:
+        """Nothing of a retirement that does not happen stays: an execution that died may have closed the node."""
+        if case.claim is not None and not case.claim.deleting and (node := case.newest(self._kube)) is not None and not node.deletion:
+            change(self._kube, node, untainted)
+        self._retirements.give_up(case.asked.claim, owner, str(case.asked.reason))
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
+    now = environment.now()
+    kube = environment.kube(task.cluster)
+    beginning = Beginning(kube, environment.ledger(), environment.retirements(), Guards(kube))
+    answer = beginning.answer(task, [Asked.from_json(each) for each in event["claims"]], now, environment.lease_end(context, now))
+    logger.info("began retirement", begun=answer["begun"], moving=answer["moving"], leftOut=len(answer["leftOut"]))
+    metrics.publish(task.cluster.name, {"NodesRetiring": answer["begun"]})
+    return answer

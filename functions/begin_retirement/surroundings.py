@@ -1,0 +1,135 @@
+"""What there is around the claims that shall be retired: their nodes, the pods on them, and what is on its way to them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import by_name, list_claims
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import NotFound
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.nodes import pods_on
+from joiner.cluster import InvalidField, Node, Pod
+from joiner.lifecycle.draining import DrainingPod, must_move
+from joiner.lifecycle.retirement import Asked, World, deadline, objection, voluntary
+from joiner.pools import NodeClaim
+from joiner.pools.leaving import leaving_nodes
+
+logger = Logger(child=True)
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One claim that was asked for, as far as it and its node are there."""
+
+    asked: Asked
+    claim: NodeClaim | None
+    node: Node | None
+
+    @property
+    def voluntary(self) -> bool:
+        """May it be taken back? A claim that is deleted already cannot."""
+        return voluntary(self.asked.reason, self.claim) and not (self.claim is not None and self.claim.deleting)
+
+    def newest(self, kube: Kube) -> Node | None:
+        """The node as it stands now."""
+        try:
+            return Node.from_kube(kube.get(kinds.NODES, self.node.name)) if self.node is not None else None
+        except NotFound:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """One look. `leased` says whether what is voluntary may happen; `pods` are the manifests of the pods on the nodes concerned."""
+
+    claims: Mapping[str, NodeClaim]
+    nodes: Mapping[str, Node]
+    owners: Mapping[str, str]
+    pods: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
+    world: World = field(default_factory=World)
+    leased: bool = False
+
+    @classmethod
+    def read(cls, kube: Kube, ledger: Ledger, asked: Iterable[Asked], now: datetime, *, leased: bool) -> "Surroundings":
+        """The ledger first: a launch that it knows is on its claim by the time that claims are listed, or still counts."""
+        lease, launches, assignments = ledger.lease(), ledger.unrecorded_launches(), ledger.assignments()
+        claims = by_name(list_claims(kube).claims)
+        manifests = kube.list(kinds.NODES)
+        nodes = {node.name: node for node in map(_node, manifests) if node is not None}
+        here = cls(claims, nodes, {owner: str(each["metadata"]["name"]) for each in manifests for owner in _owners(each)}, leased=leased)
+        mine = {case.node.name for case in here.cases(asked) if case.node is not None}
+        leaving = leaving_nodes(nodes.values(), claims.values()) if leased else frozenset[str]()
+        pods = pods_on(kube, mine | leaving)
+        current = lease.number if lease.living(int(now.timestamp())) else 0
+        world = World(
+            pods=tuple(pod for name in sorted(mine) for pod in _pods(pods[name])),
+            launching=frozenset(
+                {claim for launch in launches for claim in launch.claims}
+                | {claim.name for claim in claims.values() if current and claim.lease >= current and not claim.provider_id}
+            ),
+            slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
+            moving=tuple(pod for name in sorted(leaving) for pod in _pods(pods[name]) if pod.moves),
+        )
+        return cls(here.claims, here.nodes, here.owners, pods, world, leased)
+
+    def cases(self, asked: Iterable[Asked]) -> list[Case]:
+        """What was asked for, with what there is of it."""
+        by_instance = {node.instance_id: node for node in sorted(self.nodes.values(), key=lambda node: node.name) if node.provider_id}
+        found = []
+        for one in asked:
+            claim = self.claims.get(one.claim)
+            instance = (claim.instance_id if claim else "") or one.instance
+            node = by_instance.get(instance) if instance else None
+            found.append(Case(one, claim, node or self.nodes.get(self.owners.get(one.claim, ""))))
+        return found
+
+    def objection(self, case: Case) -> str:
+        """Why the retirement may not begin; empty if it may."""
+        if case.voluntary and not self.leased:
+            return "it needs the lease"
+        return objection(case.asked.reason, case.claim, case.node, self.world)
+
+    def again(self, kube: Kube, case: Case) -> str:
+        """The same, now that no pod comes any more: one may have come just before."""
+        if case.node is None:
+            return ""
+        pods = tuple(_pods(pods_on(kube, [case.node.name])[case.node.name]))
+        world = World(pods, self.world.launching, self.world.slots, self.world.moving)
+        return objection(case.asked.reason, case.claim, case.node, world)
+
+    def moving(self, case: Case, claim: NodeClaim | None, noted: int, now: datetime) -> int:
+        """How many pods will want another place."""
+        pods = (DrainingPod.from_kube(each) for each in self.pods.get(case.node.name if case.node else "", ()))
+        return must_move(pods, now=now, deadline=deadline(claim, noted))
+
+
+def _owners(node: Manifest) -> list[str]:
+    return [str(each.get("name")) for each in node["metadata"].get("ownerReferences") or () if each.get("kind") in ("NodeClaim", "Machine")]
+
+
+def _node(manifest: Manifest) -> Node | None:
+    try:
+        return Node.from_kube(manifest)
+    except InvalidField as invalid:
+        logger.warning("a node cannot be read", node=manifest["metadata"]["name"], reason=str(invalid))
+        return None
+
+
+def _pods(manifests: Iterable[Manifest]) -> list[Pod]:
+    """Pods as values. One that cannot be read holds its node, as far as that can be told."""
+    found = []
+    for manifest in manifests:
+        try:
+            found.append(Pod.from_kube(manifest))
+        except InvalidField:
+            metadata = manifest["metadata"]
+            node, phase = (manifest.get("spec") or {}).get("nodeName") or "", (manifest.get("status") or {}).get("phase") or ""
+            found.append(Pod(str(metadata.get("namespace")), str(metadata["name"]), node_name=node, phase=phase))
+    return found

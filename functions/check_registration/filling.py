@@ -1,0 +1,144 @@
+"""Filling nodes that are closed to everybody else: pods of the classes that were assigned to a node's claim are bound to it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from joining import Step
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.parallel import each
+from joiner.cluster import Node, Pod
+from joiner.lifecycle.placing import Binding, Promised, World, least_promised, open_slots, place
+from joiner.names import FILLING
+from joiner.planning import Snapshot
+from joiner.pools.conditions import read_time
+
+logger = Logger(child=True)
+
+TRIES: Final = 3  # whoever schedules a waiting pod writes to it whenever it has tried it again
+PROBLEMS_TOLD: Final = 20
+
+Slots = Mapping[str, int]
+"""Class -> how many pods of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A node with the pods that are `here` now, `bound` by us: of the `planned` slots of its claim, `open` have no pod."""
+
+    step: Step
+    node: Node
+    ready_since: datetime | None
+    planned: int
+    open: int
+    here: Sequence[Pod]
+    bound: Sequence[Pod]
+    failed: Sequence[KubeError]
+    for_the_scheduler: bool
+    """Do pods that only the scheduler may place wait for it to open?"""
+
+    @property
+    def placed(self) -> int:
+        """How many slots have their pod."""
+        return self.planned - self.open
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The nodes of one look, and of the pods that wait for other nodes than these those that would go anywhere first."""
+
+    nodes: Sequence[Filled]
+    promised: Sequence[Promised]
+
+    def tempts(self, one: Filled) -> bool:
+        """Would the scheduler put a pod on this node that is meant for another?"""
+        return not one.for_the_scheduler and any(pod.fits(one.node, one.here) for pod in self.promised)
+
+    def costs_pods(self, one: Filled) -> bool:
+        """Would the scheduler even take pods off this node for one that is meant for another?"""
+        return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in self.promised)
+
+
+class Filler:
+    """Fills the closed nodes of one look; `assigned` are the slots of all claims there are, by their names."""
+
+    def __init__(self, kube: Kube, assigned: Mapping[str, Slots]) -> None:
+        self._kube = kube
+        self._assigned = assigned
+
+    def fill(self, ready: Iterable[Step]) -> Filling:
+        """Bind what can be bound, to all nodes before any of them opens."""
+        manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
+        listed = {"nodes": list(manifests.values()), "namespaces": self._kube.list(kinds.NAMESPACES)}
+        world = read_world({**listed, "pods": self._kube.list(kinds.PODS)})  # pods last: each counts once, on its node or waiting
+        nodes = {node.name: node for node in world.nodes}
+        steps = {step.claim.node_name: step for step in ready if step.claim.node_name in nodes}
+        # The scheduler fills an open node, and two that bind to one node would overfill it
+        closed = {name: self._assigned.get(step.claim.name, {}) for name, step in steps.items() if nodes[name].has_taint(FILLING)}
+        placements = place(((nodes[name], slots) for name, slots in closed.items()), World(nodes, world.pods, world.namespaces))
+        bound, failed = self._bind_all([each for placement in placements.values() for each in placement.bindings], world.pods)
+        here: dict[str, list[Pod]] = {name: [] for name in steps}
+        for pod in world.pods:
+            if (name := bound.get(pod.uid, pod.node_name)) in here and not pod.terminal:
+                here[name].append(replace(pod, node_name=name))
+        filled = [
+            Filled(
+                step,
+                nodes[name],
+                _ready_since(manifests[name]),
+                planned=sum(closed.get(name, {}).values()),
+                open=sum(open_slots(name, closed.get(name, {}), here[name]).values()),
+                here=here[name],
+                bound=[pod for pod in here[name] if pod.uid in bound and not pod.stays_with_node],
+                failed=failed.get(name, ()),
+                for_the_scheduler=name in placements and placements[name].for_the_scheduler,
+            )
+            for name, step in steps.items()
+        ]
+        return Filling(filled, least_promised(self._assigned.values(), (pod for pod in world.pods if pod.uid not in bound)))
+
+    def _bind_all(self, bindings: Sequence[Binding], pods: Iterable[Pod]) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
+        """The uids of pods that were bound, with their nodes; and by node what has to be tried again."""
+        by_uid = {pod.uid: pod for pod in pods}
+        bound: dict[str, str] = {}
+        failed: dict[str, list[KubeError]] = {}
+        for binding, answer in each(bindings, lambda binding: self._bind(binding, by_uid[binding.uid]), KubeError):
+            if answer is None:
+                bound[binding.uid] = binding.node
+            elif not isinstance(answer, Conflict | NotFound):  # somebody was faster, or the pod is gone: both are done
+                failed.setdefault(binding.node, []).append(answer)
+        return bound, failed
+
+    def _bind(self, binding: Binding, pod: Pod) -> None:
+        """Bind the very pod that was looked at; one that still waits, and was merely written to, is tried again."""
+        for _ in range(TRIES - 1):
+            try:
+                self._kube.bind(pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version)
+            except Conflict:
+                now = Pod.from_kube(self._kube.get(kinds.PODS, pod.name, namespace=pod.namespace))
+                if now.uid != pod.uid or now.node_name or now.deletion or now.class_key != pod.class_key:
+                    raise
+                pod = now
+            else:
+                return
+        self._kube.bind(pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version)
+
+
+def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
+    """When the node became Ready, as its condition says it."""
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    ready: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "Ready" and each.get("status") == "True"), {})
+    return read_time(ready.get("lastTransitionTime"))
+
+
+def read_world(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> Snapshot:
+    """The lists as values. What cannot be read is told and left out: whoever may create pods must not keep all nodes closed."""
+    world = Snapshot.from_lists(lists)
+    for problem in world.problems[:PROBLEMS_TOLD]:
+        logger.warning("could not be read", object=problem.object, field=problem.field, value=problem.value[:100])
+    return world

@@ -1,0 +1,62 @@
+"""Collect garbage: end the instances that two looks found without a claim and without a node.
+
+Everything that can be asked on this side is asked once more, right before: whether Joiner is paused, whether the instance carries this
+cluster's tags, whether its launch is closed and recorded, and whether so many may be garbage at all.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import environment, metrics
+from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.payload import Task
+from joiner.lifecycle.orphans import at_most
+
+logger = Logger()
+
+
+class Switch(Protocol):
+    """What stops Joiner."""
+
+    def on(self) -> bool:
+        """Is Joiner paused at this moment?"""
+
+
+class Collection:
+    """One collection; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, ledger: Ledger, ec2: Ec2, pause: Switch) -> None:
+        self._ledger = ledger
+        self._ec2 = ec2
+        self._pause = pause
+
+    def answer(self, cluster: str, asked: Sequence[str]) -> dict[str, Any]:
+        """``{"terminated": [instances], "left": count}``."""
+        if self._pause.on():
+            logger.warning("Joiner is paused: nothing is terminated")
+            return {"terminated": [], "left": len(asked)}
+        ours = {each.id: each for each in self._ec2.instances_of_cluster(cluster)}
+        unrecorded = {launch.id for launch in self._ledger.unrecorded_launches()}
+        garbage = sorted(instance for instance in set(asked) & set(ours) if ours[instance].launch not in unrecorded)
+        if len(garbage) > at_most(len(ours)):
+            raise RuntimeError(f"{len(garbage)} of {len(ours)} instances are too many to be garbage: nothing was terminated")
+        for instance in garbage:  # first: what EC2 says of their end is then said of strangers
+            self._ledger.forget_instance(instance)
+        ended = self._ec2.terminate(garbage) if garbage else []
+        for instance in ended:
+            logger.warning("an instance without a claim and without a node was terminated", instance=instance, launch=ours[instance].launch)
+        return {"terminated": ended, "left": len(asked) - len(ended)}
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
+    collection = Collection(environment.ledger(), Ec2(environment.client("ec2")), environment.pause())
+    answer = collection.answer(task.cluster.name, [str(each) for each in event["instances"]])
+    metrics.publish(task.cluster.name, {"GarbageTerminated": len(answer["terminated"])})
+    return answer

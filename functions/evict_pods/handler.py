@@ -1,0 +1,182 @@
+"""Evict pods: one look at nodes that are being drained. It asks the pods to leave that may be asked, and says who is drained.
+
+Which pods, in which order, and what a deadline changes is decided in `joiner.lifecycle.draining`. Nothing is remembered between two looks
+but by the API server; an eviction that was asked for twice is one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from volumes import awaited
+
+from joiner.adapters import environment, metrics
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import get_claim, write_status
+from joiner.adapters.events import tell
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import Conflict, EvictionBlocked, KubeError, NotFound
+from joiner.adapters.nodes import pods_on
+from joiner.adapters.parallel import each
+from joiner.adapters.payload import Task
+from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.draining import AT_LEAST, SELDOM, SOON, Deletion, Drain, DrainingPod, drain, pause
+from joiner.lifecycle.retirement import (
+    DRAINED,
+    VOLUMES_AWAITED,
+    Reason,
+    Retiring,
+    Stage,
+    as_detaching,
+    as_draining,
+    as_terminating,
+    deadline,
+)
+from joiner.pools import NodeClaim
+from joiner.telling import retiring as telling
+from joiner.telling.events import Event
+
+logger = Logger()
+
+ASKED_AT_ONCE: Final = 400
+"""Evictions of one look: more would outlast the function. The next look asks the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at one node came to."""
+
+    retiring: Retiring
+    asked: int = 0
+    next_at: datetime | None = None
+    events: tuple[Event, ...] = ()
+
+    @property
+    def progress(self) -> bool:
+        """Did this look change anything?"""
+        return self.asked > 0 or self.retiring.stage is not Stage.DRAINING
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many pods may still be asked in this look."""
+
+    left: int = field(default=ASKED_AT_ONCE)
+
+    def take(self, pods: Sequence[DrainingPod]) -> Sequence[DrainingPod]:
+        """As many of them as may be asked."""
+        taken = pods[: self.left]
+        self.left -= len(taken)
+        return taken
+
+
+class Eviction:
+    """One look at a wave; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, kube: Kube, retirements: Retirements) -> None:
+        self._kube = kube
+        self._retirements = retirements
+
+    def answer(self, execution: str, entries: Sequence[Retiring], pause_before: int, now: datetime) -> dict[str, Any]:
+        """``{"claims", "pause", "evicted"}``: all claims at their stages, and the seconds until the next look."""
+        draining = [each for each in entries if each.stage is Stage.DRAINING]
+        noted = self._retirements.all() if draining else {}
+        pods = pods_on(self._kube, {each.node for each in draining})
+        budget = Budget()
+        looks: dict[str, Look] = {}
+        for one in draining:
+            known = noted.get(one.claim)
+            if known is not None and Reason.LOST in known.reasons:
+                looks[one.claim] = Look(one.at(Stage.DRAINED, "its instance is gone"))
+                continue
+            here = [DrainingPod.from_kube(each) for each in pods[one.node]]
+            looks[one.claim] = self._look(one, here, known.deadline if known else 0, budget, now)
+        for untold in tell(self._kube, [event for look in looks.values() for event in look.events], at=now, instance=execution):
+            logger.warning("an event could not be told", reason=untold)
+        moments = [look.next_at for look in looks.values() if look.next_at is not None]
+        progress = any(look.progress for look in looks.values())
+        return {
+            "claims": [looks[one.claim].retiring.to_json() if one.claim in looks else one.to_json() for one in entries],
+            "pause": pause(pause_before, progress=progress, now=now, next_at=min(moments, default=None)),
+            "evicted": sum(look.asked for look in looks.values()),
+        }
+
+    def _look(self, one: Retiring, pods: Sequence[DrainingPod], noted: int, budget: Budget, now: datetime) -> Look:
+        claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
+        until = deadline(claim, noted)
+        plan = drain(pods, now=now, deadline=until)
+        if plan.done:
+            return self._drained(one, claim, pods, until, now)
+        asked, blockers, events = self._ask(one, plan, budget)
+        why = "; ".join([*plan.blockers, *blockers][:3]) or f"{len(plan.waiting)} pods leave"
+        if plan.blockers or blockers:
+            events += telling.blocked(one, claim, [*plan.blockers, *blockers])
+        self._tell(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
+        logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
+        return Look(one.at(Stage.DRAINING, why), asked, plan.next_at, tuple(events))
+
+    def _drained(self, one: Retiring, claim: NodeClaim | None, pods: Sequence[DrainingPod], until: datetime | None, now: datetime) -> Look:
+        ready_at = datetime.fromtimestamp(one.since, UTC) + AT_LEAST
+        in_time = until is None or now < until
+        if in_time and now < ready_at:
+            return Look(one.at(Stage.DRAINING, "no pod is left; one may still come"), next_at=ready_at)
+        volumes = awaited(self._kube, one.node, pods) if in_time else []
+        since = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else now
+        if volumes and since is not None and now - since < VOLUMES_AWAITED:
+            self._tell(claim, as_detaching(claim, volumes, at=now) if claim else None)
+            why = f"volumes are detached: {', '.join(volumes[:3])}"
+            ends = [since + VOLUMES_AWAITED, *([until] if until else [])]
+            return Look(one.at(Stage.DRAINING, why), next_at=min(ends), events=tuple(telling.detaching(one, claim, volumes)))
+        self._tell(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
+        logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
+        return Look(one.at(Stage.DRAINED), events=tuple(telling.terminating(one, claim)))
+
+    def _ask(self, one: Retiring, plan: Drain, budget: Budget) -> tuple[int, list[str], list[Event]]:
+        """How many were asked, what keeps the others, and what is told."""
+        blockers: list[str] = []
+        events: list[Event] = []
+        evicted = each(budget.take(plan.evict), lambda pod: self._kube.evict(pod.namespace, pod.name, uid=pod.uid), KubeError)
+        for pod, answer in evicted:
+            if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):  # gone, or another pod by now: done
+                blockers.append(_blocker(pod, answer))
+            else:
+                events.append(telling.evicted(pod, one.node))
+        for order, answer in each(plan.delete, self._delete, KubeError):
+            if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):
+                blockers.append(_blocker(order.pod, answer))
+            else:
+                events.append(telling.deleted(order.pod, one.node, order.grace))
+        return len(events), blockers, events
+
+    def _delete(self, order: Deletion) -> None:
+        pod = order.pod
+        self._kube.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace=order.grace)
+
+    def _tell(self, claim: NodeClaim | None, after: NodeClaim | None) -> None:
+        """Write the claim's status if it says anything new."""
+        if claim is None or after is None or claim.status_to_kube() == after.status_to_kube():
+            return
+        try:
+            write_status(self._kube, after)
+        except NotFound:
+            return
+
+
+def _blocker(pod: DrainingPod, reason: KubeError) -> str:
+    return f"pod {pod.key} is held by its disruption budget" if isinstance(reason, EvictionBlocked) else f"pod {pod.key}: {reason}"
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    eviction = Eviction(environment.kube(task.cluster), environment.retirements())
+    entries = [Retiring.from_json(each) for each in event["claims"]]
+    answer = eviction.answer(task.execution.name, entries, int(event.get("pause", SOON)), environment.now())
+    drained = sum(each["stage"] == Stage.DRAINED for each in answer["claims"])
+    logger.info("evicted pods", evicted=answer["evicted"], drained=drained, pause=min(answer["pause"], SELDOM))
+    metrics.publish(task.cluster.name, {"PodsEvicted": answer["evicted"]})
+    return answer

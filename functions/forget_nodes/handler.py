@@ -1,0 +1,107 @@
+"""Forget the nodes: their instances are gone, and now the cluster and the ledger let go of them.
+
+The order is made for dying in between: the claim's own finalizer goes last. As long as the claim is there, the sweep finds it deleted and
+has it retired once more, which finds nothing left to do but what was not done.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import environment, metrics
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import forget, get_claim, list_claims
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.nodes import pods_on
+from joiner.adapters.parallel import each
+from joiner.adapters.payload import Task
+from joiner.adapters.pools import write_usage
+from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.retirement import Retiring, Stage
+from joiner.names import TERMINATION_FINALIZER
+
+logger = Logger()
+
+
+class Forgetting:
+    """One forgetting; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements) -> None:
+        self._kube = kube
+        self._ledger = ledger
+        self._retirements = retirements
+
+    def answer(self, owner: str, entries: Sequence[Retiring]) -> dict[str, Any]:
+        """``{"claims", "forgotten"}``: all claims at their stages. A claim that could not be forgotten says why, and is tried again."""
+        gone = [one for one in entries if one.stage is Stage.TERMINATED]
+        nodes = self._kube.list(kinds.NODES) if gone else []
+        of = {one.claim: [node for node in nodes if _belongs(node, one)] for one in gone}
+        answers = each(gone, lambda one: self._forget(one, of[one.claim], owner), KubeError)
+        done = {one.claim: answer if isinstance(answer, Retiring) else one.at(one.stage, str(answer)) for one, answer in answers}
+        forgotten = [one.claim for one in done.values() if one.stage is Stage.FORGOTTEN]
+        if forgotten:
+            for trouble in write_usage(self._kube, list_claims(self._kube).claims):
+                logger.warning("a pool's status could not be written", reason=trouble)
+        return {"claims": [done.get(one.claim, one).to_json() for one in entries], "forgotten": len(forgotten)}
+
+    def _forget(self, one: Retiring, nodes: Sequence[Mapping[str, Any]], owner: str) -> Retiring:
+        self._end_pods([str(node["metadata"]["name"]) for node in nodes] or ([one.node] if one.node else []))
+        for node in nodes:
+            self._end_node(node)
+        self._ledger.unassign(one.claim)
+        if one.instance:
+            self._ledger.forget_instance(one.instance)
+        self._retirements.forget(one.claim, owner)
+        claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
+        if claim is not None:
+            forget(self._kube, claim)
+        logger.info("forgotten", nodeclaim=one.claim, node=one.node, instance=one.instance, reason=str(one.reason))
+        return one.at(Stage.FORGOTTEN, f"instance {one.instance} and node {one.node} are gone".strip())
+
+    def _end_pods(self, nodes: Sequence[str]) -> None:
+        """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their place."""
+        pods = [pod["metadata"] for found in pods_on(self._kube, nodes).values() for pod in found]
+
+        def end(pod: Mapping[str, Any]) -> None:
+            try:
+                self._kube.delete(kinds.PODS, pod["name"], namespace=pod["namespace"], uid=pod["uid"], grace=0)
+            except (NotFound, Conflict):
+                return
+
+        for _, answer in each(pods, end, KubeError):
+            if isinstance(answer, KubeError):
+                raise answer
+
+    def _end_node(self, node: Mapping[str, Any]) -> None:
+        """The Node goes, but for finalizers of others."""
+        metadata = node["metadata"]
+        kept = [name for name in metadata.get("finalizers") or () if name != TERMINATION_FINALIZER]
+        try:
+            self._kube.delete(kinds.NODES, metadata["name"], uid=metadata["uid"])
+            if TERMINATION_FINALIZER in (metadata.get("finalizers") or ()):
+                self._kube.patch(kinds.NODES, metadata["name"], {"metadata": {"uid": metadata["uid"], "finalizers": kept or None}})
+        except (NotFound, Conflict):  # gone, or another node of the same name by now
+            return
+
+
+def _belongs(node: Mapping[str, Any], one: Retiring) -> bool:
+    """A node of the instance; without an instance, the one of the claim's name that has none either."""
+    provider_id = str((node.get("spec") or {}).get("providerID") or "")
+    if one.instance:
+        return provider_id.rpartition("/")[2] == one.instance
+    return bool(one.node) and node["metadata"]["name"] == one.node
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    forgetting = Forgetting(environment.kube(task.cluster), environment.ledger(), environment.retirements())
+    entries = [Retiring.from_json(each) for each in event["claims"]]
+    answer = forgetting.answer(task.execution.arn, entries)
+    metrics.publish(task.cluster.name, {"NodesRetired": answer["forgotten"]})
+    return answer

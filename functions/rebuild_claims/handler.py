@@ -1,0 +1,92 @@
+"""Rebuild claims: nodes of ours whose claims are gone get them back, so that somebody drains them, counts them and ends their instances.
+
+Everything is read again first: a claim that came meanwhile, or a node that is another instance's by now, ends the matter.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import environment, metrics
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import create_claim, get_claim, list_claims, write_status
+from joiner.adapters.events import tell
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import AlreadyExists, KubeError
+from joiner.adapters.parallel import each
+from joiner.adapters.payload import Task
+from joiner.cluster import Node
+from joiner.lifecycle.rebuilding import pool_key_of, rebuilt_claim
+from joiner.planning import Snapshot
+from joiner.pools import NodeClaim, NodePool
+from joiner.telling.events import Event, Subject
+
+logger = Logger()
+
+Asked = Mapping[str, Any]
+"""``{"instance", "node", "claim"}``: an instance, its node, and the claim that it was launched for, if that is known."""
+
+
+class Rebuilding:
+    """One rebuilding; its parts are arguments so that a test can hand in its own."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    def answer(self, task: Task, asked: Sequence[Asked], now: datetime) -> dict[str, Any]:
+        """``{"rebuilt": [claims], "left": [why]}``."""
+        known = {claim.instance_id for claim in list_claims(self._kube).claims if claim.provider_id}
+        lists = {kind.plural: self._kube.list(kind) for kind in (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.NODES)}
+        world = Snapshot.from_lists(lists)
+        nodes, pools = {node.instance_id: node for node in world.nodes if node.provider_id}, {pool.key: pool for pool in world.pools}
+        wanted = [(nodes[one["instance"]], str(one["claim"])) for one in asked if one["instance"] in nodes and one["instance"] not in known]
+        answers = each(wanted, lambda one: self._rebuild(*one, pools, now), KubeError)
+        rebuilt = [answer for _, answer in answers if isinstance(answer, NodeClaim)]
+        left = [
+            f"node {node.name}: {answer or 'nothing tells its pool or its class'}" for (node, _), answer in answers if answer not in rebuilt
+        ]
+        for claim in rebuilt:
+            logger.warning("a claim that was gone is there again", nodeclaim=claim.name, node=claim.node_name, instance=claim.instance_id)
+        for why in left:
+            logger.error("a claim could not be rebuilt", reason=why)
+        for untold in tell(self._kube, map(_told, rebuilt), at=now, instance=task.execution.name):
+            logger.warning("an event could not be told", reason=untold)
+        return {"rebuilt": [claim.name for claim in rebuilt], "left": left}
+
+    def _rebuild(self, node: Node, name: str, pools: Mapping[str, NodePool], now: datetime) -> NodeClaim | None:
+        for called in (name, ""):
+            claim = rebuilt_claim(node, pools.get(pool_key_of(node)), called, at=now)
+            made = self._create(claim) if claim is not None else None
+            if claim is not None and made is not None:
+                claim = replace(claim, uid=made.uid)
+                write_status(self._kube, claim)
+                return claim
+        return None
+
+    def _create(self, claim: NodeClaim) -> NodeClaim | None:
+        """The claim as it stands; None if its name is taken for another instance: one claim was launched twice, and this is the second."""
+        try:
+            return create_claim(self._kube, claim)
+        except AlreadyExists:
+            standing = get_claim(self._kube, claim.kind, claim.name)
+            return standing if standing is not None and standing.provider_id in ("", claim.provider_id) else None
+
+
+def _told(claim: NodeClaim) -> Event:
+    note = (
+        f"The claim of node {claim.node_name} was gone while instance {claim.instance_id} runs; it was rebuilt from the node and its pool"
+    )
+    return Event(Subject.claim(claim), "ClaimRebuilt", "Rebuild", note, "Warning")
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """The Lambda's entry."""
+    task = Task.parse(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
+    answer = Rebuilding(environment.kube(task.cluster)).answer(task, list(event["rebuild"]), environment.now())
+    metrics.publish(task.cluster.name, {"ClaimsRebuilt": len(answer["rebuilt"])})
+    return answer

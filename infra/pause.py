@@ -1,0 +1,30 @@
+"""The switch that stops Joiner: one SSM parameter. While its value is `true`, machines end as *Joiner is paused* and nothing acts.
+
+The deployment makes it with `false` and leaves whatever somebody wrote since: CloudFormation changes only what changed in the template.
+"""
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from infra.settings import Settings
+from joiner.names import pause_parameter
+
+
+class Pause(Construct):
+    """The parameter, and who may read it."""
+
+    def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self.parameter = ssm.StringParameter(
+            self,
+            "Parameter",
+            parameter_name=pause_parameter(settings.cluster),
+            string_value="false",
+            allowed_pattern="true|false",
+            description=f"true: Joiner does nothing in the cluster {settings.cluster}",
+        )
+
+    def reading(self) -> iam.PolicyStatement:
+        """What whoever honours the pause needs."""
+        return iam.PolicyStatement(actions=["ssm:GetParameter"], resources=[self.parameter.parameter_arn])

@@ -1,0 +1,314 @@
+"""RETIRE, state by state: from claims that have to go until their instances, their nodes and they themselves are gone.
+
+What may be taken back begins under the lease, what may not begins at once. Then each wave goes round: pods are asked to leave, instances
+whose nodes are drained are terminated, nodes whose instances are gone are forgotten; a node that is blocked keeps no other. After half an
+hour the execution ends and says what it waited for: all that matters stands on the claims, and the sweep starts the next one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.scale_up_states import LEASE_LOST, LEASE_SECONDS
+from infra.states import (
+    CONDITION_FAILED,
+    EVERY_ERROR,
+    ME,
+    NOW,
+    STARTED_BEFORE,
+    Callee,
+    Catch,
+    Integrations,
+    State,
+    Task,
+    choice,
+    fail,
+    for_each,
+    jsonata,
+    machine,
+    note,
+    refused,
+    succeed,
+    wait,
+)
+
+GIVING_WAY: Final = '["empty", "expired"]'
+"""Reasons that may be taken back: they begin under the lease, where no pod is being given their nodes."""
+
+MUST: Final = f"$asked[$not(reason in {GIVING_WAY})]"
+MAY: Final = f"$asked[reason in {GIVING_WAY}]"
+
+GROUPS: Final = f"""$append(
+  $count({MUST}) > 0 ? [{{"voluntary": false, "claims": [{MUST}]}}] : [],
+  $count({MAY}) > 0 ? [{{"voluntary": true, "claims": [{MAY}]}}] : []
+)"""
+"""What must go, and what may; a filter over both would make one group of the two (JSONata keeps the array that it filters)."""
+
+LONGEST_WAIT: Final = 90
+"""Seconds until what is due before the next sweep is due."""
+
+UNTIL_DUE: Final = f"$max([0, $min([{LONGEST_WAIT}, $max($append([0], $wanted.notBefore)) - {NOW}])])"
+
+TRIES_FOR_THE_LEASE: Final = 20
+PAUSE_FOR_THE_LEASE: Final = 3
+"""A scale-up holds the lease for seconds; whoever finds none for a minute leaves it to the next sweep."""
+
+WAVES_AT_ONCE: Final = 5
+
+GOES_ON_FOR: Final = 1800
+"""Seconds after which an execution ends although nodes are blocked."""
+
+LIMIT_SECONDS: Final = 3600
+"""An hour bounds whatever else may happen."""
+
+SELDOM: Final = 60
+GOING: Final = 15
+"""Seconds between two looks at most: while pods leave, and while instances shut down."""
+
+OVER: Final = f"$millis() - $toMillis($states.context.Execution.StartTime) > {GOES_ON_FOR * 1000}"
+
+SUMMARY: Final = """{
+  "refused": [$states.result.refused, ""][0],
+  "retired": [$states.result.waves.claims[stage = "forgotten"].claim],
+  "waiting": [$states.result.waves.claims[stage != "forgotten"].{"claim": claim, "node": node, "why": why}],
+  "leftOut": [$states.result.leftOut],
+  "failures": [$states.result.failed, $states.result.waves.failed]
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementParts:
+    """What the machine is made of besides its states."""
+
+    integrations: Integrations
+    cluster: str
+    table: str
+    scale_up_arn: str
+    functions: Mapping[str, Callee]
+
+
+def retire(parts: RetirementParts) -> State:
+    """The whole machine."""
+    failing = [Catch([EVERY_ERROR], "The retirement failed")]
+    groups = for_each(
+        GROUPS,
+        selector={"group": jsonata("$states.context.Map.Item.Value")},
+        at_once=2,
+        states={**_beginning(parts), **_ringing(parts), **_group_ends(parts)},
+        next="Who is in charge?",
+        catch=failing,
+    )
+    states: Mapping[str, State] = {
+        **parts.integrations.unless_paused(parts.cluster, next="Describe the cluster", catch=failing),
+        "Describe the cluster": parts.integrations.describe_cluster(
+            parts.cluster,
+            next="Retire",
+            assign={"turn": 1, "asked": jsonata("[$states.context.Execution.Input.claims]")},
+            catch=failing,
+        ),
+        "Retire": {**groups, "Assign": {"told": jsonata(SUMMARY)}},
+        **refused("$told.refused", otherwise="What came of it?"),
+        "What came of it?": choice(
+            {"$count($told.failures) > 0": "Name the failure", "$count($told.waiting) > 0": "Waiting for what keeps nodes"},
+            otherwise="Summarise",
+        ),
+        "Waiting for what keeps nodes": succeed(jsonata("$told")),
+        "Summarise": succeed(jsonata("$told")),
+        "Name the failure": note(assign={"failure": jsonata("$told.failures[0]")}, next="The retirement failed"),
+        "The retirement failed": fail(),
+    }
+    return machine(states, comment="From claims that have to go until nothing of them is left", timeout=LIMIT_SECONDS)
+
+
+def _beginning(parts: RetirementParts) -> Mapping[str, State]:
+    """No variable of an outer scope may be set in a Map: an error travels as the state's output."""
+    failing = Catch([EVERY_ERROR], "Give back the lease", kept=False)
+    return {
+        "Read the group": note(
+            assign={
+                "wanted": jsonata("$states.input.group.claims"),
+                "leaseNumber": 0,
+                "ringsNoted": 0,
+                "ringsNow": 0,
+                "tries": 0,
+                "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "leftOut": []},
+            },
+            next="Is it voluntary?",
+        ),
+        "Is it voluntary?": choice({"$states.input.group.voluntary": "Wait until it is due"}, otherwise="Begin retirement"),
+        "Wait until it is due": wait(jsonata(UNTIL_DUE), next="Take the lease"),
+        "Take the lease": _take_the_lease(parts),
+        "Is it worth another try?": choice({f"$tries < {TRIES_FOR_THE_LEASE}": "Let the holder work"}, otherwise="Left for the next sweep"),
+        "Let the holder work": wait(PAUSE_FOR_THE_LEASE, next="Try again"),
+        "Try again": note(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
+        "Left for the next sweep": note(output={"leftOut": jsonata('$wanted.{"claim": claim, "why": "the lease was taken"}'), "waves": []}),
+        "Begin retirement": parts.integrations.invoke(
+            parts.functions["begin_retirement"],
+            {"lease": {"number": jsonata("$leaseNumber")}, "claims": jsonata("$wanted")},
+            next="Is the lease held?",
+            assign={"begun": jsonata("$states.result.Payload")},
+            catch=[Catch(LEASE_LOST, "Left for the next sweep", kept=False), failing],
+        ),
+        "Is the lease held?": choice({"$leaseNumber > 0": "Release the lease"}, otherwise="Must pods move?"),
+        "Release the lease": _release_the_lease(parts, next="Must pods move?"),
+        "Give back the lease": _release_the_lease(parts, next="The group failed"),
+        "The group failed": note(output={"failed": jsonata("$states.input"), "waves": [], "leftOut": []}),
+    }
+
+
+def _ringing(parts: RetirementParts) -> Mapping[str, State]:
+    """Pods that have to move want nodes, and whoever rang while the lease was held found a holder who plans nothing."""
+    return {
+        "Must pods move?": choice({"$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods"}, otherwise="Has anything begun?"),
+        "Ring for the pods": Task(
+            resource=parts.integrations.service("dynamodb:updateItem"),
+            arguments={
+                "TableName": parts.table,
+                "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
+                "UpdateExpression": "ADD rings :one",
+                "ExpressionAttributeValues": {":one": {"N": "1"}},
+            },
+            timeout=10,
+            next="Start a scale-up",
+            catch=[Catch([EVERY_ERROR], "Has anything begun?", kept=False)],  # the sweep sees pods that have to move, too
+        ).render(),
+        "Start a scale-up": Task(
+            resource=parts.integrations.service("states:startExecution"),
+            arguments={
+                "StateMachineArn": parts.scale_up_arn,
+                "Name": jsonata("'up-' & $now('[Y0001][M01][D01]T[H01][m01][s01]') & '-retire'"),
+                "Input": {"reason": "pods of retiring nodes"},
+            },
+            timeout=10,
+            next="Has anything begun?",
+            catch=[
+                Catch(STARTED_BEFORE, "Has anything begun?", kept=False),
+                Catch([EVERY_ERROR], "Has anything begun?", kept=False),
+            ],
+        ).render(),
+    }
+
+
+def _group_ends(parts: RetirementParts) -> Mapping[str, State]:
+    waves = for_each(
+        "$begun.waves",
+        selector={"claims": jsonata("$states.context.Map.Item.Value")},
+        at_once=WAVES_AT_ONCE,
+        states=_wave(parts),
+        next="Tell of the group",
+        catch=[Catch([EVERY_ERROR], "The waves failed", kept=False)],
+    )
+    return {
+        "Has anything begun?": choice({"$count($begun.waves) > 0": "Retire wave by wave"}, otherwise="Nothing has begun"),
+        "Nothing has begun": note(output={"refused": jsonata("$begun.refused"), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
+        "Retire wave by wave": waves,
+        "The waves failed": note(output={"failed": jsonata("$states.input"), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
+        "Tell of the group": note(output={"leftOut": jsonata("$begun.leftOut"), "waves": jsonata("$states.input")}),
+    }
+
+
+def _wave(parts: RetirementParts) -> Mapping[str, State]:
+    """Each claim of a wave is as far as its stage says; each function takes on those at its own stage, and hands back all."""
+    return {
+        "Read the wave": note(assign={"wave": jsonata("$states.input.claims"), "pause": 1, "look": 1}, next="Is any node to be drained?"),
+        "Is any node to be drained?": _any("draining", "Evict pods", otherwise="Is any node drained?"),
+        "Evict pods": _step(
+            parts,
+            "evict_pods",
+            next="Is any node drained?",
+            payload={"pause": jsonata("$pause")},
+            assign={"pause": jsonata("$states.result.Payload.pause")},
+        ),
+        "Is any node drained?": _any("drained", "Terminate instances", otherwise="Is any instance going?"),
+        "Terminate instances": _step(parts, "terminate_instances", next="Is any instance going?"),
+        "Is any instance going?": _any("terminating", "Confirm termination", otherwise="Is any instance gone?"),
+        "Confirm termination": _step(parts, "confirm_termination", next="Is any instance gone?"),
+        "Is any instance gone?": _any("terminated", "Forget the nodes", otherwise="Is anything left?"),
+        "Forget the nodes": _step(parts, "forget_nodes", next="Is anything left?"),
+        "Is anything left?": choice(
+            {'$count($wave[stage != "forgotten"]) = 0': "Tell of the wave", OVER: "Tell of the wave"}, otherwise="Wait"
+        ),
+        "Wait": wait(
+            jsonata(f'$min([$pause, $count($wave[stage = "terminating"]) > 0 ? {GOING} : {SELDOM}])'),
+            next="Look again",
+        ),
+        "Look again": note(
+            assign={"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {SELDOM}])")}, next="Is any node to be drained?"
+        ),
+        "Tell of the wave": note(output={"claims": jsonata("$wave")}),
+        "The wave failed": note(output={"claims": jsonata("$wave"), "failed": jsonata("$states.input")}),
+    }
+
+
+def _any(stage: str, then: str, *, otherwise: str) -> State:
+    return choice({f'$count($wave[stage = "{stage}"]) > 0': then}, otherwise=otherwise)
+
+
+def _step(
+    parts: RetirementParts,
+    name: str,
+    *,
+    next: str,
+    payload: Mapping[str, Any] | None = None,
+    assign: Mapping[str, Any] | None = None,
+) -> State:
+    return parts.integrations.invoke(
+        parts.functions[name],
+        {"round": jsonata("$look"), "claims": jsonata("$wave"), **(payload or {})},
+        next=next,
+        assign={"wave": jsonata("$states.result.Payload.claims"), **(assign or {})},
+        catch=[Catch([EVERY_ERROR], "The wave failed", kept=False)],
+    )
+
+
+def _lease_update(parts: RetirementParts, update: str, condition: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "TableName": parts.table,
+        "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
+        "UpdateExpression": update,
+        "ConditionExpression": condition,
+        "ExpressionAttributeValues": {":me": {"S": ME}, **values},
+        "ReturnValues": "ALL_NEW",
+    }
+
+
+def _take_the_lease(parts: RetirementParts) -> State:
+    return Task(
+        resource=parts.integrations.service("dynamodb:updateItem"),
+        arguments=_lease_update(
+            parts,
+            "SET holder = :me, leaseUntil = :until, rings = if_not_exists(rings, :zero), "
+            "leaseNumber = if_not_exists(leaseNumber, :zero) + :one",
+            "attribute_not_exists(holder) OR leaseUntil < :now OR holder = :me",  # the last: this very request, sent again
+            {
+                ":now": {"N": jsonata(f"$string({NOW})")},
+                ":until": {"N": jsonata(f"$string({NOW} + {LEASE_SECONDS})")},
+                ":zero": {"N": "0"},
+                ":one": {"N": "1"},
+            },
+        ),
+        timeout=10,
+        next="Begin retirement",
+        assign={
+            "leaseNumber": jsonata("$number($states.result.Attributes.leaseNumber.N)"),
+            "ringsNoted": jsonata("$number($states.result.Attributes.rings.N)"),
+            "ringsNow": jsonata("$number($states.result.Attributes.rings.N)"),
+        },
+        catch=[
+            Catch(CONDITION_FAILED, "Is it worth another try?", kept=False),
+            Catch([EVERY_ERROR], "Give back the lease", kept=False),
+        ],
+    ).render()
+
+
+def _release_the_lease(parts: RetirementParts, *, next: str) -> State:
+    """The lease goes whatever rang: whoever comes here starts a scale-up if somebody did. One that is not ours stays where it is."""
+    return Task(
+        resource=parts.integrations.service("dynamodb:updateItem"),
+        arguments=_lease_update(parts, "REMOVE holder, leaseUntil", "holder = :me", {}),
+        timeout=10,
+        next=next,
+        assign={"ringsNow": jsonata("$number($states.result.Attributes.rings.N)")},
+        output=jsonata("$states.input"),
+        catch=[Catch(CONDITION_FAILED, next, kept=False), Catch([EVERY_ERROR], next, kept=False)],
+    ).render()

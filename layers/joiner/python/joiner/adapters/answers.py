@@ -1,0 +1,44 @@
+"""What was answered to pods that no plan helped: one item `ANSWERED`, written under the lease by whoever finds out: plan_capacity that no
+plan helps, record_node_claims and record_launches that nothing can be launched.
+
+It only spares looks: without it, or with an old one, every pod is looked at.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from joiner.adapters.ledger_items import text
+from joiner.adapters.table import Table
+from joiner.lifecycle.answered import Answer, Question, refused
+
+ANSWERED: Final = "ANSWERED"
+PODS: Final = "pods"
+KEPT: Final = 24 * 3600  # seconds; far beyond the longest back-off
+
+
+class Answers(Table):
+    """The memory of hopeless pods."""
+
+    def all(self) -> dict[str, Answer]:
+        """The last answers, by class of pods."""
+        said = text(self._get(ANSWERED, PODS), "classes")
+        return {
+            key: Answer(Question(pods, newest, digest), tries, until)
+            for key, (pods, newest, digest, tries, until) in (json.loads(said) if said else {}).items()
+        }
+
+    def refuse(self, asked: Mapping[str, Question], classes: Collection[str], now: int) -> None:
+        """No launch can be made for pods of these classes; they wait for longer each time."""
+        before = self.all()
+        after = refused(asked, classes, before, now)
+        if after != before:
+            self.put(after, now)
+
+    def put(self, answers: Mapping[str, Answer], now: int) -> None:
+        """The answers of the last plan, in place of all others."""
+        kept = {
+            key: (each.question.pods, each.question.newest, each.question.digest, each.tries, each.until) for key, each in answers.items()
+        }
+        said = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+        self._update(ANSWERED, PODS, "SET classes = :classes, expires = :expires", {":classes": said, ":expires": now + KEPT})

@@ -1,0 +1,89 @@
+"""The memory of retirements: which claims are being retired, by which execution, why and until when.
+
+One owner a claim: who begins takes it by a conditional write, and a second reason (first empty, then a spot notice) only adds itself and
+shortens the deadline, which the owner reads at each look.
+"""
+
+from typing import Final
+
+from botocore.exceptions import ClientError
+
+from joiner.adapters.ledger_items import RETIREMENT, Retirement, written
+from joiner.adapters.table import ConditionFailed, Table, is_condition, key
+
+KEPT: Final = 24 * 3600  # an item whose claim went another way; each execution that goes on with it keeps it longer
+OWNER: Final = {"#owner": "owner"}  # a reserved word of DynamoDB
+
+
+class Retirements(Table):
+    """The retirements of one deployment."""
+
+    def begin(self, claim: str, owner: str, reason: str, now: int) -> Retirement | None:
+        """Take a claim's retirement for the execution `owner`; None if another one has it. Safe to say again."""
+        try:
+            item = self._update(
+                RETIREMENT,
+                claim,
+                "SET #owner = :me, since = if_not_exists(since, :now), expires = :expires ADD attempt :one, reasons :reason",
+                {":me": owner, ":now": now, ":expires": now + KEPT, ":one": 1, ":reason": frozenset({reason})},
+                condition="attribute_not_exists(#owner) OR #owner = :me",
+                names=OWNER,
+            )
+        except ConditionFailed:
+            return None
+        return Retirement.of(item)
+
+    def hurry(self, claim: str, reason: str, deadline: int, now: int) -> None:
+        """Add a reason, and a deadline (epoch seconds, 0 for none) unless a shorter one stands. Whoever owns the claim sees it soon."""
+        self._update(
+            RETIREMENT,
+            claim,
+            "SET since = if_not_exists(since, :now), expires = :expires ADD reasons :reason",
+            {":now": now, ":expires": now + KEPT, ":reason": frozenset({reason})},
+        )
+        if deadline:
+            self._try_update(
+                RETIREMENT,
+                claim,
+                "SET deadline = :deadline",
+                {":deadline": deadline},
+                condition="attribute_not_exists(deadline) OR deadline > :deadline",
+            )
+
+    def give_up(self, claim: str, owner: str, reason: str) -> None:
+        """`owner` does not retire the claim for this reason after all; what others wrote stays."""
+        self._try_update(
+            RETIREMENT,
+            claim,
+            "REMOVE #owner DELETE reasons :reason",
+            {":me": owner, ":reason": frozenset({reason})},
+            condition="#owner = :me",
+            names=OWNER,
+        )
+
+    def disown(self, claim: str, owner: str) -> bool:
+        """Take the claim from an owner that is known to be dead; False if it has another one by now."""
+        return self._try_update(RETIREMENT, claim, "REMOVE #owner", {":owner": owner}, condition="#owner = :owner", names=OWNER)
+
+    def of(self, claim: str) -> Retirement | None:
+        """The retirement of one claim; None if it is not being retired."""
+        item = self._get(RETIREMENT, claim)
+        return Retirement.of(item) if item else None
+
+    def all(self) -> dict[str, Retirement]:
+        """Every retirement, by claim."""
+        return {each.claim: each for each in map(Retirement.of, self._query(RETIREMENT))}
+
+    def forget(self, claim: str, owner: str) -> None:
+        """The claim is retired. An item that has another owner by now stays: that one will find the same."""
+        try:
+            self._client.delete_item(
+                TableName=self._table,
+                Key=key(RETIREMENT, claim),
+                ConditionExpression="attribute_not_exists(#owner) OR #owner = :me",
+                ExpressionAttributeNames=OWNER,
+                ExpressionAttributeValues={":me": written(owner)},
+            )
+        except ClientError as reason:
+            if not is_condition(reason):
+                raise

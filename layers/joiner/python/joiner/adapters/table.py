@@ -1,0 +1,118 @@
+"""One DynamoDB table, asked consistently and written under conditions: what every kind of memory stands on."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from joiner.adapters.ledger_items import Item, written
+
+TRIES: Final = 6  # of a write that met another one; a transaction holds its items for milliseconds
+PAUSE: Final = (0.02, 0.2)  # seconds between them, by chance, so that those who met do not meet again
+
+
+class ConditionFailed(Exception):
+    """The condition of a write did not hold; each caller says what that means."""
+
+
+class Table:
+    """One deployment's table: `kind` is the partition, `id` the item within it."""
+
+    def __init__(self, client: Any, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    def _get(self, kind: str, item_id: str) -> Item:
+        answer = self._client.get_item(TableName=self._table, Key=key(kind, item_id), ConsistentRead=True)
+        return dict(answer.get("Item", {}))
+
+    def _query(self, kind: str, *, keep: str = "", values: Mapping[str, Any] | None = None) -> list[Item]:
+        asked: dict[str, Any] = {
+            "TableName": self._table,
+            "KeyConditionExpression": "kind = :kind",
+            "ExpressionAttributeValues": {":kind": written(kind)} | {name: written(value) for name, value in (values or {}).items()},
+            "ConsistentRead": True,
+        }
+        if keep:
+            asked["FilterExpression"] = keep
+        found: list[Item] = []
+        while True:
+            page = self._client.query(**asked)
+            found += page["Items"]
+            if "LastEvaluatedKey" not in page:
+                return found
+            asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def _update(
+        self,
+        kind: str,
+        item_id: str,
+        expression: str,
+        values: Mapping[str, Any],
+        *,
+        condition: str = "",
+        names: Mapping[str, str] | None = None,
+    ) -> Item:
+        asked: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": key(kind, item_id),
+            "UpdateExpression": expression,
+            "ExpressionAttributeValues": {name: written(value) for name, value in values.items()},
+            "ReturnValues": "ALL_NEW",
+        }
+        if condition:
+            asked["ConditionExpression"] = condition
+        if names:
+            asked["ExpressionAttributeNames"] = dict(names)
+        try:
+            return dict(written_at_last(self._client.update_item, **asked).get("Attributes", {}))
+        except ClientError as reason:
+            if is_condition(reason):
+                raise ConditionFailed from reason
+            raise
+
+    def _try_update(self, kind: str, item_id: str, expression: str, values: Mapping[str, Any], **more: Any) -> bool:
+        try:
+            self._update(kind, item_id, expression, values, **more)
+        except ConditionFailed:
+            return False
+        return True
+
+    def _delete(self, kind: str, item_id: str) -> None:
+        """One that is gone is success."""
+        self._client.delete_item(TableName=self._table, Key=key(kind, item_id))
+
+
+def written_at_last(write: Callable[..., Mapping[str, Any]], **asked: Any) -> Mapping[str, Any]:
+    """The answer to a write, sent again while a transaction holds its item: botocore's own retries leave that out.
+
+    Source: Amazon DynamoDB developer guide, "Transaction conflict handling".
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return write(**asked)
+        except ClientError as reason:
+            if not _is_conflict(reason):
+                raise
+        time.sleep(random.uniform(*PAUSE))  # noqa: S311 - a pause, not a secret
+    return write(**asked)
+
+
+def _is_conflict(reason: ClientError) -> bool:
+    """Did two writes meet? A condition that failed beside it is an answer, and is not asked again."""
+    if reason.response["Error"]["Code"] == "TransactionConflictException":
+        return True
+    causes = {each.get("Code") for each in reason.response.get("CancellationReasons", ())}
+    return "TransactionConflict" in causes and "ConditionalCheckFailed" not in causes
+
+
+def is_condition(reason: ClientError) -> bool:
+    """Was the write refused by its own condition?"""
+    return reason.response["Error"]["Code"] == "ConditionalCheckFailedException"
+
+
+def key(kind: str, item_id: str) -> dict[str, Any]:
+    """An item's key as DynamoDB writes it."""
+    return {"kind": written(kind), "id": written(item_id)}

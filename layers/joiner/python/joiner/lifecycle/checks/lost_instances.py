@@ -1,0 +1,17 @@
+"""Claims whose instances are gone or stopped behind our back. EC2 says so itself: one look is enough."""
+
+from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, InstanceSurvey
+
+
+def look(survey: InstanceSurvey) -> list[Case]:
+    """One claim each, also if it is being deleted: there is nothing to drain."""
+    found = []
+    for claim in survey.claims:
+        instance = survey.instances.get(claim.instance)
+        if instance is not None and instance.gone:
+            said = f"instance {instance.id} of {claim.kind}/{claim.name} is {instance.state}"
+            found.append(Case("retire", said, claim=claim.name, instance=instance.id, reason="lost"))
+    return found
+
+
+LOST_INSTANCES = InstanceCheck("lostInstances", look)

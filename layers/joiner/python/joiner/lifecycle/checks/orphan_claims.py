@@ -1,0 +1,23 @@
+"""Claims that have lost their other half: EC2 knows no such instance, or the node that had joined is not there any more."""
+
+from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, InstanceSurvey, SeenClaim
+
+
+def look(survey: InstanceSurvey) -> list[Case]:
+    """One claim each; nothing was launched yet for a claim without an instance's id."""
+    found = []
+    for claim in survey.claims:
+        if not claim.instance or claim.deleting:
+            continue
+        if claim.instance not in survey.instances:
+            found.append(_case(claim, "lost", f"EC2 knows no instance {claim.instance} of {claim.kind}/{claim.name}", "instance"))
+        elif claim.registered and claim.instance not in survey.nodes and not survey.instances[claim.instance].gone:
+            found.append(_case(claim, "deleted", f"the node of {claim.kind}/{claim.name} is not there any more", "node"))
+    return found
+
+
+def _case(claim: SeenClaim, reason: str, said: str, absent: str) -> Case:
+    return Case("retire", said, claim=claim.name, instance=claim.instance, reason=reason, absent=f"{absent}-of/{claim.name}")
+
+
+ORPHAN_CLAIMS = InstanceCheck("orphanClaims", look)

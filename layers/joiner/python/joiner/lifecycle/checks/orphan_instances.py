@@ -1,0 +1,29 @@
+"""Instances of ours that no claim knows: their claims are rebuilt if their nodes are there, and they are garbage if not.
+
+One that was launched for a claim that is there, or by a launch whose outcome is not on its claims yet, will be told to its claim.
+"""
+
+from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, InstanceSurvey
+
+
+def look(survey: InstanceSurvey) -> list[Case]:
+    """One instance each."""
+    known = {claim.instance for claim in survey.claims if claim.instance}
+    waiting = {claim.name for claim in survey.claims if not claim.instance}
+    found = []
+    for instance in sorted(survey.instances.values(), key=lambda each: each.id):
+        claim = survey.pairings.get(instance.id, "")
+        if instance.id in known or instance.state in ("shutting-down", "terminated") or instance.launch in survey.unrecorded:
+            continue
+        if claim in waiting:
+            continue
+        node, absent = survey.nodes.get(instance.id, ""), f"claim-of/{instance.id}"
+        if node:
+            said = f"no claim knows instance {instance.id}, and node {node} runs on it"
+            found.append(Case("rebuild", said, claim=claim, instance=instance.id, node=node, absent=absent))
+        else:
+            found.append(Case("collect", f"no claim knows instance {instance.id}", claim=claim, instance=instance.id, absent=absent))
+    return found
+
+
+ORPHAN_INSTANCES = InstanceCheck("orphanInstances", look)

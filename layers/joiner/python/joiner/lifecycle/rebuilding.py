@@ -1,0 +1,66 @@
+"""A claim that is gone while its node lives: what it must have said, read back from the node and its pool.
+
+Without a claim nobody drains the node, counts it or ends its instance; and an instance whose node is there is never garbage. What only the
+claim knew is lost: its launch, its price, and when it was made, so that its expiry begins anew.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from joiner import names
+from joiner.cluster import Node, Requirements
+from joiner.lifecycle.initialization import is_initialized
+from joiner.lifecycle.registration import is_registered
+from joiner.pools import ClassRef, NodeClaim, NodePool, claim_name
+from joiner.pools.nodeclaim import ClaimKind
+
+OF_THE_NODE: Final = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED, names.EXCLUDE_FROM_LOAD_BALANCERS})
+DECIDED: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE, names.ARCH, names.OS)
+
+
+def pool_key_of(node: Node) -> str:
+    """The pool that the node says it is of, as `NodePool.key`; empty for a stranger."""
+    if names.PROVISIONER in node.labels:
+        return f"Provisioner/{node.labels[names.PROVISIONER]}"
+    return f"NodePool/{node.labels[names.NODEPOOL]}" if names.NODEPOOL in node.labels else ""
+
+
+def rebuilt_claim(node: Node, pool: NodePool | None, name: str, *, at: datetime) -> NodeClaim | None:
+    """The claim of `node`, under its old `name` if that is known; None if the node is not of a pool, or nothing tells its class."""
+    kind: ClaimKind = "Machine" if names.PROVISIONER in node.labels else "NodeClaim"
+    _, _, pool_name = pool_key_of(node).partition("/")
+    class_ref = pool.class_ref if pool is not None else _class_of(node, kind, pool_name)
+    if not pool_name or not node.provider_id or class_ref is None:
+        return None
+    claim = NodeClaim(
+        name=name or claim_name(pool_name, node.instance_id[-7:]),
+        kind=kind,
+        class_ref=class_ref,
+        pool=pool_name,
+        pool_uid=pool.uid if pool is not None else "",
+        requirements=Requirements.from_labels({key: node.labels[key] for key in DECIDED if key in node.labels}),
+        taints=pool.taints if pool is not None else (),
+        labels={key: value for key, value in node.labels.items() if key not in OF_THE_NODE},
+        expire_after=pool.expire_after if pool is not None else None,
+        termination_grace_period=pool.termination_grace_period if pool is not None else None,
+        provider_id=node.provider_id,
+        node_name=node.name,
+        capacity=node.capacity,
+        allocatable=node.allocatable,
+    )
+    return as_joined(claim, node, at=at)
+
+
+def as_joined(claim: NodeClaim, node: Node, *, at: datetime) -> NodeClaim:
+    """The claim with the conditions that its node shows."""
+    claim = claim.with_condition("Launched", "True", "Launched", at=at)
+    if is_registered(node):
+        claim = claim.as_registered(node.name, at=at)
+    return claim.as_initialized(at=at) if is_initialized(node) else claim
+
+
+def _class_of(node: Node, kind: ClaimKind, pool: str) -> ClassRef | None:
+    if kind == "Machine":
+        return ClassRef("Inline", pool)
+    said = node.labels.get(names.NODECLASS, "")
+    return ClassRef("EC2NodeClass", said) if said else None

@@ -1,0 +1,243 @@
+"""Retiring a claim: from the taint on its node until both are gone. Which stage comes next, and what may begin at all.
+
+    draining ▸ drained ▸ terminating ▸ terminated ▸ forgotten
+
+Source: Karpenter, core `pkg/controllers/node/termination` and `nodeclaim/lifecycle/termination`. The truth is always read again: a stage is
+only what the execution that retires knows about a claim; one that dies is continued by another, which starts from the beginning.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from joiner import names
+from joiner.cluster import Node, Pod, Taint
+from joiner.lifecycle.emptiness import is_empty, must_not_be_disrupted
+from joiner.lifecycle.giving_up import given_up_for
+from joiner.pools import NodeClaim
+from joiner.pools.conditions import read_time, write_time
+
+DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
+EXCLUDED: Final = "karpenter"
+"""The value of the label that takes a node out of load balancers; the key alone counts, and this is what Karpenter writes."""
+
+DRAINED: Final = "Drained"
+VOLUMES_DETACHED: Final = "VolumesDetached"
+INSTANCE_TERMINATING: Final = "InstanceTerminating"
+
+VOLUMES_AWAITED: Final = timedelta(minutes=6)
+"""From the last pod's end until the instance goes with volumes attached: as long as Kubernetes waits before it detaches by force."""
+
+
+class Reason(StrEnum):
+    """Why a claim is retired, as those who start a retirement say it."""
+
+    EMPTY = "empty"
+    EXPIRED = "expired"
+    DELETED = "deleted"
+    LOST = "lost"
+    SPOT = "spot"
+    NEVER_JOINED = "never-joined"
+    GARBAGE = "garbage"
+
+
+class Stage(StrEnum):
+    """How far a retirement is."""
+
+    DRAINING = "draining"
+    DRAINED = "drained"
+    TERMINATING = "terminating"
+    TERMINATED = "terminated"
+    FORGOTTEN = "forgotten"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A claim whose retirement was asked for."""
+
+    claim: str
+    reason: Reason
+    instance: str = ""
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> "Asked":
+        return cls(str(said["claim"]), Reason(said["reason"]), str(said.get("instance") or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Retiring:
+    """One claim on its way out, as the states hand it from one to the next. `since` is when it began (epoch seconds)."""
+
+    claim: str
+    reason: Reason
+    kind: str = ""
+    instance: str = ""
+    node: str = ""
+    since: int = 0
+    stage: Stage = Stage.DRAINING
+    why: str = ""
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> "Retiring":
+        return cls(
+            claim=str(said["claim"]),
+            reason=Reason(said["reason"]),
+            kind=str(said.get("kind") or ""),
+            instance=str(said.get("instance") or ""),
+            node=str(said.get("node") or ""),
+            since=int(said.get("since") or 0),
+            stage=Stage(said["stage"]),
+            why=str(said.get("why") or ""),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "claim": self.claim,
+            "reason": str(self.reason),
+            "kind": self.kind,
+            "instance": self.instance,
+            "node": self.node,
+            "since": self.since,
+            "stage": str(self.stage),
+            "why": self.why,
+        }
+
+    def at(self, stage: Stage, why: str = "") -> "Retiring":
+        """The same claim, one stage on, or still there for a reason."""
+        return replace(self, stage=stage, why=why)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a decision to begin looks at. `launching` are claims that may still be launched, `pods` those of the nodes concerned,
+    `slots` how many pods an assignment still counts on a claim's node for, and `moving` pods that will soon look for a place."""
+
+    pods: tuple[Pod, ...] = ()
+    launching: frozenset[str] = frozenset()
+    slots: Mapping[str, int] = field(default_factory=dict)
+    moving: tuple[Pod, ...] = ()
+
+
+def voluntary(reason: Reason, claim: NodeClaim | None) -> bool:
+    """Would nothing be wrong if it did not happen? Then it gives way to pods, and happens under the lease.
+
+    An expired NodeClaim must go whatever runs there; an expired Machine gave way to pods that must not be evicted.
+    """
+    return reason is Reason.EMPTY or (reason is Reason.EXPIRED and claim is not None and claim.kind == "Machine")
+
+
+def objection(reason: Reason, claim: NodeClaim | None, node: Node | None, world: World) -> str:
+    """Why the retirement may not begin now; empty if it may."""
+    if claim is None:
+        return ""
+    if not claim.launched and claim.name in world.launching:
+        return "it may still be launched"
+    if reason is Reason.NEVER_JOINED and claim.registered and not (claim.deleting or given_up_for(claim)):
+        return "its node joined"
+    if claim.deleting or node is None or not voluntary(reason, claim):
+        return ""
+    return _disturbance(claim, node, world) or (_landed(node, world.pods) or _wanted(node, world.moving) if reason is Reason.EMPTY else "")
+
+
+def _disturbance(claim: NodeClaim, node: Node, world: World) -> str:
+    if must_not_be_disrupted(claim, node):
+        return f"it is annotated {names.DO_NOT_DISRUPT}"
+    if any(pod.protected and pod.node_name == node.name and not pod.terminal for pod in world.pods):
+        return "a pod on its node asks not to be disrupted"
+    return "pods are on their way to its node" if world.slots.get(claim.name, 0) > 0 else ""
+
+
+def _landed(node: Node, pods: Iterable[Pod]) -> str:
+    return "" if is_empty(node, pods) else "its node is not empty"
+
+
+def _wanted(node: Node, moving: Iterable[Pod]) -> str:
+    """A pod that has to leave another node will want one that is empty: it was planned to go there, or the node was made for it."""
+    taints = tuple(taint for taint in node.taints if not taint.matches(DISRUPTED))
+    for pod in moving:
+        suits = pod.constraints.untolerated(taints) is None and pod.constraints.suits(node.labels, node.name)
+        if suits and pod.node_name != node.name and pod.requests.fits(node.allocatable):
+            return f"pod {pod.key} has to move and may want its node"
+    return ""
+
+
+def first_stage(reason: Reason, instance: str, node: Node | None) -> Stage:
+    """Where a retirement begins: nobody can be asked to leave a node that is gone, or that never was."""
+    if node is not None and reason is not Reason.LOST:
+        return Stage.DRAINING
+    return Stage.DRAINED if instance else Stage.TERMINATED
+
+
+def tainted(node: Node) -> dict[str, Any] | None:
+    """The merge patch that closes a node to pods and takes it out of load balancers; None if that is done."""
+    there = any(taint.matches(DISRUPTED) for taint in node.taints)
+    if there and names.EXCLUDE_FROM_LOAD_BALANCERS in node.labels:
+        return None
+    taints = node.taints if there else (*node.taints, DISRUPTED)
+    return _patch(node, taints, node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED))
+
+
+def untainted(node: Node) -> dict[str, Any] | None:
+    """The merge patch that takes both back."""
+    taints = tuple(taint for taint in node.taints if not taint.matches(DISRUPTED))
+    label = node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS)
+    if taints == node.taints and label != EXCLUDED:
+        return None
+    return _patch(node, taints, None if label == EXCLUDED else label)
+
+
+def _patch(node: Node, taints: Iterable[Taint], label: str | None) -> dict[str, Any]:
+    return {
+        "metadata": {"resourceVersion": node.resource_version, "labels": {names.EXCLUDE_FROM_LOAD_BALANCERS: label}},
+        "spec": {"taints": [taint.to_kube() for taint in taints]},
+    }
+
+
+def deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
+    """Until when its node may drain: what was noted (epoch seconds, 0 for nothing), or what the claim allows, whichever comes first."""
+    found = [datetime.fromtimestamp(noted, UTC)] if noted else []
+    if claim is not None and claim.deletion is not None and claim.termination_grace_period is not None:
+        found.append(claim.deletion + timedelta(seconds=claim.termination_grace_period))
+    if claim is not None:
+        said = _time(claim.annotations.get(names.TERMINATION_TIMESTAMP))
+        found += [said] if said is not None else []
+    return min(found, default=None)
+
+
+def _time(said: str | None) -> datetime | None:
+    try:
+        moment = read_time(said)
+    except ValueError:
+        return None
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def as_draining(claim: NodeClaim, blockers: Iterable[str], *, at: datetime) -> NodeClaim:
+    """The claim while its node is drained."""
+    return claim.with_condition(DRAINED, "Unknown", "Draining", "; ".join(blockers)[:512], at=at)
+
+
+def as_detaching(claim: NodeClaim, volumes: Iterable[str], *, at: datetime) -> NodeClaim:
+    """The claim whose node is drained, while volumes are being detached."""
+    drained = claim.with_condition(DRAINED, "True", DRAINED, at=at)
+    return drained.with_condition(VOLUMES_DETACHED, "Unknown", "AwaitingVolumeDetachment", "; ".join(volumes)[:512], at=at)
+
+
+def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClaim:
+    """The claim whose instance is terminated next; `in_time` says that volumes were detached rather than the deadline over."""
+    drained = claim.with_condition(DRAINED, "True", DRAINED, at=at)
+    if in_time:
+        detached = drained.with_condition(VOLUMES_DETACHED, "True", VOLUMES_DETACHED, at=at)
+    else:
+        detached = drained.with_condition(VOLUMES_DETACHED, "False", "TerminationGracePeriodElapsed", at=at)
+    return detached.with_condition(INSTANCE_TERMINATING, "True", INSTANCE_TERMINATING, at=at)
+
+
+def with_deadline(claim: NodeClaim) -> NodeClaim | None:
+    """A deleted claim that says until when its node may drain, where it does not say so yet and its pool sets a time."""
+    if claim.deletion is None or claim.termination_grace_period is None or names.TERMINATION_TIMESTAMP in claim.annotations:
+        return None
+    moment = write_time(claim.deletion + timedelta(seconds=claim.termination_grace_period))
+    return replace(claim, annotations={**claim.annotations, names.TERMINATION_TIMESTAMP: moment})

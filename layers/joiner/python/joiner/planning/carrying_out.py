@@ -1,0 +1,172 @@
+"""From a proposal to a plan: each node is opened in the world and every pod is put on it by the scheduler's rules, or not at all.
+
+Classes cannot say everything: of pods that are alike to the search, one may clash with a neighbour where another does not. So members of
+an item are tried in turn, and whoever finds no place is left to the sequential placer.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from joiner import names
+from joiner.planning.dealing import Deal
+from joiner.planning.groups import Group
+from joiner.planning.packing import Packing
+from joiner.planning.problem import Problem, Whole
+from joiner.planning.rooms import Room, World
+from joiner.planning.topology import Tally
+
+TRIED: Final = 40
+"""Members of an item that are tried for one place; among so many alike there is one that fits, or there is none."""
+SWAPS: Final = 200
+"""Places elsewhere that are tried for one pod."""
+
+Queue = deque[list[Any]]
+"""Groups with how many of their pods have no place yet."""
+
+
+class Carrier:
+    """Puts the pods of one problem into the world, item by item."""
+
+    def __init__(self, world: World, problem: Problem, deal: Deal) -> None:
+        self._world = world
+        self._problem = problem
+        self._queues: list[Queue] = [deque([group, number] for group, number in members) for members in problem.members]
+        self._keys = deal.keys
+        self._limits: dict[Room, dict[Tally, int]] = {}
+        self._refused: list[tuple[int, Room]] = []
+        self._watched: dict[Group, list[tuple[Tally, int]]] = {}
+        self._counted: dict[Group, list[Tally]] = {}
+        owned: dict[Tally, int] = {}
+        for members in problem.members:
+            for group, _ in members:
+                own = world.rules[group.index]
+                self._watched[group] = [(rule.tally, rule.spread.max_skew) for rule in own.spreads if rule.universe is None]
+                for tally, skew in self._watched[group]:
+                    owned[tally] = min(skew, owned.get(tally, skew))
+        for group in self._watched:
+            self._counted[group] = [tally for tally in world.rules[group.index].feeds if tally in owned]
+        self._freedom = [self._freedom_of(members) for members in problem.members]
+        for group, (key, given) in deal.shares_of.items():
+            rule = world.rules[group.index].quoted
+            if rule is not None and rule.spread.topology_key == key:
+                world.quotas[group.index] = dict(given)
+
+    def carry_out(self, packing: Packing) -> None:
+        """Opens the nodes, and puts on each first those who ask something of their neighbours; nodes that nobody could go to are closed."""
+        for pattern in packing.patterns:
+            choice = self._problem.choices[pattern.offer]
+            contents = sorted(zip(pattern.items.tolist(), pattern.counts.tolist(), strict=True), key=lambda one: self._freedom[one[0]])
+            for _ in range(pattern.times):
+                if self._world.over_limit(choice):
+                    break
+                room = self._world.open(choice)
+                limits: dict[Tally, int] = {}
+                self._limits[room] = limits
+                for item, number in contents:
+                    missing = number - self._put(item, room, number, limits)
+                    if missing and self._queues[item]:
+                        self._refused.append((item, room))
+                if not room.planned:
+                    self._world.close(room)
+        self._mend()
+
+    def left(self) -> Whole:
+        """How many pods of each item have found no place yet."""
+        return np.array([sum(number for _, number in queue) for queue in self._queues], dtype=np.int64)
+
+    def finish(self) -> None:
+        """Back to the true skew: whoever comes now is placed one after the other."""
+        self._world.quotas.clear()
+
+    def _mend(self) -> None:
+        """Pods that clash with a neighbour where they were meant to go change places with pods of their size elsewhere."""
+        refused, self._refused = self._refused, []
+        if not refused:
+            return
+        alike: dict[tuple[str, tuple[int, ...]], list[tuple[Room, Group]]] = {}
+        for other in self._world.new:
+            for group in other.planned:
+                if group in self._watched:
+                    alike.setdefault((self._place(other), group.vector), []).append((other, group))
+        for item, room in refused:
+            queue = self._queues[item]
+            if room.planned and queue:
+                for other, group in alike.get((self._place(room), queue[0][0].vector), ())[:SWAPS]:
+                    if other is not room and self._swap(queue, room, other, group):
+                        break
+
+    def _place(self, room: Room) -> str:
+        return "/".join(room.labels.get(key, "") for key in self._keys)
+
+    def _swap(self, queue: "Queue", room: Room, other: Room, group: Group) -> bool:
+        """A pod of the group from the other room to this one, and the first of the queue to where it was."""
+        if not other.planned.get(group):
+            return False
+        world, newcomer = self._world, queue[0][0]
+        world.take(group, other, 1)
+        if self._admit(newcomer, other):
+            if self._admit(group, room):
+                queue[0][1] -= 1
+                if not queue[0][1]:
+                    queue.popleft()
+                return True
+            world.take(newcomer, other, 1)
+        world.take(group, other, -1)
+        return False
+
+    def _admit(self, group: Group, room: Room) -> bool:
+        limits = self._limits[room]
+        if self._bearable(group, room, limits) <= 0 or not self._world.put(group, room, 1):
+            return False
+        for tally, skew in self._watched[group]:
+            limits[tally] = min(skew, limits.get(tally, skew))
+        return True
+
+    def _freedom_of(self, members: Sequence[tuple[Group, int]]) -> int:
+        """Items whose pods ask something of their node's other pods come first."""
+        group = members[0][0]
+        return 2 if self._world.rules[group.index].free else 0 if self._watched[group] else 1
+
+    def _put(self, item: int, room: Room, number: int, limits: dict[Tally, int]) -> int:
+        """Puts as many of the item's pods in as may be there; answers how many."""
+        queue, tried, wished = self._queues[item], 0, number
+        while number > 0 and queue and tried < min(TRIED, len(queue)):
+            group, there = queue[0]
+            wanted = min(number, there, self._bearable(group, room, limits))
+            placed = self._world.put(group, room, wanted) if wanted > 0 else 0
+            if not placed:
+                queue.rotate(-1)
+                tried += 1
+                continue
+            for tally, skew in self._watched[group]:
+                limits[tally] = min(skew, limits.get(tally, skew))
+            number -= placed
+            if placed == there:
+                queue.popleft()
+            else:
+                queue[0][1] -= placed
+        return wished - number
+
+    def _bearable(self, group: Group, room: Room, limits: dict[Tally, int]) -> int:
+        """How many of the group the spreads of pods that are here already bear, though the scheduler would not ask them."""
+        most = 1 << 30
+        host = room.labels[names.HOSTNAME]
+        for tally in self._counted[group]:
+            if tally in limits:
+                most = min(most, limits[tally] - tally.by_domain.get(host, 0))
+        return most
+
+
+def expressible(world: World, groups: Sequence[Group], deal: Deal) -> list[Group]:
+    """The groups whose rules arrays can express, more or less; all others are placed one after the other."""
+    return [group for group in groups if _plain_enough(world, group, deal)]
+
+
+def _plain_enough(world: World, group: Group, deal: Deal) -> bool:
+    own = world.rules[group.index]
+    if own.together or (own.affinity and group not in deal.shares_of):
+        return False
+    return all(tally.key == names.HOSTNAME for tallies in (own.away, own.unwanted) for tally in tallies)

@@ -1,0 +1,158 @@
+"""What pods ask of each other ("Inter-pod affinity and anti-affinity", "Pod Topology Spread Constraints")."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from joiner.planning.checking.amounts import Json, Lists, Spot, key, namespace_of
+from joiner.planning.checking.nodes import HOST, holds, label, likes, tolerated
+from joiner.planning.checking.offers import offers_of
+
+Everyone = Sequence[tuple[Json, Spot]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All pods in their places; ``placed`` are the keys of those that the plan places, ``head_room`` of those that do not exist."""
+
+    everyone: Everyone
+    spots: Sequence[Spot]
+    placed: frozenset[str]
+    head_room: frozenset[str]
+    lists: Lists
+    catalogue: Json
+
+
+def check_neighbours(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+    """What the pod asks of the others; head-room counts for head-room alone."""
+    if key(pod) not in scene.head_room:
+        scene = replace(scene, everyone=[one for one in scene.everyone if key(one[0]) not in scene.head_room])
+    wrong = check_anti_affinity(pod, spot, scene)
+    if key(pod) in scene.placed:
+        wrong += check_affinity(pod, spot, scene) + check_spread(pod, spot, scene)
+    return wrong
+
+
+def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
+    """No selector selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    exact = all(labels.get(name) == value for name, value in (selector.get("matchLabels") or {}).items())
+    more = selector.get("matchExpressions") or ()
+    return exact and all(holds(one["operator"], list(one.get("values") or ()), labels.get(one["key"])) for one in more)
+
+
+def labels_of(pod: Json) -> Mapping[str, str]:
+    return pod["metadata"].get("labels") or {}
+
+
+def narrowed(term: Json, pod: Json) -> Json | None:
+    """The selector with matchLabelKeys and mismatchLabelKeys written out."""
+    selector = term.get("labelSelector")
+    if selector is None:
+        return None
+    more = [
+        {"key": name, "operator": operator, "values": [labels_of(pod)[name]]}
+        for field_name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for name in term.get(field_name) or ()
+        if name in labels_of(pod)
+    ]
+    return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *more]}
+
+
+def means(term: Json, owner: Json, other: Json, lists: Lists) -> bool:
+    where, named = namespace_of(other), term.get("namespaces") or []
+    if term.get("namespaceSelector") is None:
+        reached = where in (named or [namespace_of(owner)])
+    else:
+        known = next((one for one in lists.get("namespaces") or () if one["metadata"]["name"] == where), None)
+        labels = {**((known or {"metadata": {}})["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": where}
+        reached = where in named or selects(term["namespaceSelector"], labels)
+    return reached and selects(narrowed(term, owner), labels_of(other))
+
+
+def required(pod: Json, kind: str) -> list[Json]:
+    affinity = pod["spec"].get("affinity") or {}
+    return list((affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+
+
+def check_anti_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+    """It binds whoever comes later: a planned pod may neither join whom it shuns nor be joined by whom it is shunned."""
+    wrong = []
+    for term in required(pod, "podAntiAffinity"):
+        domain = label(spot.labels, term["topologyKey"])
+        for other, there in scene.everyone:
+            new = key(other) in scene.placed or key(pod) in scene.placed
+            if other is pod or not new or domain is None or label(there.labels, term["topologyKey"]) != domain:
+                continue
+            if means(term, pod, other, scene.lists):
+                wrong.append(f"{key(other)}: is in {term['topologyKey']} {domain} with {key(pod)}, which wants it away")
+    return wrong
+
+
+def check_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+    terms = required(pod, "podAffinity")
+    if not terms:
+        return []
+    if any(label(spot.labels, term["topologyKey"]) is None for term in terms):
+        return [f"{key(pod)}: {spot.name} lacks the label of its affinity"]
+    friends = [
+        (other, there)
+        for other, there in scene.everyone
+        if other is not pod and all(means(term, pod, other, scene.lists) for term in terms)
+    ]
+    near = [
+        [other for other, there in friends if label(there.labels, term["topologyKey"]) == label(spot.labels, term["topologyKey"])]
+        for term in terms
+    ]
+    if all(near):
+        return []
+    if not friends and all(means(term, pod, pod, scene.lists) for term in terms):
+        return []
+    return [f"{key(pod)}: nobody that it wants beside it is near {spot.name}"]
+
+
+def check_spread(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+    wrong = []
+    said = pod["spec"].get("topologySpreadConstraints") or ()
+    hard = [one for one in said if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
+    for constraint in hard:
+        name = constraint["topologyKey"]
+        here = label(spot.labels, name)
+        if here is None:
+            wrong.append(f"{key(pod)}: {spot.name} has no {name} to spread over")
+            continue
+        fair = [one for one in scene.spots if counts_for(pod, constraint, hard, one)]
+        domains = {label(one.labels, name) for one in fair} | (possible_domains(pod, constraint, hard, scene) if name != HOST else set())
+        selector = narrowed(constraint, pod)
+        counts: dict[str | None, int] = defaultdict(int)
+        for other, there in scene.everyone:
+            if there in fair and namespace_of(other) == namespace_of(pod) and selects(selector, labels_of(other)):
+                counts[label(there.labels, name)] += 1
+        lowest = min((counts[domain] for domain in domains), default=0)
+        if len(domains) < (constraint.get("minDomains") or 1):
+            lowest = 0
+        if counts[here] - lowest > constraint["maxSkew"]:
+            wrong.append(f"{key(pod)}: {name} {here} has {counts[here]}, the emptiest {lowest}")
+    return wrong
+
+
+def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) -> bool:
+    """Whether the scheduler looks at this node when it counts for the constraint."""
+    if any(label(spot.labels, one["topologyKey"]) is None for one in hard):
+        return False
+    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not likes(pod["spec"], spot.labels, spot.name):
+        return False
+    return constraint.get("nodeTaintsPolicy", "Ignore") != "Honor" or tolerated(pod["spec"], spot.taints)
+
+
+def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> set[str | None]:
+    """Domains that a pool could still make a node in."""
+    found: set[str | None] = set()
+    for pool, labels, offering in offers_of(scene.lists, scene.catalogue):
+        taints = pool["spec"]["template"]["spec"].get("taints") or []
+        could_be = Spot("another", {**labels, HOST: "another"}, list(taints), {})
+        here = label(labels, constraint["topologyKey"])
+        if offering.get("available", True) and here is not None and counts_for(pod, constraint, hard, could_be):
+            found.add(here)
+    return found

@@ -1,0 +1,179 @@
+"""Column generation: the programme over whole nodes, which knows what fractions of pods hide.
+
+A *column* is one node with what is on it. The master programme mixes the columns known so far; its prices say which new ones would help,
+the kernel packs such nodes, and the mix is rounded to whole nodes. Where pods are large this finds what rounding alone leaves: which sizes
+go together.
+"""
+
+from typing import Final
+
+import highspy
+import numpy as np
+
+from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, right_size
+from joiner.planning.problem import Floats, Problem, Whole
+from joiner.planning.resource_lp import Relaxation, quiet_solver
+from joiner.planning.rounding import Chance, by_size, greedy, round_off, solved
+
+MOST_ADDED: Final = 60
+HOT: Final = 24
+"""Offers that gave the best columns are asked again, with dice."""
+SMOOTHING: Final = 0.6
+"""How much of the relaxation's prices is mixed into the master's while columns still come."""
+STALLS: Final = 5
+
+
+class Master:
+    """The programme over columns: at least the demand of every item, at the least price."""
+
+    def __init__(self, problem: Problem, demand: Whole) -> None:
+        self._problem = problem
+        self.patterns: list[Pattern] = []
+        self._seen: set[tuple[int, bytes, bytes]] = set()
+        self._pending: list[Pattern] = []
+        self._solver = quiet_solver()
+        empty = highspy.HighsLp()
+        empty.num_col_, empty.num_row_ = 0, problem.items
+        empty.row_lower_, empty.row_upper_ = demand.astype(float), np.full(problem.items, highspy.kHighsInf)
+        empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        empty.a_matrix_.start_ = [0]
+        self._solver.passModel(empty)
+
+    def add(self, pattern: Pattern) -> bool:
+        """Whether it was new."""
+        known = (pattern.offer, pattern.items.tobytes(), pattern.counts.tobytes())
+        if known in self._seen:
+            return False
+        self._seen.add(known)
+        self._pending.append(pattern)
+        return True
+
+    def solve(self) -> tuple[float, Floats, Floats]:
+        """Price, worth of each item, and how many nodes of each column."""
+        if self._pending:
+            lengths = [len(one.items) for one in self._pending]
+            self._solver.addCols(
+                len(lengths),
+                self._problem.price[[one.offer for one in self._pending]],
+                np.zeros(len(lengths)),
+                np.full(len(lengths), highspy.kHighsInf),
+                sum(lengths),
+                (np.cumsum(lengths) - lengths).astype(np.int32),
+                np.concatenate([one.items for one in self._pending]).astype(np.int32),
+                np.concatenate([one.counts for one in self._pending]).astype(float),
+            )
+            self.patterns += self._pending
+            self._pending = []
+        self._solver.run()
+        solution = self._solver.getSolution()
+        value = float(self._solver.getInfo().objective_function_value)
+        return value, np.maximum(np.array(solution.row_dual), 0), np.array(solution.col_value)
+
+
+def generate(
+    problem: Problem, demand: Whole, relaxation: Relaxation, packing: Packing, chance: Chance, *, share: float, good_enough: float
+) -> Packing:
+    """At most as dear as ``packing``, whose nodes are the first columns; until this share of the effort is used up."""
+    master = Master(problem, demand)
+    for pattern in packing.patterns:
+        master.add(pattern)
+    worth, mix = _grow(problem, demand, relaxation, master, chance, share=0.55 * share, good_enough=good_enough)
+    best, turn = packing, 0
+    while best.price > good_enough and not chance.meter.spent(share) and turn < 60:
+        made = _rounded(problem, demand, master, chance, mix=mix, worth=worth, turn=turn, under=best.price)
+        best = made if made.price < best.price - 1e-9 else best
+        turn += 1
+    return best
+
+
+def _grow(
+    problem: Problem, demand: Whole, relaxation: Relaxation, master: Master, chance: Chance, *, share: float, good_enough: float
+) -> tuple[Floats, Floats]:
+    """Solves and adds columns in turn; answers the worth of items and the mix."""
+    stalled, turn = 0, 0
+    hot = np.zeros(0, np.int64)
+    while True:
+        value, worth, mix = master.solve()
+        turn += 1
+        chance.meter.spend(0.5 + 0.01 * problem.items + 0.002 * len(master.patterns))
+        if value <= good_enough or stalled > STALLS or chance.meter.spent(share):
+            return worth, mix
+        smooth = SMOOTHING if not stalled else 0.0
+        prices = by_size(problem, smooth * relaxation.worth + (1 - smooth) * worth)
+        everything = turn % 3 == 1
+        added, hot = _price(problem, demand, master, chance, prices=prices, worth=worth, hot=hot, stalled=stalled, everything=everything)
+        stalled = 0 if added else stalled + 1
+
+
+def _price(
+    problem: Problem,
+    demand: Whole,
+    master: Master,
+    chance: Chance,
+    *,
+    prices: Floats,
+    worth: Floats,
+    hot: Whole,
+    stalled: int,
+    everything: bool,
+) -> tuple[int, Whole]:
+    """Packs nodes by these prices and adds those that would pay; answers how many, and the offers that did best."""
+    active = np.flatnonzero(demand > 0)
+    offers = np.flatnonzero(problem.open[:, active].any(axis=1))
+    rounds: list[tuple[Whole, Way]] = []
+    if everything or stalled or not len(hot):
+        tilt = np.exp(0.5 * chance.dice.standard_normal((len(offers), problem.need.shape[1])))
+        rounds += [(offers, Way(1.0)), (offers, Way(0.5, tilt=tilt))]
+    if len(hot):
+        rows = np.repeat(hot, 12 if stalled else 4)
+        noise = np.exp((0.2 if stalled else 0.05) * chance.dice.standard_normal((len(rows), len(active))))
+        tilt = np.exp(0.6 * chance.dice.standard_normal((len(rows), problem.need.shape[1])))
+        rounds.append((rows, Way(chance.dice.choice(np.array([1.0, 0.5, 0.34]), len(rows)), noise, tilt)))
+    added, best = 0, np.full(len(problem.price), -1.0)
+    for rows, way in rounds:
+        counts = chance.bench.fill(rows, active, demand[active], prices[active], way=way)
+        chance.meter.spend(0.2 + 1e-4 * counts.size)
+        ratio = (counts @ worth[active]) / problem.price[rows]
+        np.maximum.at(best, rows, ratio)
+        for row in np.argsort(-ratio, kind="stable")[:MOST_ADDED].tolist():
+            if ratio[row] <= 1 + 1e-6:
+                break
+            inside = np.flatnonzero(counts[row])
+            added += master.add(Pattern(int(rows[row]), active[inside], counts[row, inside], 1))
+    return added, np.argsort(-best, kind="stable")[:HOT]
+
+
+def _rounded(
+    problem: Problem, demand: Whole, master: Master, chance: Chance, *, mix: Floats, worth: Floats, turn: int, under: float
+) -> Packing:
+    """The mix in whole nodes, rounded at random; what is left is packed greedily, or by rounding a relaxation of its own."""
+    mode = (1.0, 0.6, 0.3, 1.0)[turn % 4]
+    left, patterns, price = demand.copy(), [], 0.0
+    for column in np.argsort(-mix, kind="stable").tolist():
+        if mix[column] <= 1e-9:
+            break
+        one = master.patterns[column]
+        times = min(int(np.floor(mix[column] + chance.dice.random() * mode)), int((left[one.items] // one.counts).min()))
+        if times > 0:
+            left[one.items] -= times * one.counts
+            patterns.append(Pattern(one.offer, one.items, one.counts, times))
+            price += times * float(problem.price[one.offer])
+    chance.meter.spend(0.5)
+    if not left.any():
+        return right_size(problem, patterns)
+    if turn % 4 == 3:
+        rest = round_off(problem, solved(problem, left, chance), left, chance)
+    else:
+        noise, tilt = (0.0, 0.1, 0.2)[turn // 3 % 3], (0.0, 0.4)[turn % 2]
+        rest = greedy(
+            problem,
+            left,
+            by_size(problem, worth),
+            chance,
+            share=(1.0, 0.5)[turn % 2],
+            noise=noise,
+            tilt=tilt,
+            many=0.003,
+            under=under * 1.02 - price,
+        )
+    return right_size(problem, [*patterns, *rest.patterns]) if rest.patterns else NOTHING_FOUND

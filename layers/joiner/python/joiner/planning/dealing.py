@@ -1,0 +1,213 @@
+"""Who goes to which domain: pods that spread over zones, and pods that must be together in one, are dealt out before nodes are made.
+
+Pods then fill whole nodes domain by domain instead of alternating. Whoever is *counted* by a spread is dealt out as well, whether it asks
+for it or not: a zone that fills up with pods that do not care would shut out those that do. The finished plan is checked against the
+true skew.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from joiner.planning.groups import Group, fits
+from joiner.planning.rooms import World
+from joiner.planning.topology import SpreadRule, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """For a group that was dealt out: the label, and how many go to each of its values. Pods beyond that were not dealt."""
+
+    shares_of: Mapping[Group, tuple[str, Mapping[str, int]]] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(sorted({key for key, _ in self.shares_of.values()}))
+
+    def shares(self, group: Group, left: int) -> Iterator[tuple[str, str, int]]:
+        """Label, value and number of pods; without label and value for a group that may go anywhere."""
+        if group not in self.shares_of:
+            yield "", "", left
+            return
+        key, by_value = self.shares_of[group]
+        for value, number in by_value.items():
+            if number:
+                yield key, value, number
+
+
+def deal_out(world: World, groups: Sequence[Group], worth: Mapping[Group, float]) -> Deal:
+    """Deals the groups out, those first that ask for it, the largest first among them."""
+    dealer = Dealer(world, groups, worth)
+    asking = [group for group in groups if world.rules[group.index].quoted]
+    counted = [group for group in groups if not world.rules[group.index].quoted]
+    for group in sorted(asking, key=lambda one: (-worth[one] * world.left[one], one.index)):
+        dealer.spread(group)
+    dealer.gather([group for group in counted if world.rules[group.index].affinity])
+    for group in sorted(counted, key=lambda one: (-worth[one] * world.left[one], one.index)):
+        dealer.balance(group)
+    return Deal(dealer.shares)
+
+
+class Dealer:
+    """Keeps the counts that the dealing makes, beside the world's own."""
+
+    def __init__(self, world: World, groups: Sequence[Group], worth: Mapping[Group, float]) -> None:
+        self._world = world
+        self._worth = worth
+        self.shares: dict[Group, tuple[str, Mapping[str, int]]] = {}
+        self._watched: dict[Tally, SpreadRule] = {}
+        for group in groups:
+            for rule in world.rules[group.index].spreads:
+                if rule.universe:
+                    self._watched.setdefault(rule.tally, rule)
+        self._counts = {
+            tally: {domain: tally.by_domain.get(domain, 0) for domain in sorted(rule.universe or ())}
+            for tally, rule in self._watched.items()
+        }
+        self._load: dict[tuple[str, str], float] = {}
+        self._reach: dict[object, tuple[str, ...]] = {}
+
+    def spread(self, group: Group) -> None:
+        """A group with a spread of its own: as evenly as the skew asks, and no further than it allows."""
+        rule = self._world.rules[group.index].quoted
+        if rule is None or not rule.universe:
+            return
+        key = rule.spread.topology_key
+        reach = [domain for domain in self._reachable(group, key) if domain in rule.universe]
+        whole = len(rule.universe) >= rule.spread.min_domains
+        self._hand_out(group, key, reach, limit=rule.spread.max_skew, rule=rule, floor=None if whole else 0)
+
+    def balance(self, group: Group) -> None:
+        """A group that only counts for others' spreads: evenly over the domains, so that nobody is shut out."""
+        if group in self.shares:
+            return
+        watched = [tally for tally in self._world.rules[group.index].feeds if tally in self._watched]
+        if watched:
+            rule = self._watched[watched[0]]
+            key = rule.spread.topology_key
+            self._hand_out(group, key, [domain for domain in self._reachable(group, key) if domain in (rule.universe or ())])
+
+    def gather(self, groups: Sequence[Group]) -> None:
+        """Groups that want to be beside each other in one domain: all that are tied together go to one, where friends are already or where
+        least has been dealt to."""
+        for tied in _tied(self._world, groups):
+            keys = {tally.key for group in tied for tally in self._world.rules[group.index].affinity}
+            if len(keys) != 1:
+                continue
+            key = keys.pop()
+            reach = set.intersection(*(set(self._reachable(group, key)) for group in tied))
+            there = [self._world.rules[group.index].affinity[0].by_domain for group in tied]
+            pinned = {domain for counts in there for domain, number in counts.items() if number}
+            reach = reach & pinned if pinned else reach
+            if reach:
+                chosen = min(sorted(reach), key=lambda domain: self._load.get((key, domain), 0.0))
+                for group in tied:
+                    self._give(group, key, {chosen: self._world.left[group]})
+
+    def _hand_out(
+        self,
+        group: Group,
+        key: str,
+        reach: Sequence[str],
+        *,
+        limit: int | None = None,
+        rule: SpreadRule | None = None,
+        floor: int | None = None,
+    ) -> None:
+        left = self._world.left[group]
+        counting = [self._counts[tally] for tally in self._world.rules[group.index].feeds if tally in self._counts]
+        own = self._counts[rule.tally] if rule else {}
+        adds = 1 if rule and rule.counts_itself else 0
+        given = dict.fromkeys(reach, 0)
+        rounds = 0
+        if reach and floor is None and len(reach) == max(map(len, counting), default=len(reach)):
+            level = all(max(counts.values()) - min(counts.values()) <= 1 for counts in counting)
+            rounds = left // len(reach) if level else 0
+        for domain in reach if rounds else ():
+            given[domain] += rounds
+            for counts in counting:
+                counts[domain] = counts.get(domain, 0) + rounds
+        share = self._worth[group]
+        for _ in range(left - rounds * len(reach)):
+            allowed = reach
+            if limit is not None:
+                lowest = min(own.values(), default=0) if floor is None else floor
+                allowed = [domain for domain in reach if own.get(domain, 0) + adds - lowest <= limit]
+            if not allowed:
+                break
+            domain = min(
+                allowed,
+                key=lambda one: (
+                    own.get(one, 0) if adds else 0,
+                    sum(counts.get(one, 0) for counts in counting),
+                    self._load.get((key, one), 0.0) + share * given[one],
+                    one,
+                ),
+            )
+            given[domain] += 1
+            for counts in counting:
+                counts[domain] = counts.get(domain, 0) + 1
+        self._give(group, key, given, counted=True)
+
+    def _give(self, group: Group, key: str, given: Mapping[str, int], *, counted: bool = False) -> None:
+        self.shares[group] = (key, given)
+        for domain, number in given.items():
+            self._load[key, domain] = self._load.get((key, domain), 0.0) + number * self._worth[group]
+            if not counted:
+                for tally in self._world.rules[group.index].feeds:
+                    if tally in self._counts:
+                        self._counts[tally][domain] = self._counts[tally].get(domain, 0) + number
+
+    def _reachable(self, group: Group, key: str) -> tuple[str, ...]:
+        """Domains in which the group has an offer, or a node with room; groups that agree in offers and size share the answer."""
+        world = self._world
+        bits = tuple(variant.bits[group.index] for market in world.markets for variant in market.variants)
+        asked = (key, bits, group.constraints.tolerations, group.vector, bool(world.existing) and group)
+        if asked not in self._reach:
+            found = {
+                room.labels[key] for room in world.existing if key in room.labels and world.suits(group, room) and fits(group, room.free)
+            }
+            self._reach[asked] = tuple(sorted(found | set(_offered(world, group, key))))
+        return self._reach[asked]
+
+
+def _offered(world: World, group: Group, key: str) -> Iterator[str]:
+    for market in world.markets:
+        if group.constraints.untolerated(market.pool.taints) is not None:
+            continue
+        for variant in market.variants:
+            bits = variant.bits[group.index]
+            own = variant.labels.get(key)
+            for domain, offers in ({own: -1} if own is not None else market.domains(key)).items():
+                usable = bits & (offers if offers >= 0 else bits)
+                if any(fits(group, market.launchable[position].room) for position in _largest_first(usable)):
+                    yield domain
+
+
+def _largest_first(bits: int) -> Iterator[int]:
+    """Positions of the bits that are set; offers come by name, and sizes are spread all over, so the last is as good as any."""
+    while bits:
+        position = bits.bit_length() - 1
+        yield position
+        bits ^= 1 << position
+
+
+def _tied(world: World, groups: Iterable[Group]) -> list[list[Group]]:
+    """Groups by who wants to be beside whom, as far as all of them want it: those that only others want are not tied."""
+    rest = dict.fromkeys(groups)
+    found = []
+    while rest:
+        first = next(iter(rest))
+        del rest[first]
+        tied, waiting, whole = [first], [first], True
+        while waiting:
+            own = world.rules[waiting.pop().index]
+            for friend in own.friends:
+                if friend in rest:
+                    del rest[friend]
+                    tied.append(friend)
+                    waiting.append(friend)
+                elif friend not in tied and world.left.get(friend):
+                    whole = False
+        if whole and any(world.rules[one.index].may_begin or any(tally.total for tally in world.rules[one.index].affinity) for one in tied):
+            found.append(sorted(tied, key=lambda one: one.index))
+    return sorted(found, key=lambda tied: (-sum(map(world.left.__getitem__, tied)), tied[0].index))

@@ -1,0 +1,62 @@
+"""How hard to look for a cheaper plan, and when to stop: counted in steps, so that the same world gives the same plan everywhere.
+
+A *step* is a fixed amount of work. A deadline in seconds becomes a number of steps by what an ordinary machine does in that time, so the
+clock itself decides only on a machine that is much slower; then the plan says that it was cut short.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+Clock = Callable[[], float]
+
+STEPS_PER_SECOND: Final = 1000
+"""What a step is: about a millisecond of one core of 2024. Measured by ``bench/planner.py --steps``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """``seconds`` is the deadline; without one the default number of ``steps`` is used up or the search ends by itself. ``clock`` tells
+    seconds (``time.perf_counter``); without it, steps alone count. ``seed`` decides between plans that look alike."""
+
+    seconds: float | None = None
+    steps: int | None = None
+    seed: int = 0
+    clock: Clock | None = None
+
+    @property
+    def allowance(self) -> float:
+        """Steps that may be used: 0 means the first full plan and nothing more."""
+        if self.steps is not None:
+            return float(self.steps)
+        return DEFAULT_STEPS if self.seconds is None else self.seconds * STEPS_PER_SECOND
+
+
+DEFAULT_STEPS: Final = 250.0
+
+
+class Meter:
+    """Counts the steps of one plan. ``cut_short`` once the clock, not the count, has stopped the search."""
+
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+        self._started = effort.clock() if effort.clock else 0.0
+        self.used = 0.0
+        self.cut_short = False
+
+    def spend(self, steps: float) -> None:
+        self.used += steps
+
+    def spent(self, share: float = 1.0) -> bool:
+        """Whether this share of the allowance is used up, or the deadline is over."""
+        if self.used >= self._effort.allowance * share:
+            return True
+        deadline = self._effort.seconds
+        if self._effort.clock and deadline is not None and self.seconds > deadline:
+            self.cut_short = True
+        return self.cut_short
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning; 0 without a clock."""
+        return self._effort.clock() - self._started if self._effort.clock else 0.0

@@ -1,0 +1,55 @@
+"""The greedy that other autoscalers use, run on the same arrays: what a plan is measured against, and never dearer than.
+
+Karpenter's: pods by cpu, then memory, the largest first; each goes to the first node that some type could still be, the emptiest nodes
+first; a node is whatever cheapest offer holds all of its pods in the end. Domains were dealt out before, as for the search.
+"""
+
+import numpy as np
+
+from joiner.cluster.resources import CPU, MEMORY
+from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern
+from joiner.planning.problem import Floats, Marks, Problem, Whole
+
+
+def first_fit(problem: Problem, demand: Whole) -> Packing:
+    """All of this demand, pod after pod; NOTHING_FOUND if some pod fits no offer."""
+    columns = [problem.resources.index(name) for name in (CPU, MEMORY) if name in problem.resources]
+    order = np.lexsort((np.arange(problem.items), *(-problem.need[:, column] for column in reversed(columns))))
+    counts: list[Whole] = []
+    needs: list[Floats] = []
+    ables: list[Marks] = []
+    used: list[Whole] = []
+    sizes: list[int] = []
+    for item in order.tolist():
+        for _ in range(int(demand[item])):
+            own, under = problem.need[item], problem.capped[:, item]
+            for node in sorted(range(len(counts)), key=sizes.__getitem__):
+                if (used[node][under] >= problem.caps[under]).any():
+                    continue
+                able = ables[node] & problem.open[:, item]
+                able &= (problem.room >= needs[node] + own).all(axis=1)
+                if able.any():
+                    ables[node] = able
+                    break
+            else:
+                able = problem.open[:, item].copy()
+                if not able.any():
+                    return NOTHING_FOUND
+                node = len(counts)
+                counts.append(np.zeros(problem.items, dtype=np.int64))
+                needs.append(np.zeros(problem.need.shape[1]))
+                ables.append(able)
+                used.append(np.zeros(len(problem.caps), dtype=np.int64))
+                sizes.append(0)
+            counts[node][item] += 1
+            needs[node] = needs[node] + own
+            used[node] = used[node] + under
+            sizes[node] += 1
+    patterns, price = [], 0.0
+    for row, able in zip(counts, ables, strict=True):
+        offers = np.flatnonzero(able)
+        offer = int(offers[problem.price[offers].argmin()])
+        inside = np.flatnonzero(row)
+        patterns.append(Pattern(offer, inside, row[inside], 1))
+        price += float(problem.price[offer])
+    return Packing(price, tuple(patterns))

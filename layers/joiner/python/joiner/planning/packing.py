@@ -1,0 +1,184 @@
+"""Filling many nodes at once: the kernel of the search.
+
+One row a node; in each step every row takes some pods of the item that is worth most for what it takes of the room that is left there. Rows
+know nothing of each other: each draws on the same demand, and the caller decides which rows to keep.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from joiner.planning.problem import Floats, Marks, Problem, Whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """``times`` nodes of one offer, each with ``counts`` pods of ``items``."""
+
+    offer: int
+    items: Whole
+    counts: Whole
+    times: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packing:
+    """A proposal: patterns that together hold all pods, and their price in $/h."""
+
+    price: float
+    patterns: tuple[Pattern, ...]
+
+    @property
+    def nodes(self) -> int:
+        return sum(one.times for one in self.patterns)
+
+
+NOTHING_FOUND = Packing(np.inf, ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Way:
+    """How rows are filled: ``share`` of what fits is taken at a time (by row or for all); ``noise`` on the worth of items, ``tilt`` on the
+    weight of resources, by row."""
+
+    share: float | Floats = 0.5
+    noise: Floats | None = None
+    tilt: Floats | None = None
+
+
+class Bench:
+    """A problem laid out for filling: made once, used for many fills."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.resources = np.flatnonzero(problem.need.any(axis=0))
+        self.need = np.ascontiguousarray(problem.need[:, self.resources])
+        by_resource = np.ascontiguousarray(self.need.T)
+        self._by_resource = by_resource
+        with np.errstate(divide="ignore"):
+            self._inverse = np.where(by_resource > 0, 1.0 / by_resource, 0.0)
+        self._extra = np.where(by_resource > 0, 1e-9, 1e9)
+        self._gaps = [bool((row <= 0).any()) for row in by_resource]
+        self.room = np.ascontiguousarray(problem.room[:, self.resources])
+        self.most = problem.most_of_one()
+        # a cap on one item is in ``most`` already; of items that are never open to one offer together, no node has two
+        shared = [int((problem.open & members).sum(axis=1).max(initial=0)) > 1 for members in problem.capped]
+        rows = np.flatnonzero(np.array(shared, dtype=bool))
+        self.capped = problem.capped[rows]
+        self.caps = problem.caps[rows]
+        number = self.capped.sum(axis=0)
+        self._rules = np.full((problem.items, int(number.max(initial=0))), -1, dtype=np.int64)
+        for item in np.flatnonzero(number):
+            own = np.flatnonzero(self.capped[:, item])
+            self._rules[item, : len(own)] = own
+
+    def fill(
+        self, offers: Whole, active: Whole, demand: Whole | Floats, worth: Floats, *, way: Way | None = None, seed: Whole | None = None
+    ) -> Whole:
+        """Counts of each active item, by row; ``offers`` may repeat, ``seed`` is what rows hold already. ``worth`` and ``demand`` are of
+        the active items; ``demand`` may differ by row."""
+        how = way or Way()
+        number, width = len(offers), len(active)
+        room = self.room[offers]
+        left = np.minimum(demand, self.most[active]) * self.problem.open[np.ix_(offers, active)]
+        counts = np.zeros((number, width), dtype=np.int64)
+        used = np.zeros((number, len(self.caps)), dtype=np.int64)
+        if seed is not None:
+            counts += seed
+            left = left - seed
+            room = room - seed @ self.need[active]
+            if len(self.caps):
+                used += seed @ self.capped[:, active].T
+                for cap in np.flatnonzero(used.any(axis=0)):
+                    self._narrow(np.flatnonzero(used[:, cap]), np.full(1, cap), active, left, used)
+        value = np.broadcast_to(worth if how.noise is None else worth * how.noise, (number, width))
+        share = np.broadcast_to(np.asarray(how.share, float), (number,))
+        self._take(active, room=room, left=left, counts=counts, used=used, value=value, share=share, tilt=how.tilt)
+        return counts
+
+    def _take(
+        self,
+        active: Whole,
+        *,
+        room: Floats,
+        left: Floats,
+        counts: Whole,
+        used: Whole,
+        value: Floats,
+        share: Floats,
+        tilt: Floats | None,
+    ) -> None:
+        need, by_resource, inverse, extra = (
+            self.need[active],
+            self._by_resource[:, active],
+            self._inverse[:, active],
+            self._extra[:, active],
+        )
+        rules = self._rules[active]
+        alive = np.arange(len(room))
+        tiny = 1e-3 * room + 1e-6
+        weight_of = None if tilt is None else tilt[:, self.resources]
+        while len(alive):
+            whole = len(alive) == len(room)
+            here, there = (room, left) if whole else (room[alive], left[alive])
+            fitting = here[:, 0, None] * inverse[0] + extra[0]
+            for resource in range(1, len(self.resources)):
+                np.minimum(fitting, here[:, resource, None] * inverse[resource] + extra[resource], out=fitting)
+            np.minimum(fitting, there, out=fitting)
+            weight = 1.0 / np.maximum(here, tiny if whole else tiny[alive])
+            if weight_of is not None:
+                weight = weight * (weight_of if whole else weight_of[alive])
+            score = (value if whole else value[alive]) / (weight @ by_resource)
+            score[fitting < 1] = -1.0
+            item = score.argmax(axis=1)
+            positions = np.arange(len(alive))
+            able = score[positions, item] > 0
+            if not able.all():
+                alive, item, positions = alive[able], item[able], positions[able]
+                if not len(alive):
+                    return
+            taken = np.maximum(1.0, np.floor(np.floor(fitting[positions, item]) * share[alive]))
+            counts[alive, item] += taken.astype(np.int64)
+            left[alive, item] -= taken
+            room[alive] -= taken[:, None] * need[item]
+            for column in range(rules.shape[1]):
+                rule = rules[item, column]
+                inside = np.flatnonzero(rule >= 0)
+                if len(inside):
+                    rows = alive[inside]
+                    used[rows, rule[inside]] += taken[inside].astype(np.int64)
+                    self._narrow(rows, rule[inside], active, left, used)
+
+    def _narrow(self, rows: Whole, caps: Whole, active: Whole, left: Floats, used: Whole) -> None:
+        """Takes what is used of caps off what rows may still take of the items under them."""
+        still = np.maximum(self.caps[caps] - used[rows, caps], 0)
+        members = self.capped[caps][:, active]
+        left[rows] = np.where(members, np.minimum(left[rows], still[:, None]), left[rows])
+
+
+def right_size(problem: Problem, patterns: list[Pattern] | tuple[Pattern, ...]) -> Packing:
+    """Each pattern on the cheapest offer that holds it."""
+    price = 0.0
+    found: list[Pattern] = []
+    for one in patterns:
+        need = one.counts @ problem.need[one.items]
+        able = (problem.room >= need).all(axis=1)
+        able &= problem.open[:, one.items].all(axis=1)
+        costs = np.where(able, problem.price, np.inf)
+        best = int(costs.argmin())
+        if costs[best] < problem.price[one.offer] - 1e-12:
+            found.append(replace(one, offer=best))
+        else:
+            found.append(one)
+        price += one.times * float(problem.price[found[-1].offer])
+    return Packing(price, tuple(found))
+
+
+def allowed_below(problem: Problem, demand: Whole, limit: float) -> Marks:
+    """Offers up to a price, and for each item that has none among them the cheapest that it has."""
+    allowed = problem.price <= limit
+    for item in np.flatnonzero((demand > 0) & ~problem.open[allowed].any(axis=0)):
+        able = np.flatnonzero(problem.open[:, item])
+        if len(able):
+            allowed[able[problem.price[able].argmin()]] = True
+    return allowed

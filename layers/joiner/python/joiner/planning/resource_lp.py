@@ -1,0 +1,333 @@
+"""The bound: how cheap any plan could be if pods and nodes could be divided, and what a pod of each item is then worth.
+
+A linear programme (solved by HiGHS): nodes of each offer, pods of each item on them, no resource overdrawn, no cap exceeded. No plan can be
+cheaper than its value, because every plan is one of its solutions. Offers come in as they are needed: an offer stays out if the price of
+its room, by the dual prices of one that is in, pays for every pod that it could take (so nothing is lost by leaving it out).
+
+The programme is kept: when a part of the demand has been packed, or only small offers are asked for, it is solved from where it stood.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import highspy
+import numpy as np
+
+from joiner.planning.problem import Floats, Marks, Problem, Whole
+
+MOST_ROUNDS: Final = 40
+TAKEN_A_ROUND: Final = 12
+SLACK: Final = 1e-7
+LARGE_SLACK: Final = 2e-4
+"""In large programmes offers that could save no more than this stay out; the bound is that much lower then."""
+LARGE: Final = 100
+TIGHT: Final = 0.8
+"""A cap is worth a row once the items under it number more than this share of the nodes' caps."""
+NEAR: Final = 1.1
+"""Classes flow from the start to offers that are at most so much dearer for them than their cheapest."""
+FLOWS_A_ROUND: Final = 4
+INFINITE: Final = highspy.kHighsInf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relaxation:
+    """``value`` in $/h. ``worth`` is the dual price of one pod of each item. ``offers`` are those in the programme, ``nodes`` how many of
+    each; pods flow from ``item`` to the offer at position ``at`` in ``offers``, ``flow`` of them. ``rates`` are resource prices by offer.
+    ``firm``: only caps were used that hold in every plan, so no plan is cheaper than ``value``."""
+
+    value: float
+    worth: Floats
+    offers: Whole
+    nodes: Floats
+    item: Whole
+    at: Whole
+    flow: Floats
+    rates: Floats
+    firm: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spare:
+    """Room that is there and costs nothing: what nodes have free, added up over nodes that take the same items."""
+
+    room: Floats
+    open: Marks
+
+
+class Programme:
+    """The relaxation of one problem, for any demand. With ``firm_only``, only caps that hold for every plan count: for bounds.
+
+    Items that differ in nothing that the programme knows are one *class* in it, and classes flow at first only to the offers that suit them
+    best; flows that would pay come in like offers do.
+    """
+
+    def __init__(self, problem: Problem, *, spare: Spare | None = None, firm_only: bool = False) -> None:
+        self._problem = problem
+        self._spare = spare
+        self._resources = np.flatnonzero(problem.need.any(axis=0))
+        self._scale = np.maximum(problem.room[:, self._resources].max(axis=0, initial=1.0), 1.0)
+        self._candidates = problem.firm if firm_only else np.ones(len(problem.caps), bool)
+        self._caps = np.zeros(0, np.int64)
+        self._begin(np.zeros(0, np.int64))
+
+    def _begin(self, offers: Whole) -> None:
+        """An empty programme over the classes that its caps tell apart, then with these offers."""
+        problem = self._problem
+        known: dict[tuple[bytes, bytes, bytes], int] = {}
+        under = np.ascontiguousarray(problem.capped[self._caps].T)
+        open_to = np.ascontiguousarray(problem.open.T)
+        self._class = np.array(
+            [
+                known.setdefault((problem.need[item].tobytes(), open_to[item].tobytes(), under[item].tobytes()), len(known))
+                for item in range(problem.items)
+            ],
+            dtype=np.int64,
+        )
+        _, sample = np.unique(self._class, return_index=True)
+        self._need, self._open, self._under = problem.need[sample], problem.open[:, sample], under[sample].astype(float)
+        self._limits = problem.caps[self._caps].astype(float)
+        amounts = self._need[:, self._resources] / self._scale
+        # pods are counted by their size, so that all numbers in the programme are of one order
+        self._size = np.maximum(amounts.max(axis=1, initial=0.0), 1e-12)
+        self._amounts = np.concatenate([amounts, self._under], axis=1) / self._size[:, None]
+        self._cost = _least_cost(problem, self._need, self._open)
+        self._offers, self._columns = np.zeros(0, np.int64), np.zeros(0, np.int64)  # columns of nodes, by offer
+        self._rows = np.zeros((0, self._amounts.shape[1]), np.int64)
+        self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._flowing = np.zeros((0, len(sample)), bool)
+        self._width, self._height = 0, len(sample)
+        self._solver = quiet_solver()
+        empty = highspy.HighsLp()
+        empty.num_col_, empty.num_row_ = 0, len(sample)
+        empty.row_lower_, empty.row_upper_ = np.zeros(len(sample)), np.full(len(sample), INFINITE)
+        empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        empty.a_matrix_.start_ = [0]
+        self._solver.passModel(empty)
+        if self._spare is not None and len(self._spare.room):
+            room = self._spare.room[:, self._resources] / self._scale
+            rows = self._add_nodes(
+                np.concatenate([room, np.full((len(room), len(self._caps)), 1e9)], axis=1), np.zeros(len(room)), fixed=True
+            )
+            at, item = np.nonzero(self._spare.open[:, sample])
+            self._add_flows(rows[at], item)
+        self._add(offers)
+
+    def solve(self, demand: Whole, among: Marks | None = None) -> Relaxation:
+        """The optimum for this demand with offers ``among`` these (all by default). Every item in demand must have one among them."""
+        problem = self._problem
+        allowed = np.ones(len(problem.price), bool) if among is None else among
+        members = problem.capped @ demand / np.maximum(problem.caps, 1) if len(problem.caps) else np.zeros(0)
+        total = self._demand(demand, allowed)
+        for turn in range(MOST_ROUNDS + 1):
+            values, duals = self._run(allowed)
+            nodes = np.where(allowed[self._offers], values[self._columns], 0.0)
+            tight = self._candidates & (members > TIGHT * nodes.sum())
+            tight[self._caps] = False
+            if tight.any():  # the tightest first: they may make so many nodes that the others do not bind
+                tight &= members >= members[tight].max() / 2
+                self._caps = np.concatenate([self._caps, np.flatnonzero(tight)])
+                self._begin(self._offers)
+                total = self._demand(demand, allowed)
+                continue
+            active = np.flatnonzero(total > 0)
+            worth, rates = np.maximum(duals[: len(total)], 0) * self._size, self._rates(duals, allowed)
+            added = self._add_paying(worth, rates, active, allowed)
+            usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
+            missing = np.setdiff1d(usable, self._offers, assume_unique=True)
+            attraction = self._attraction(active, missing, worth, rates)
+            better = np.flatnonzero(attraction > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
+            if not added and not len(better):
+                break
+            best = better[np.argsort(-attraction[better], kind="stable")]
+            self._add(missing[best if turn == MOST_ROUNDS - 1 else best[:TAKEN_A_ROUND]])
+        value = float(self._solver.getInfo().objective_function_value) / max(attraction.max(initial=1.0), 1.0)
+        return self._read(value, demand, allowed, total=total, values=values, worth=worth, rates=rates)
+
+    def _demand(self, demand: Whole, allowed: Marks) -> Floats:
+        """Tells the programme the demand of each class, and sees to it that every class has an offer."""
+        total: Floats = np.bincount(self._class, weights=demand, minlength=len(self._need)).astype(float)
+        active = np.flatnonzero(total > 0)
+        here = self._offers[allowed[self._offers]]
+        if not self._open[np.ix_(here, active)].any(axis=0).all():
+            usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
+            self._add(np.setdiff1d(_cover(self._problem, self._need, self._open, usable, active), self._offers))
+        here = np.flatnonzero(allowed[self._offers])
+        lost = active[~self._flowing[np.ix_(here, active)].any(axis=0)]  # their flows go to offers that are not allowed now
+        if len(lost):
+            at, item = np.nonzero(self._open[np.ix_(self._offers[here], lost)] & ~self._flowing[np.ix_(here, lost)])
+            self._add_flows(self._rows[here[at]], lost[item], here[at])
+        every = np.arange(len(total), dtype=np.int32)
+        self._solver.changeRowsBounds(len(total), every, total * self._size, np.full(len(total), INFINITE))
+        return total
+
+    def _add(self, offers: Whole) -> None:
+        """Offers, with flows of the classes that they suit about best."""
+        if not len(offers):
+            return
+        problem = self._problem
+        room = problem.room[np.ix_(offers, self._resources)] / self._scale
+        first, known = self._width, len(self._offers)
+        rows = self._add_nodes(np.concatenate([room, np.tile(self._limits, (len(offers), 1))], axis=1), problem.price[offers], fixed=False)
+        self._columns = np.concatenate([self._columns, np.arange(first, first + len(offers))])
+        self._offers = np.concatenate([self._offers, offers])
+        self._rows = np.concatenate([self._rows, rows])
+        self._flowing = np.concatenate([self._flowing, np.zeros((len(offers), len(self._need)), bool)])
+        near = self._open[offers] & (_cost(problem, self._need, offers) <= self._cost * NEAR)
+        at, item = np.nonzero(near)
+        self._add_flows(rows[at], item, known + at)
+
+    def _add_nodes(self, room: Floats, price: Floats, *, fixed: bool) -> Whole:
+        """Columns and rows for nodes: how many, and that they hold what flows to them. Answers the rows."""
+        number, width = room.shape
+        rows = self._height + np.arange(number * width).reshape(number, width)
+        none = np.zeros(0, np.int32)
+        self._solver.addRows(number * width, np.full(number * width, -INFINITE), np.zeros(number * width), 0, none, none, np.zeros(0))
+        self._solver.addCols(
+            number,
+            price,
+            np.full(number, 1.0 if fixed else 0.0),
+            np.full(number, 1.0 if fixed else INFINITE),
+            number * width,
+            (np.arange(number) * width).astype(np.int32),
+            rows.ravel().astype(np.int32),
+            -room.ravel(),
+        )
+        self._width += number
+        self._height += number * width
+        return rows
+
+    def _add_flows(self, rows: Whole, item: Whole, at: Whole | None = None) -> None:
+        """Flows of classes to nodes with these rows; ``at`` are their positions among the offers, None for room that is there."""
+        number = len(item)
+        entries = np.concatenate([np.ones((number, 1)), self._amounts[item]], axis=1)
+        index = np.concatenate([item[:, None], rows], axis=1)
+        kept = entries != 0
+        count = kept.sum(axis=1)
+        self._solver.addCols(
+            number,
+            np.zeros(number),
+            np.zeros(number),
+            np.full(number, INFINITE),
+            int(count.sum()),
+            (np.cumsum(count) - count).astype(np.int32),
+            index[kept].astype(np.int32),
+            entries[kept],
+        )
+        if at is not None:
+            self._item, self._at = np.concatenate([self._item, item]), np.concatenate([self._at, at])
+            self._flows = np.concatenate([self._flows, self._width + np.arange(number)])
+            self._flowing[at, item] = True
+        self._width += number
+
+    def _add_paying(self, worth: Floats, rates: Floats, active: Whole, allowed: Marks) -> bool:
+        """Flows that would pay: a class is worth more than what it takes of a node costs."""
+        if not len(self._offers):
+            return False
+        cost = np.concatenate([self._need, self._under], axis=1)[active] @ rates.T
+        gain = np.where(self._open[np.ix_(self._offers, active)].T & ~self._flowing[:, active].T, worth[active, None] - cost, 0.0)
+        gain[:, ~allowed[self._offers]] = 0.0
+        paying = gain > (1e-7 if len(active) <= LARGE else 1e-5) * np.maximum(worth[active, None], 1e-9)
+        if gain.shape[1] > FLOWS_A_ROUND:
+            paying &= gain >= -np.partition(-gain, FLOWS_A_ROUND - 1, axis=1)[:, FLOWS_A_ROUND - 1, None]
+        item, at = np.nonzero(paying)
+        if len(item):
+            self._add_flows(self._rows[at], active[item], at)
+        return bool(len(item))
+
+    def _run(self, allowed: Marks) -> tuple[Floats, Floats]:
+        number = len(self._columns)
+        upper = np.where(allowed[self._offers], INFINITE, 0.0)
+        self._solver.changeColsBounds(number, self._columns.astype(np.int32), np.zeros(number), upper)
+        self._solver.run()
+        solution = self._solver.getSolution()
+        return np.array(solution.col_value), np.array(solution.row_dual)
+
+    def _rates(self, duals: Floats, allowed: Marks) -> Floats:
+        """What a unit of each resource, and a place under each cap, costs on each offer that is in."""
+        rates = np.zeros((len(self._offers), self._need.shape[1] + len(self._caps)))
+        prices = np.maximum(-duals[self._rows], 0)
+        rates[:, self._resources] = prices[:, : len(self._resources)] / self._scale
+        rates[:, self._need.shape[1] :] = prices[:, len(self._resources) :]
+        return np.where(allowed[self._offers][:, None], rates, 0.0)
+
+    def _attraction(self, active: Whole, missing: Whole, worth: Floats, rates: Floats) -> Floats:
+        """For each offer that is not in: by how much the worth of its pods exceeds its price at the most fitting prices."""
+        problem = self._problem
+        items = active[worth[active] > 1e-12]
+        used = np.flatnonzero(rates.any(axis=1))
+        limits = np.tile(self._limits, (len(missing), 1))
+        room = np.concatenate([problem.room[missing], limits], axis=1) @ rates[used].T
+        cost = np.concatenate([self._need, self._under], axis=1)[items] @ rates[used].T
+        scale = problem.price[missing][:, None] / np.maximum(room, 1e-15)
+        ratio = worth[items][:, None] / np.maximum(cost, 1e-15)
+        open_to = self._open[np.ix_(missing, items)]
+        least = np.full(len(missing), np.inf if len(used) else 0.0)
+        for position in range(len(used)):
+            worst = (open_to * ratio[:, position][None, :]).max(axis=1, initial=0.0)
+            np.minimum(least, worst / np.maximum(scale[:, position], 1e-15), out=least)
+        return least
+
+    def _read(
+        self, value: float, demand: Whole, allowed: Marks, *, total: Floats, values: Floats, worth: Floats, rates: Floats
+    ) -> Relaxation:
+        """The answer in terms of items: what flows of a class is shared out evenly among its pods."""
+        here = allowed[self._offers]
+        flow = np.zeros((len(total), len(self._offers)))
+        flow[self._item, self._at] = values[self._flows] / self._size[self._item]
+        flow[:, ~here] = 0.0
+        share = flow[self._class] * (demand / np.maximum(total[self._class], 1.0))[:, None]
+        item, at = np.nonzero(share > 1e-9)
+        return Relaxation(
+            value=value,
+            worth=worth[self._class],
+            offers=self._offers,
+            nodes=np.where(here, np.maximum(values[self._columns], 0.0), 0.0),
+            item=item,
+            at=at,
+            flow=share[item, at],
+            rates=rates[:, : self._need.shape[1]],
+            firm=bool(self._problem.firm[self._caps].all()),
+        )
+
+
+def _cost(problem: Problem, need: Floats, offers: Whole) -> Floats:
+    """What a pod of each class would cost on each offer by its largest share of it."""
+    share = np.full((len(offers), len(need)), 1e-9)
+    for resource in range(need.shape[1]):
+        np.maximum(share, need[:, resource][None, :] / np.maximum(problem.room[offers, resource], 1e-9)[:, None], out=share)
+    cost: Floats = share * problem.price[offers][:, None]
+    return cost
+
+
+def _least_cost(problem: Problem, need: Floats, open_to: Marks) -> Floats:
+    every = np.arange(len(problem.price))
+    least: Floats = np.where(open_to, _cost(problem, need, every), np.inf).min(axis=0, initial=np.inf)
+    return least
+
+
+def _cover(problem: Problem, need: Floats, open_to: Marks, usable: Whole, active: Whole) -> Whole:
+    """A few offers among which every class finds one that is about the cheapest for it."""
+    cost = np.where(open_to[np.ix_(usable, active)], _cost(problem, need[active], usable), np.inf)
+    near = cost <= cost.min(axis=0) * 1.03
+    uncovered, picked = np.ones(len(active), bool), []
+    while uncovered.any():
+        best = int(near[:, uncovered].sum(axis=1).argmax())
+        picked.append(best)
+        uncovered &= ~near[best]
+    return np.unique(usable[picked])
+
+
+def quiet_solver() -> Any:  # the solver's type stubs lack half of its methods
+    """One thread, no output, and settings that suit programmes of this size."""
+    make: Any = highspy.Highs
+    solver = make()
+    for name, value in (
+        ("output_flag", False),
+        ("threads", 1),
+        ("presolve", "off"),
+        ("simplex_scale_strategy", 0),
+        ("simplex_strategy", 0),  # primal where the last answer still holds, as it does when offers have come in
+        ("primal_simplex_bound_perturbation_multiplier", 0.0),
+    ):
+        solver.setOptionValue(name, value)
+    return solver

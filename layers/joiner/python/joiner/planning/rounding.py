@@ -1,0 +1,385 @@
+"""From a fraction to a plan: randomised proportional rounding, and the greedy that finishes what is left of it.
+
+The relaxation says which mix of pods each offer carries on average. Rows are seeded with that mix, rounded at random, and filled up; the
+best rows become nodes. What is left keeps the mix of the relaxation, so that no leftover is all of one kind, and the programme is solved
+again as it shrinks. The end of it, too small for averages, is packed greedily, onto smaller nodes, in a few ways.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from joiner.planning.effort import Meter
+from joiner.planning.packing import NOTHING_FOUND, Bench, Packing, Pattern, Way, allowed_below, right_size
+from joiner.planning.problem import Floats, Marks, Problem, Whole
+from joiner.planning.resource_lp import Programme, Relaxation
+
+ROWS: Final = 24
+"""Rows that are filled at a time: among so many there are good ones."""
+SEEDED: Final = 0.9
+"""How much of the average mix seeds a row."""
+KEEP_WITHIN: Final = 0.004
+"""Rows whose worth for their price is this close to the best become nodes, too."""
+SMALLER: Final = 6.0
+"""The end is packed onto nodes of at most this fraction of what it is worth."""
+DEPTH: Final = 4
+LITTLE: Final = 0.15
+SHORTLIST: Final = 48
+"""So many offers are looked at for each node of the end, where there are many items."""
+WORTH_A_LIST: Final = 6000
+FAVOURED_FOR: Final = 8
+"""So many nodes are chosen among the best offers of one look at all of them."""
+CAUTION: Final = 0.03
+
+
+@dataclass(slots=True)
+class Chance:
+    """What one search goes on with: its dice, the count of its work, and the programme that it solves again and again."""
+
+    dice: np.random.Generator
+    meter: Meter
+    programme: Programme
+    bench: Bench
+
+    def relax(self, problem: Problem, demand: Whole, among: Marks | None) -> Relaxation:
+        """By the programme that is kept, or where little is left by a small new one: its old flows would only be in the way."""
+        little = demand.sum() < LITTLE * problem.demand.sum()
+        self.meter.spend(1.0 + 0.02 * (np.count_nonzero(demand) if little else problem.items))
+        return (Programme(problem) if little else self.programme).solve(demand, among)
+
+    @classmethod
+    def of(cls, problem: Problem, seed: int, meter: Meter) -> "Chance":
+        return cls(np.random.default_rng(seed), meter, Programme(problem.merged.problem if problem.merged else problem), Bench(problem))
+
+
+def solved(problem: Problem, demand: Whole, chance: Chance, *, among: Marks | None = None) -> Relaxation:
+    """The relaxation with domains put back, and with prudent prices (see ``prudent``)."""
+    merged = problem.merged
+    if merged is None:
+        return prudent(problem, demand, chance.relax(problem, demand, among), among)
+    whole = merged.problem
+    total = np.bincount(merged.item_of, weights=demand, minlength=whole.items).astype(np.int64)
+    shapes: Marks | None = None if among is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
+    found = prudent(whole, total, chance.relax(whole, total, shapes), shapes)
+    return _apart(problem, demand, total, found)
+
+
+def prudent(problem: Problem, demand: Whole, found: Relaxation, among: Marks | None) -> Relaxation:
+    """A resource that is used up almost everywhere may yet have no price; then leftovers would be all of that resource. The worth of items
+    is averaged with what it would be if there were a little more demand for the one and the other."""
+    if found.nodes.sum() <= 0 or found.value <= 0:
+        return found
+    use, there = demand @ problem.need, found.nodes @ problem.room[found.offers]
+    price = (found.nodes[:, None] * found.rates * problem.room[found.offers]).sum(axis=0) / found.value
+    cheap = (price < CAUTION) & (use > 0.93 * there)
+    if not cheap.any():
+        return found
+    worth, number = found.worth.copy(), 1
+    for resource in np.flatnonzero(use > 0.5 * there):
+        need = problem.need.copy()
+        need[:, resource] *= 1 + CAUTION
+        open_to = problem.open & (need[None, :, resource] <= problem.room[:, resource, None])
+        if (open_to[among if among is not None else slice(None)].any(axis=0) | (demand == 0)).all():
+            other = Programme(replace(problem, need=need, open=open_to)).solve(demand, among)
+            worth += other.worth * (found.value / max(other.value, 1e-12))
+            number += 1
+    return replace(found, worth=worth / number)
+
+
+def _apart(problem: Problem, demand: Whole, total: Whole, found: Relaxation) -> Relaxation:
+    """A relaxation of the merged problem in terms of the problem with domains."""
+    merged = problem.merged
+    if merged is None:
+        return found
+    domains = merged.offer_in.shape[1]
+    flow = np.zeros((merged.problem.items, len(found.offers)))
+    flow[found.item, found.at] = found.flow
+    flow = flow[merged.item_of] * (demand / np.maximum(total[merged.item_of], 1))[:, None]
+    worth = found.worth[merged.item_of]
+    held = np.stack([((worth * (merged.domain_of == one))[:, None] * flow).sum(axis=0) for one in range(domains)], axis=1)
+    whole = held.sum(axis=1, keepdims=True)
+    weight = np.where(whole > 1e-9, held / np.maximum(whole, 1e-12), 0.0)
+    for number, position in enumerate(np.flatnonzero(whole[:, 0] <= 1e-9)):
+        if found.nodes[position] >= 4 * domains:
+            weight[position] = 1 / domains
+        else:
+            weight[position, number % domains] = 1.0
+    offers: list[int] = []
+    nodes: list[float] = []
+    items: list[Whole] = []
+    at: list[Whole] = []
+    flows: list[Floats] = []
+    rates: list[Floats] = []
+    for position in np.flatnonzero(found.nodes > 1e-9):
+        for one in range(domains):
+            if weight[position, one] > 1e-9:
+                column = np.where(
+                    merged.domain_of == one,
+                    flow[:, position],
+                    np.where(merged.domain_of < 0, flow[:, position] * weight[position, one], 0.0),
+                )
+                mine = np.flatnonzero(column > 1e-12)
+                items.append(mine)
+                at.append(np.full(len(mine), len(offers)))
+                flows.append(column[mine])
+                offers.append(merged.offer_in[found.offers[position], one])
+                nodes.append(found.nodes[position] * weight[position, one])
+                rates.append(found.rates[position])
+    return Relaxation(
+        value=found.value,
+        worth=worth,
+        offers=np.array(offers, dtype=np.int64),
+        nodes=np.array(nodes),
+        item=np.concatenate(items) if items else np.zeros(0, np.int64),
+        at=np.concatenate(at) if at else np.zeros(0, np.int64),
+        flow=np.concatenate(flows) if flows else np.zeros(0),
+        rates=np.array(rates).reshape(len(rates), problem.need.shape[1]),
+        firm=found.firm,
+    )
+
+
+def by_size(problem: Problem, worth: Floats) -> Floats:
+    """No pod is worth nothing: what takes room must be packed, too."""
+    if not len(problem.price):
+        return worth
+    share = (problem.need / np.maximum(problem.room.max(axis=0), 1e-9)).max(axis=1)
+    least: Floats = np.maximum(worth, 1e-7 * problem.price.min() + 1e-6 * share)
+    return least
+
+
+def round_off(
+    problem: Problem,
+    relaxation: Relaxation,
+    demand: Whole,
+    chance: Chance,
+    *,
+    seeded: float = SEEDED,
+    again: float = 0.5,
+    fewest: float = 1.5,
+    depth: int = 0,
+    tries: int = 2,
+    among: Marks | None = None,
+) -> Packing:
+    """All of this demand on whole nodes. ``again``: the programme is solved anew whenever so much of the worth has been placed."""
+    left, found, patterns = demand.copy(), relaxation, []
+    first = True
+    while left.any():
+        if not first:
+            found = solved(problem, left, chance, among=among)
+        first = False
+        made = _bulk(problem, found, left, chance, seeded=seeded, again=again, fewest=fewest)
+        patterns += made
+        if not made:
+            break
+    if left.any():
+        patterns += _tail(problem, found, left, chance, depth=depth, tries=tries).patterns
+    return (
+        Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
+        if _complete(demand, patterns)
+        else NOTHING_FOUND
+    )
+
+
+def _complete(demand: Whole, patterns: list[Pattern]) -> bool:
+    held = np.zeros(len(demand), np.int64)
+    for one in patterns:
+        held[one.items] += one.times * one.counts
+    return bool((held == demand).all())
+
+
+def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, seeded: float, again: float, fewest: float) -> list[Pattern]:
+    """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left; ``left``
+    shrinks."""
+    worth = by_size(problem, found.worth)
+    flow = np.zeros((problem.items, len(found.offers)))
+    flow[found.item, found.at] = found.flow
+    rest, before = found.nodes.copy(), float(worth @ left)
+    patterns: list[Pattern] = []
+    while True:
+        large = np.flatnonzero(rest >= fewest)
+        if not len(large):
+            return patterns
+        active = np.flatnonzero(left > 0)
+        each = np.maximum(1, np.minimum(np.round(ROWS * rest[large] / rest[large].sum()), np.floor(rest[large]))).astype(np.int64)
+        rows = np.repeat(large, each)
+        mean = seeded * (flow[np.ix_(active, rows)] / found.nodes[rows]).T
+        seed = _seeds(chance, found.offers[rows], active, mean, left[active])
+        counts = chance.bench.fill(found.offers[rows], active, left[active], worth[active], seed=seed)
+        chance.meter.spend(0.4 + 2e-4 * counts.size)
+        made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest)
+        if not made:
+            return patterns
+        patterns += made
+        if float(worth @ left) < (1 - again) * before:
+            return patterns
+
+
+def _seeds(chance: Chance, offers: Whole, active: Whole, mean: Floats, demand: Whole) -> Whole:
+    """The mean mix, rounded at random, with what is too much for a cap or for the node left out at random."""
+    dice, bench = chance.dice, chance.bench
+    seed = np.floor(mean + dice.random(mean.shape))
+    np.minimum(seed, np.minimum(demand, bench.most[active])[None, :], out=seed)
+    seed *= bench.problem.open[np.ix_(offers, active)]
+    for members, cap in zip(bench.capped[:, active], bench.caps, strict=True):
+        inside = np.flatnonzero(members)
+        for row in np.flatnonzero(seed[:, inside].sum(axis=1) > cap):
+            there = inside[seed[row, inside] > 0]
+            seed[row, dice.permutation(there)[int(cap) :]] = 0
+    room, need = bench.room[offers], bench.need[active]
+    over = np.flatnonzero((seed @ need > room).any(axis=1))
+    for _ in range(20):
+        if not len(over):
+            break
+        seed[over] *= dice.random((len(over), seed.shape[1])) < 0.93
+        over = over[(seed[over] @ need > room[over]).any(axis=1)]
+    seed[over] = 0
+    return seed.astype(np.int64)
+
+
+def _commit(
+    problem: Problem, found: Relaxation, active: Whole, *, rows: Whole, counts: Whole, worth: Floats, left: Whole, rest: Floats
+) -> list[Pattern]:
+    ratio = (counts @ worth) / problem.price[found.offers[rows]]
+    order = np.argsort(-ratio, kind="stable")
+    made: list[Pattern] = []
+    for row in order.tolist():
+        if made and ratio[row] < ratio[order[0]] * (1 - KEEP_WITHIN):
+            break
+        at = rows[row]
+        inside = np.flatnonzero(counts[row])
+        if rest[at] < 1 or not len(inside):
+            continue
+        items, amounts = active[inside], counts[row, inside]
+        times = int((left[items] // amounts).min())
+        if times <= 0:
+            continue
+        times = max(1, min(times, int(rest[at] // max(4, ROWS))))
+        left[items] -= times * amounts
+        rest[at] -= times
+        made.append(Pattern(int(found.offers[at]), items, amounts, times))
+    return made
+
+
+def _tail(problem: Problem, found: Relaxation, demand: Whole, chance: Chance, *, depth: int, tries: int) -> Packing:
+    """The end: one node for all of it, the same rounding among smaller offers, or greedily. With no ``tries``, greedily only where smaller
+    offers are no way."""
+    best = one_node(problem, demand)
+    worth, rates = by_size(problem, found.worth), usual_rates(found)
+    value = float(worth @ demand)
+    if depth < DEPTH:
+        among = allowed_below(problem, demand, value / SMALLER)
+        if among.any():
+            smaller = solved(problem, demand, chance, among=among)
+            if smaller.nodes.sum() >= 3 and (smaller.nodes >= 1.5).any():
+                made = round_off(problem, smaller, demand, chance, depth=depth + 1, tries=tries, among=among)
+                made = right_size(problem, made.patterns) if made.patterns else NOTHING_FOUND
+                best = made if made.price < best.price else best
+                if not tries and made.patterns:
+                    return best
+            else:
+                worth, rates = by_size(problem, smaller.worth), usual_rates(smaller)
+    limit = max(value * 1.6, float(problem.price.min())) if best.patterns else np.inf
+    for number in range(max(tries, 1)):
+        noise, tilt = (0.0, 0.0) if number == 0 else (0.15, 0.0 if number == 1 else 0.5)
+        share = (1.0, 0.5, 0.34)[number % 3]
+        made = greedy(problem, demand, worth, chance, share=share, noise=noise, tilt=tilt, limit=limit, under=best.price, rates=rates)
+        best = made if made.price < best.price else best
+    if not best.patterns:
+        best = greedy(problem, demand, worth, chance, share=0.5, limit=np.inf)
+    return best
+
+
+def usual_rates(found: Relaxation) -> Floats:
+    """What resources cost on average in a relaxation."""
+    return np.maximum(found.nodes, 1e-6) @ found.rates
+
+
+def one_node(problem: Problem, demand: Whole) -> Packing:
+    """The cheapest node that holds everything, if there is one."""
+    items = np.flatnonzero(demand)
+    for members, cap in zip(problem.capped, problem.caps, strict=True):
+        if demand[members].sum() > cap:
+            return NOTHING_FOUND
+    able = (problem.room >= demand[items] @ problem.need[items]).all(axis=1) & problem.open[:, items].all(axis=1)
+    offers = np.flatnonzero(able)
+    if not len(offers) or not len(items):
+        return NOTHING_FOUND
+    best = int(offers[problem.price[offers].argmin()])
+    return Packing(float(problem.price[best]), (Pattern(best, items, demand[items].copy(), 1),))
+
+
+def greedy(
+    problem: Problem,
+    demand: Whole,
+    worth: Floats,
+    chance: Chance,
+    *,
+    share: float = 0.5,
+    noise: float = 0.0,
+    tilt: float = 0.0,
+    limit: float = np.inf,
+    under: float = np.inf,
+    many: float = 0.0,
+    rates: Floats | None = None,
+) -> Packing:
+    """Node after node, each the best for its price of all offers up to ``limit``; given up where it becomes dearer than ``under``.
+
+    With ``many``, rows within that share of the best become nodes in the same round. With ``rates``, only offers whose room is cheapest by
+    them are looked at, and those that some item needs."""
+    left, patterns, price = demand.copy(), [], 0.0
+    everything = np.flatnonzero((problem.price <= limit) & problem.open[:, demand > 0].any(axis=1))
+    favourites, standard, rounds = everything[:0], 0.0, 0
+    while left.any():
+        if price >= under or not len(everything):
+            return NOTHING_FOUND
+        active = np.flatnonzero(left > 0)
+        anew = not len(favourites) or rounds > FAVOURED_FOR
+        offers = _shortlist(problem, left, everything, rates, float(worth @ left)) if anew else favourites
+        way = Way(
+            share,
+            np.exp(noise * chance.dice.standard_normal((len(offers), len(active)))) if noise else None,
+            np.exp(tilt * chance.dice.standard_normal((len(offers), problem.need.shape[1]))) if tilt else None,
+        )
+        counts = chance.bench.fill(offers, active, left[active], worth[active], way=way)
+        chance.meter.spend(0.2 + 1e-4 * counts.size)
+        ratio = (counts @ worth[active]) / problem.price[offers]
+        order = np.argsort(-ratio, kind="stable")
+        if ratio[order[0]] <= 0:
+            if anew:
+                return NOTHING_FOUND
+            favourites = everything[:0]
+            continue
+        rounds += 1
+        if anew:
+            standard, favourites, rounds = ratio[order[0]], offers[order[:ROWS]] if len(offers) > 40 else everything[:0], 0
+        elif ratio[order[0]] < standard * 0.985:
+            favourites = everything[:0]
+            continue
+        for row in order[: 20 if many else 1].tolist():
+            if ratio[row] < ratio[order[0]] * (1 - many):
+                break
+            inside = np.flatnonzero(counts[row])
+            items, amounts = active[inside], counts[row, inside]
+            times = int((left[items] // amounts).min())
+            if times > 0:
+                left[items] -= times * amounts
+                patterns.append(Pattern(int(offers[row]), items, amounts, times))
+                price += times * float(problem.price[offers[row]])
+    return right_size(problem, patterns)
+
+
+def _shortlist(problem: Problem, demand: Whole, offers: Whole, rates: Floats | None, value: float) -> Whole:
+    """Where the choice is large: the offers whose room is cheapest, of what can be used, and as many more as it takes to hold every
+    item."""
+    items = np.flatnonzero(demand)
+    if rates is None or len(offers) * len(items) <= WORTH_A_LIST:
+        return offers
+    held = np.minimum(problem.room[offers] @ rates, value)
+    chosen = np.zeros(len(offers), bool)
+    chosen[np.argsort(-held / problem.price[offers], kind="stable")[:SHORTLIST]] = True
+    for item in items[~problem.open[np.ix_(offers[chosen], items)].any(axis=0)]:
+        able = np.flatnonzero(problem.open[offers, item])
+        if len(able):
+            chosen[able[problem.price[offers[able]].argmin()]] = True
+    return offers[chosen]

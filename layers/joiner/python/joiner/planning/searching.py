@@ -1,0 +1,216 @@
+"""From a world to the best plan found in it: propose by arrays, carry out by rules, compare with what the simple ways make.
+
+Better is a plan that places more pods, the more important ones first; among those the cheaper; then the one with fewer nodes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from joiner.cluster.resources import CPU, MEMORY
+from joiner.planning.auditing import holds
+from joiner.planning.bound import Bound, bound, one_group_alone
+from joiner.planning.carrying_out import Carrier, expressible
+from joiner.planning.dealing import deal_out
+from joiner.planning.effort import Meter
+from joiner.planning.filling import Approach, Filler, deal
+from joiner.planning.frontier import Frontier
+from joiner.planning.greedy import first_fit
+from joiner.planning.groups import Group, fits
+from joiner.planning.improving import improve
+from joiner.planning.packing import Packing
+from joiner.planning.problem import Problem, Whole, compile_problem
+from joiner.planning.proposing import propose
+from joiner.planning.resource_lp import Relaxation
+from joiner.planning.rooms import Room, World
+from joiner.planning.rounding import Chance, by_size, greedy, solved
+
+FEW_PODS = 40
+"""Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
+MANY_PODS = 300
+"""Beyond, first-fit takes longer than it tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How one way ended: comparable, the smaller the better; ``layout`` is enough to make it again."""
+
+    score: tuple[float, ...]
+    missing: int
+    layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of the plan that the world was left with: the bound for the pods that it places, and what the greedy would pay (0 where
+    it was not tried)."""
+
+    proven: float
+    greedy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The plan by arrays. ``proven`` if the same programme proves a bound; ``hopeful``: pods are left that some offer could hold."""
+
+    attempt: Attempt
+    greedy: float
+    proven: float | None
+    hopeful: bool
+
+
+def search(world: World, meter: Meter, seed: int) -> Found:
+    """Leaves the world with the best plan found in it."""
+    if not world.pods_left:
+        return Found(0.0, 0.0)
+    proposed = _proposed(world, meter, seed)
+    best = proposed.attempt
+    clear(world)
+    doubtful = proposed.hopeful or bool(best.score[0])
+    if doubtful or (world.pods_left <= FEW_PODS and proposed.proven is None and not meter.spent()):
+        frontier = Frontier(world)
+        for attempt in _sequential(world, frontier, bound(world), meter, complete=not doubtful):
+            best = min(best, attempt, key=lambda one: one.score)
+    restore(world, best.layout)
+    proven = proposed.proven
+    if proven is None or best.missing:
+        proven = _proven(world, best)
+    return Found(float(min(proven, world.price)), float(proposed.greedy))
+
+
+def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
+    """By arrays as far as they can express it; whoever is left is placed one after the other."""
+    waiting = [group for group in world.groups.pending if world.left[group] and not group.refused]
+    everybody = sum(world.left[group] for group in waiting)
+    _fill_standing(world, waiting)
+    groups = [group for group in waiting if world.left[group]]
+    worth = _sizes(world, groups)
+    dealt = deal_out(world, groups, worth)
+    inside = expressible(world, groups, dealt)
+    proven: float | None = None
+    price = 0.0
+    if inside and any(market.launchable for market in world.markets):
+        problem = compile_problem(world, dealt, inside)
+        demand = np.where(problem.open.any(axis=0), problem.demand, 0)
+        chance = Chance.of(problem, seed, meter)
+        relaxation = solved(problem, demand, chance)
+        packing, price = _best_packing(problem, demand, relaxation, chance)
+        carrier = Carrier(world, problem, dealt)
+        carrier.carry_out(packing)
+        rest = np.where(problem.open.any(axis=0), carrier.left(), 0)
+        if rest.any():
+            carrier.carry_out(greedy(problem, rest, by_size(problem, relaxation.worth), chance))
+        carrier.finish()
+        whole = not world.existing and int(demand.sum()) == everybody
+        if whole and relaxation.firm and not problem.choices.has_supplies and problem.one_tier:
+            proven = max(relaxation.value * (1 - 1e-9), one_group_alone(world, problem))
+    hopeful = False
+    if any(world.left[group] for group in waiting):
+        frontier = Frontier(world)
+        Filler(world, frontier, {group.index: worth.get(group, 0.0) for group in world.groups.pending}, Approach()).fill()
+        hopeful = any(world.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting)
+    return Proposed(_attempt(world), price, proven, hopeful)
+
+
+def _best_packing(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance) -> tuple[Packing, float]:
+    """The cheapest proposal, and what first-fit would pay where it was quick to find out."""
+    packing = propose(problem, demand, relaxation, chance)
+    pods = int(demand.sum())
+    if pods > (FEW_PODS if chance.meter.spent() else MANY_PODS):
+        return packing, 0.0
+    simple = first_fit(problem, demand)
+    return (simple if simple.price < packing.price - 1e-9 else packing), simple.price if simple.patterns else 0.0
+
+
+def _sizes(world: World, groups: list[Group]) -> dict[Group, float]:
+    """About what a pod is worth before anybody has worked it out: cores, and memory at the usual four GiB a core."""
+    rates = {CPU: 1e-3, MEMORY: 2.0**-32}
+    by_position = [rates.get(name, 0.0) for name in world.groups.resources]
+    return {group: 1e-6 + sum(map(float.__mul__, by_position, map(float, group.vector))) for group in groups}
+
+
+def _fill_standing(world: World, waiting: list[Group]) -> None:
+    """What stands is filled first: it is paid for."""
+    if world.existing:
+        worth = _sizes(world, waiting)
+        Filler.filling_only(world, {group.index: worth.get(group, 0.0) for group in world.groups.pending}).fill_standing()
+
+
+def _sequential(world: World, frontier: Frontier, known: Bound, meter: Meter, *, complete: bool) -> Iterator[Attempt]:
+    """What the simple ways make, one after the other."""
+    for approach in _approaches(world):
+        if approach.last_resort and complete:
+            return
+        if approach.dealt:
+            deal(world, known.shares)
+        Filler(world, frontier, known.shares, approach).fill()
+        world.quotas.clear()
+        meter.spend(2.0)
+        if not approach.dealt or holds(world):
+            improve(world, frontier, known.shares, meter)
+            attempt = _attempt(world)
+            complete = True  # whatever else is tried could only be cheaper, or place more: that is worth no more than the effort
+            yield attempt
+        clear(world)
+        if complete and meter.spent():
+            return
+
+
+def _approaches(world: World) -> Iterator[Approach]:
+    """The ways worth trying, the most promising first. Dealing pods out over zones can fail; not doing so cannot."""
+    spread = any(world.rules[one.index].quoted for one in world.left)
+    many = world.pods_left > 4 * FEW_PODS
+    ways = [("worth", None), ("cpu", 32_000 if many else None)]
+    if not many:
+        ways += [("memory", None), *(("worth", largest) for largest in (64_000, 32_000, 16_000, 8_000, 4_000, 2_000))]
+    for order, largest in ways:
+        if spread:
+            yield Approach(order, largest, dealt=True)
+        if not (spread and many):
+            yield Approach(order, largest)
+    if spread and many:
+        yield Approach(last_resort=True)
+
+
+def _attempt(world: World) -> Attempt:
+    """By priority, the highest first: pods left; then price and nodes."""
+    by_level: dict[int, float] = {}
+    for one, number in world.left.items():
+        by_level[one.constraints.priority] = by_level.get(one.constraints.priority, 0.0) + number
+    missing = [by_level[level] for level in sorted(by_level, reverse=True)]
+    layout = tuple((room, tuple(room.planned.items())) for room in (*world.existing, *world.new) if room.planned)
+    # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
+    ordered_only = 0.0 if holds(world) else 1.0
+    return Attempt((ordered_only, *missing, round(world.price, 9), float(len(world.new))), world.pods_left, layout)
+
+
+def clear(world: World) -> None:
+    """Takes every planned pod out and every new room away."""
+    for room in reversed(list(world.new)):
+        world.close(room)
+    for room in world.existing:
+        for one, number in list(room.planned.items()):
+            world.take(one, room, number)
+
+
+def restore(world: World, layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]) -> None:
+    """Makes an earlier plan again; its rules were asked then."""
+    for room, planned in layout:
+        if room.choice:
+            world.reopen(room)
+        for one, number in planned:
+            world.take(one, room, -number)
+
+
+def _proven(world: World, made: Attempt) -> float:
+    """The bound for the pods that this plan places, which need not be all."""
+    missing = dict(world.left)
+    clear(world)
+    for one, number in missing.items():
+        world.left[one] -= number
+    proven = bound(world).price_per_hour
+    for one, number in missing.items():
+        world.left[one] += number
+    restore(world, made.layout)
+    return proven

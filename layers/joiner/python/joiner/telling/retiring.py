@@ -1,0 +1,61 @@
+"""What is told when nodes go: on the node, on its claim, and on the pods that are asked to leave."""
+
+from collections.abc import Iterable
+
+from joiner.cluster import Node
+from joiner.lifecycle.draining import DrainingPod
+from joiner.lifecycle.retirement import Reason, Retiring
+from joiner.pools import NodeClaim
+from joiner.telling.events import Event, Subject
+
+WHY = {
+    Reason.EMPTY: "it is empty",
+    Reason.EXPIRED: "it is as old as its pool lets it become",
+    Reason.DELETED: "it was deleted",
+    Reason.LOST: "its instance is gone",
+    Reason.SPOT: "its spot instance is about to be interrupted",
+    Reason.NEVER_JOINED: "its node never joined",
+    Reason.GARBAGE: "nothing belongs to it",
+}
+
+
+def begun(claim: NodeClaim, node: Node | None, reason: Reason) -> list[Event]:
+    """The retirement has begun: no more pods come."""
+    note = f"Retiring: {WHY[reason]}"
+    told = [Event(Subject.claim(claim), "DisruptionTerminating", "Retire", note)]
+    return told + ([Event(Subject.node(node), "DisruptionTerminating", "Retire", note)] if node is not None else [])
+
+
+def evicted(pod: DrainingPod, node: str) -> Event:
+    """The pod was asked to leave."""
+    subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+    return Event(subject, "Evicted", "Evict", f"Evicted from node {node}, which is being retired")
+
+
+def deleted(pod: DrainingPod, node: str, grace: int) -> Event:
+    """The pod would have outlived the deadline."""
+    subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+    note = f"Deleted with {grace} s to end: the time in which node {node} may drain is over"
+    return Event(subject, "Evicted", "Delete", note, "Warning")
+
+
+def blocked(retiring: Retiring, claim: NodeClaim | None, blockers: Iterable[str]) -> list[Event]:
+    """What keeps a node from being drained. The note names few, so that it stays the same while they stay the same."""
+    note = f"Waits to be drained: {'; '.join(sorted(blockers)[:3])}"
+    return _both(retiring, claim, "FailedDraining", note, "Warning")
+
+
+def detaching(retiring: Retiring, claim: NodeClaim | None, volumes: Iterable[str]) -> list[Event]:
+    """The node is drained; its volumes are not detached yet."""
+    return _both(retiring, claim, "AwaitingVolumeDetachment", f"Waits for volumes: {', '.join(sorted(volumes)[:5])}", "Normal")
+
+
+def terminating(retiring: Retiring, claim: NodeClaim | None) -> list[Event]:
+    """The instance goes next."""
+    return _both(retiring, claim, "InstanceTerminating", f"Drained; instance {retiring.instance} is terminated", "Normal")
+
+
+def _both(retiring: Retiring, claim: NodeClaim | None, reason: str, note: str, kind: str) -> list[Event]:
+    subjects = [Subject("v1", "Node", retiring.node, retiring.node)] if retiring.node else []
+    subjects += [Subject.claim(claim)] if claim is not None else []
+    return [Event(subject, reason, "Retire", note, "Warning" if kind == "Warning" else "Normal") for subject in subjects]

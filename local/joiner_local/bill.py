@@ -1,0 +1,95 @@
+"""What a story cost on AWS's price list: the instances by the second, and Joiner's own state transitions and Lambda time.
+
+Prices of Joiner's own parts are those of us-east-1, arm64, without any free tier; Lambda's times are this machine's.
+
+>>> Lifetime("c6a.large", seconds=30, price_per_hour=0.0765).dollars == Lifetime("c6a.large", seconds=60, price_per_hour=0.0765).dollars
+True
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from joiner_local.story import World, instances
+
+TRANSITION: Final = 25e-6  # $ for each state entered
+LAMBDA_GB_SECOND: Final = 13.3334e-6
+LAMBDA_REQUEST: Final = 0.2e-6
+LEAST_SECONDS: Final = 60  # an instance is billed by the second, but for a minute at least
+ENDED: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
+REPORT: Final = re.compile(r"^REPORT .*Billed Duration: (\d+) ms\s+Memory Size: (\d+) MB", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """One instance from its launch until it was told to end, or until now."""
+
+    instance_type: str
+    seconds: float
+    price_per_hour: float
+
+    @property
+    def dollars(self) -> float:
+        return max(self.seconds, LEAST_SECONDS) / 3600 * self.price_per_hour
+
+
+@dataclass(frozen=True, slots=True)
+class OwnUse:
+    """What Joiner itself used: states entered of Standard machines, Lambda requests and GB-seconds."""
+
+    transitions: int
+    requests: int
+    gb_seconds: float
+
+    @property
+    def dollars(self) -> float:
+        return self.transitions * TRANSITION + self.requests * LAMBDA_REQUEST + self.gb_seconds * LAMBDA_GB_SECOND
+
+
+def lifetimes(world: World) -> list[Lifetime]:
+    """Of every instance there was, in the order of their launches."""
+    found = sorted(instances(world.client("ec2")), key=lambda each: (each["LaunchTime"], each["InstanceId"]))
+    return [
+        Lifetime(
+            each["InstanceType"],
+            ((_ended(each) or datetime.now(UTC)) - each["LaunchTime"]).total_seconds(),
+            price_per_hour(world.client("pricing"), each["InstanceType"]),
+        )
+        for each in found
+    ]
+
+
+def _ended(instance: dict[str, Any]) -> datetime | None:
+    """EC2 says when only in words: "User initiated (2026-11-21 15:08:46 GMT)"."""
+    said = ENDED.search(instance.get("StateTransitionReason", ""))
+    return datetime.strptime(f"{said[1]}+0000", "%Y-%m-%d %H:%M:%S%z") if said else None
+
+
+def own_use(world: World, executions: Iterable[str]) -> OwnUse:
+    """Of the executions by their histories, and of all functions by the reports in their logs."""
+    steps = world.client("stepfunctions").get_paginator("get_execution_history")
+    pages = (page for arn in executions for page in steps.paginate(executionArn=arn))
+    transitions = sum(event["type"].endswith("StateEntered") for page in pages for event in page["events"])
+    reports = list(_reports(world.client("logs")))
+    return OwnUse(transitions, len(reports), sum(seconds * gigabytes for seconds, gigabytes in reports))
+
+
+def _reports(logs: Any) -> Iterator[tuple[float, float]]:
+    """Seconds and GB of each invocation."""
+    groups = [group for page in logs.get_paginator("describe_log_groups").paginate() for group in page["logGroups"]]
+    for group in groups:
+        for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group["logGroupName"]):
+            for event in page["events"]:
+                for milliseconds, megabytes in REPORT.findall(event["message"]):
+                    yield int(milliseconds) / 1000, int(megabytes) / 1024
+
+
+def price_per_hour(pricing: Any, instance_type: str) -> float:
+    """The on-demand price of an instance type, as the Price List API tells it, US$."""
+    filters = [{"Type": "TERM_MATCH", "Field": "instanceType", "Value": instance_type}]
+    product = json.loads(pricing.get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"][0])
+    term = next(iter(product["terms"]["OnDemand"].values()))
+    return float(next(iter(term["priceDimensions"].values()))["pricePerUnit"]["USD"])

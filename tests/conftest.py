@@ -1,0 +1,48 @@
+"""How the tests are dealt out to the workers of `make test`, and how hypothesis looks for counterexamples.
+
+A file is one piece of work. Those that share something expensive stay together: the end-to-end tests of one deployed stack, and the tests
+that synthesise the app. End-to-end tests wait more than they compute, so three stacks side by side take hardly longer than one.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import settings
+
+TESTS: Final = Path(__file__).parent
+
+STACKS: Final[Mapping[str, frozenset[str]]] = {
+    "crashing": frozenset({"test_crash_table.py", "test_crashes.py", "test_chaos.py", "test_stack_lifecycle.py"}),
+    "leaving": frozenset(
+        {"test_retirement.py", "test_sweep.py", "test_guards.py", "test_no_capacity.py", "test_mistakes.py", "test_full_plans.py"}
+    ),
+}
+"""The end-to-end tests that have a stack of their own; about a third of the time each. All others share one."""
+
+# No deadline: a busy machine is no counterexample. And the same examples each time: what failed once fails again.
+settings.register_profile("joiner", deadline=None, derandomize=True)
+settings.load_profile("joiner")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(piece_of_work(item.path)))
+
+
+def piece_of_work(test_file: Path) -> str:
+    """The name of the group that is run by one worker.
+
+    >>> piece_of_work(TESTS / "unit" / "cluster" / "test_pods.py")
+    'unit/cluster/test_pods.py'
+    >>> piece_of_work(TESTS / "infra" / "test_settings.py")
+    'infra'
+    """
+    room, *_, name = test_file.relative_to(TESTS).parts
+    if room == "infra":
+        return room
+    if room == "e2e":
+        return next((f"stack {stack}" for stack, files in STACKS.items() if name in files), "stack")
+    return str(test_file.relative_to(TESTS))

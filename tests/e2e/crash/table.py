@@ -1,0 +1,103 @@
+"""The rows and columns of the crash table, and how it is shown.
+
+A row is a place on the way of SCALE UP or RETIRE: a call that one of their functions or they themselves make, the n-th of its kind, or a
+state. Rows come from recorded runs: nobody chooses them. A column is what goes wrong there.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+ONCE: Final = ("refused", "timed out", "answer lost")
+FOR_GOOD: Final = tuple(f"{how}, and ever again" for how in ONCE)
+STOPS: Final = ("entered", "working", "left")
+
+READS: Final = ("kube GET ", "kube LIST ", "dynamodb Query ", "dynamodb GetItem ", "s3 GET ", "ec2 Describe", "ssm Get", "eks GET ")
+ALIKE: Final = 3  # the world has three pods and three nodes; a fourth call of a kind comes of one more look
+READS_ALIKE: Final = 2
+
+SCALE_UP: Final = "scale-up"
+RETIRE: Final = "retire"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """`machine` is which of the two is on its way; of a call `caller` is a function's folder, of a stop it is empty."""
+
+    machine: str
+    caller: str
+    what: str
+    nth: int = 1
+
+    def __str__(self) -> str:
+        where = f"{self.caller}: {self.what}" if self.caller else self.what
+        return where if self.nth == 1 else f"{where}, no. {self.nth}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Case:
+    """One cell: what goes wrong, and where."""
+
+    place: Place
+    fault: str
+
+    @property
+    def stops(self) -> bool:
+        """Is an execution stopped, rather than a call struck?"""
+        return not self.place.caller
+
+
+def cases(machine: str, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]) -> list[Case]:
+    """All cells of a machine, from the calls (caller and what) and the states of one run; `tasks` are those states that call something.
+
+    Each call goes wrong once; every kind of call, too, from its first on for as long as the execution lasts. What only reads has no answer
+    to lose that matters, and fails for good in one way.
+    """
+    counted: Counter[tuple[str, str]] = Counter()
+    found = []
+    for caller, what in calls:
+        counted[caller, what] += 1
+        place, reads = Place(machine, caller, what, counted[caller, what]), what.startswith(READS)
+        if place.nth <= (READS_ALIKE if reads else ALIKE):
+            found += [Case(place, fault) for fault in ONCE]
+        if place.nth == 1:
+            found += [Case(place, fault) for fault in (FOR_GOOD[:1] if reads else FOR_GOOD)]
+    working = set(tasks)
+    for state in dict.fromkeys(states):
+        found += [Case(Place(machine, "", state), when) for when in STOPS if when != "working" or state in working]
+    return found
+
+
+def a_tenth(all_cases: Sequence[Case], seed: int) -> list[Case]:
+    """The same cases every time, in an order that says nothing."""
+    return random.Random(seed).sample(sorted(all_cases), max(1, len(all_cases) // 10))  # noqa: S311 - a choice of tests
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a case ended: what was `wrong` after `sweeps` of them; a fault that never struck says nothing."""
+
+    struck: bool
+    sweeps: int
+    wrong: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "not met" if not self.struck else "WRONG" if self.wrong else f"ok {self.sweeps}"
+
+
+def show(verdicts: Mapping[Case, Verdict]) -> str:
+    """The whole table, one line a place; ``ok 1`` is well after one sweep, ``.`` was not tried."""
+    lines = []
+    for machine in (SCALE_UP, RETIRE):
+        for faults in (ONCE + FOR_GOOD, STOPS):
+            places = sorted({case.place for case in verdicts if case.place.machine == machine and case.fault in faults})
+            if places:
+                width = max(len(str(place)) for place in places)
+                lines += ["", f"{machine.upper():{width}} " + " ".join(f"{fault:>26}" for fault in faults)]
+                for place in places:
+                    cells = [str(verdicts.get(Case(place, fault), ".")) for fault in faults]
+                    lines.append(f"{place!s:{width}} " + " ".join(f"{cell:>26}" for cell in cells))
+    ended = Counter("not met" if not verdict.struck else "wrong" if verdict.wrong else "ok" for verdict in verdicts.values())
+    return "\n".join([*lines, "", ", ".join(f"{count} {what}" for what, count in sorted(ended.items()))])

@@ -1,0 +1,69 @@
+"""SCALE UP and RETIRE with something that goes wrong at every place of their way.
+
+A seeded tenth of the table is tried each time, as far as a minute goes; `JOINER_CRASHES=all` (`make crash-test`) tries all of it, and
+`JOINER_CRASHES=Launch` the cases that say so. The table of what was tried is printed.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.crash.rig import PACE, Rig
+from tests.e2e.crash.table import RETIRE, SCALE_UP, Case, Verdict, a_tenth, show
+from tests.e2e.world import Actor
+
+pytestmark = [pytest.mark.e2e, pytest.mark.restless("most executions here fail, as they should")]
+
+SEED = 20261121
+BUDGET = 60.0  # seconds of a tenth
+
+
+@pytest.fixture(scope="module")
+def rig(deployed: Actor) -> Iterator[Rig]:
+    stack = deployed.world.stack
+    deployed.knob("mishaps/guard", cluster=stack.cluster, pki=str(stack.root / "pki"))
+    deployed.knob("mishaps/pace", factor=PACE)
+    stack.agent_knob("boot", {"seconds": 0.1, "readySeconds": 0.1, "goneSeconds": 0.1})
+    # EC2 forgets what ended: a thousand crashes leave thousands of instances
+    before = deployed.knob("instances")
+    deployed.knob("instances", pendingSeconds=0.1, stoppingSeconds=0.1, shownSeconds=10)
+    made = Rig.of(deployed)
+    made.clean()
+    yield made
+    deployed.knob("mishaps/pace", factor=1)
+    deployed.knob("instances", **before)
+    stack.agent_knob("boot", {"seconds": 1.0, "readySeconds": 0.5, "goneSeconds": 1.0})
+    made.clean()
+
+
+def chosen(found: list[Case]) -> list[Case]:
+    wanted = os.environ.get("JOINER_CRASHES", "")
+    if not wanted:
+        return a_tenth(found, SEED)
+    return [case for case in found if wanted == "all" or wanted in f"{case.place.machine} {case.place}, {case.fault}"]
+
+
+def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    tried = chosen(rig.record())
+    queues = {machine: [case for case in tried if case.place.machine == machine] for machine in (SCALE_UP, RETIRE)}
+    verdicts: dict[Case, Verdict] = {}
+    end = time.monotonic() + (BUDGET if "JOINER_CRASHES" not in os.environ else float("inf"))
+    while any(queues.values()) and time.monotonic() < end:
+        for machine, undisturbed in ((SCALE_UP, rig.up), (RETIRE, rig.down)):  # each with a case of its own while there are any
+            if not queues[machine]:
+                undisturbed()
+                continue
+            case = queues[machine].pop(0)
+            verdicts[case] = rig.verdict(case)
+            if verdicts[case].wrong:
+                with capsys.disabled():
+                    print(f"\n{case.place.machine}, {case.place}, {case.fault}: {'; '.join(verdicts[case].wrong)}")
+                rig.clean()
+                if machine == SCALE_UP:
+                    rig.up()
+    with capsys.disabled():
+        print(show(verdicts))
+    assert sum(verdict.struck for verdict in verdicts.values()) > len(verdicts) / 2, "most of it was not met: the recorded run was another"
+    assert {f"{case.place.machine}, {case.place}, {case.fault}": verdict.wrong for case, verdict in verdicts.items() if verdict.wrong} == {}

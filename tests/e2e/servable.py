@@ -1,0 +1,183 @@
+"""Whether a pod that is pending could have been served: decided from the manifests and from EC2's own words, by no code of Joiner's.
+
+It errs on the side of silence: a pod with rules that this page does not know (affinity between pods, spread, volumes, devices), or one
+that needs nearly all of an instance, is not judged. What it does say is certain: such an instance is for sale, in a zone of the cluster's
+subnets, under the pool's limits, and the pod tolerates it.
+
+>>> meets({"a": "1"}, {"key": "a", "operator": "In", "values": ["1", "2"]}), meets({}, {"key": "a", "operator": "Exists"})
+(True, False)
+>>> meets({"generation": "6"}, {"key": "generation", "operator": "Gt", "values": ["5"]})
+True
+"""
+
+import operator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joiner_local.kube_api import Object
+from joiner_local.story import World, condition
+from tests.e2e.quantities import mebibytes, millicores
+
+POOL_PATHS: Final = ("/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1alpha5/provisioners")
+ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+NAME: Final = re.compile(r"([a-z]+)[a-z0-9-]*?(\d+)")
+USABLE: Final = 0.75  # of an instance, at least, is left beside what the system and daemons take
+LARGE: Final = 4  # cores: below that the share of the system is larger than a quarter
+COMPARED: Final = {"Gt": operator.gt, "Lt": operator.lt, "Gte": operator.ge, "Lte": operator.le}
+JUDGED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+Requirement = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """An instance type in a zone by a capacity type, as labels, with what it has."""
+
+    labels: Mapping[str, str]
+    millicores: int
+    mebibytes: int
+
+
+def meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
+    """Whether labels meet one requirement, in the scheduler's words."""
+    value, wanted = labels.get(requirement["key"]), [str(each) for each in requirement.get("values") or ()]
+    asked = requirement["operator"]
+    if asked in COMPARED:
+        return value is not None and COMPARED[asked](int(value), int(wanted[0]))
+    return {"In": value in wanted, "NotIn": value not in wanted, "Exists": value is not None, "DoesNotExist": value is None}[asked]
+
+
+def for_sale(world: World, limits: Sequence[Mapping[str, Any]]) -> list[Offering]:
+    """What EC2 offers in the zones of the cluster's subnets; ``limits`` are the capacity pools that a test has made short."""
+    ec2 = world.client("ec2")
+    zones = {subnet["AvailabilityZone"] for subnet in ec2.describe_subnets()["Subnets"] if "Tags" in subnet}
+    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(LocationType="availability-zone")
+    offered = {(each["InstanceType"], each["Location"]) for page in pages for each in page["InstanceTypeOfferings"]}
+    found = []
+    for page in ec2.get_paginator("describe_instance_types").paginate():
+        for info in page["InstanceTypes"]:
+            name, match = info["InstanceType"], NAME.match(info["InstanceType"])
+            if match is None or not info["CurrentGeneration"] or info.get("GpuInfo") or info.get("BareMetal"):
+                continue
+            labels = {
+                "node.kubernetes.io/instance-type": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": next((ours for theirs, ours in ARCHITECTURES.items() if _is(info, theirs)), ""),
+                "karpenter.k8s.aws/instance-category": match[1][:1] if match[1] in ("c", "m", "r") else match[1],
+                "karpenter.k8s.aws/instance-generation": match[2],
+                "karpenter.k8s.aws/instance-family": name.partition(".")[0],
+                "karpenter.k8s.aws/instance-size": name.partition(".")[2],
+                "karpenter.k8s.aws/instance-cpu": str(info["VCpuInfo"]["DefaultVCpus"]),
+                "karpenter.k8s.aws/instance-memory": str(info["MemoryInfo"]["SizeInMiB"]),
+            }
+            for zone in zones:
+                for capacity_type in info["SupportedUsageClasses"]:
+                    if (name, zone) in offered and capacity_type in ("spot", "on-demand") and not _short(limits, name, zone, capacity_type):
+                        more = {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": capacity_type}
+                        found.append(Offering(labels | more, info["VCpuInfo"]["DefaultVCpus"] * 1000, info["MemoryInfo"]["SizeInMiB"]))
+    return found
+
+
+def _is(info: Mapping[str, Any], architecture: str) -> bool:
+    return architecture in info["ProcessorInfo"]["SupportedArchitectures"]
+
+
+def _short(limits: Sequence[Mapping[str, Any]], *pool: str) -> bool:
+    return any(
+        all(limit[key] in ("*", value) for key, value in zip(("instanceType", "zone", "lifecycle"), pool, strict=True)) for limit in limits
+    )
+
+
+def neglected(world: World, offerings: Sequence[Offering]) -> Iterator[str]:
+    """A sentence for each pod that the scheduler finds no node for although a pool could serve it."""
+    pools = [{**pool, "path": path} for path in POOL_PATHS for pool in world.kube.items(path)]
+    ready = [pool for pool in pools if condition(pool, "Ready") == "True" and "deletionTimestamp" not in pool["metadata"]]
+    nodes = world.kube.items("/api/v1/nodes")
+    for pod in world.kube.items("/api/v1/pods"):
+        if not waits(pod) or not _plain(pod):
+            continue
+        for pool in ready:
+            if (offering := _one_for(pod, pool, nodes, offerings)) is not None:
+                kind = offering.labels["node.kubernetes.io/instance-type"]
+                yield f"pod {pod['metadata']['name']} is pending, and pool {pool['metadata']['name']} could serve it, by {kind}"
+                break
+
+
+def waits(pod: Object) -> bool:
+    """Whether the scheduler has said that it finds no node for the pod."""
+    gone = "deletionTimestamp" in pod["metadata"] or pod["spec"].get("nodeName")
+    reasons = [each.get("reason") for each in pod["status"].get("conditions", []) if each["type"] == "PodScheduled"]
+    return not gone and reasons == ["Unschedulable"]
+
+
+def _plain(pod: Object) -> bool:
+    spec = pod["spec"]
+    affinity = spec.get("affinity") or {}
+    terms = ((affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms", [])
+    volumes = [volume for volume in spec.get("volumes", []) if "persistentVolumeClaim" in volume or "ephemeral" in volume]
+    ports = [port for container in spec["containers"] for port in container.get("ports", []) if port.get("hostPort")]
+    strange = {"podAffinity", "podAntiAffinity"} & affinity.keys() or spec.get("topologySpreadConstraints") or spec.get("resourceClaims")
+    return not (strange or volumes or ports or len(terms) > 1) and set(_requests(pod)) <= JUDGED
+
+
+def _one_for(pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequence[Offering]) -> Offering | None:
+    """The first offering by which the pool could serve the pod."""
+    legacy = "provisioners" in pool["path"]
+    template = pool["spec"] if legacy else pool["spec"]["template"]
+    node = template if legacy else template["spec"]
+    own_label = {"karpenter.sh/provisioner-name" if legacy else "karpenter.sh/nodepool": pool["metadata"]["name"]}
+    own = {**((template if legacy else template.get("metadata", {})).get("labels") or {}), **own_label}
+    if not all(_tolerated(taint, pod["spec"].get("tolerations", [])) for taint in node.get("taints", [])):
+        return None
+    limits = pool["spec"].get("limits") or {}
+    limit = (limits.get("resources") or {} if legacy else limits).get("cpu")
+    used = sum(millicores(one["status"]["capacity"]["cpu"]) for one in nodes if own_label.items() <= one["metadata"]["labels"].items())
+    required, wanted = node.get("requirements", []), _wishes(pod)
+    defaults = _defaults(required) if legacy else []
+    cpu, memory = millicores(_requests(pod).get("cpu", "0")), mebibytes(_requests(pod).get("memory", "0"))
+    for offering in offerings:
+        share = USABLE if offering.millicores >= LARGE * 1000 else USABLE / 2
+        labels = {**offering.labels, **own}
+        if (
+            cpu <= offering.millicores * share
+            and memory <= offering.mebibytes * share
+            and (limit is None or used + offering.millicores <= millicores(str(limit)))
+            and all(meets(labels, each) for each in (*required, *defaults, *wanted))
+        ):
+            return offering
+    return None
+
+
+def _defaults(required: Sequence[Requirement]) -> Iterator[Requirement]:
+    """What a Provisioner means where it says nothing."""
+    said = {each["key"] for each in required}
+    of_type = {f"karpenter.k8s.aws/instance-{word}" for word in ("family", "category", "generation")} | {"node.kubernetes.io/instance-type"}
+    for key, value in (("kubernetes.io/arch", "amd64"), ("karpenter.sh/capacity-type", "on-demand")):
+        if key not in said:
+            yield {"key": key, "operator": "In", "values": [value]}
+    if not said & of_type:
+        yield {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]}
+        yield {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["2"]}
+
+
+def _wishes(pod: Object) -> list[Requirement]:
+    selector = [{"key": key, "operator": "In", "values": [value]} for key, value in (pod["spec"].get("nodeSelector") or {}).items()]
+    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return selector + [each for term in affinity.get("nodeSelectorTerms", []) for each in term.get("matchExpressions", [])]
+
+
+def _tolerated(taint: Mapping[str, str], tolerations: Iterable[Mapping[str, str]]) -> bool:
+    return taint["effect"] == "PreferNoSchedule" or any(
+        each.get("key") in (None, taint["key"])
+        and each.get("effect") in (None, "", taint["effect"])
+        and (each.get("operator") == "Exists" or each.get("value", "") == taint.get("value", ""))
+        for each in tolerations
+    )
+
+
+def _requests(pod: Object) -> dict[str, str]:
+    """Of a pod with one container, which is what these tests make; of others, of the largest."""
+    asked = [container.get("resources", {}).get("requests", {}) for container in pod["spec"]["containers"]]
+    return max(asked, key=lambda requests: millicores(str(requests.get("cpu", "0"))))

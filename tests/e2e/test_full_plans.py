@@ -1,0 +1,161 @@
+"""A plan that fills forty nodes to 99 %: it comes true pod by pod, whatever happens while its nodes boot.
+
+Every pod asks for another amount of CPU and hardly a millicore is to spare: one pod on a wrong node, and another finds none.
+"""
+
+import gzip
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from joiner_local.kube_api import Object
+from joiner_local.story import until
+from tests.e2e.quantities import millicores, requested_millicores
+from tests.e2e.world import DEPLOYMENTS, Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+NODES: Final = 40
+ROOM: Final = 4584  # millicores for pods on a node: what the pods ask for is 99 % of forty of them
+KEPT_BACK: Final = 7910 - ROOM  # of what an m5.2xlarge can allocate
+CHANCE: Final = random.Random(7)  # noqa: S311 - a world that is the same each time
+SIZES: Final = [CHANCE.randint(50, 1900) for _ in range(200)]
+BOOT_SECONDS: Final = 6.0  # time for something to happen meanwhile
+
+POOL: Final[list[Object]] = [
+    {
+        "apiVersion": "karpenter.sh/v1alpha5",
+        "kind": "Provisioner",
+        "metadata": {"name": "packed"},
+        "spec": {
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.2xlarge"]}],
+            "kubeletConfiguration": {"systemReserved": {"cpu": f"{KEPT_BACK}m"}},
+            "providerRef": {"name": "packed"},
+        },
+    },
+    {
+        "apiVersion": "karpenter.k8s.aws/v1alpha1",
+        "kind": "AWSNodeTemplate",
+        "metadata": {"name": "packed"},
+        "spec": {
+            "subnetSelector": {"karpenter.sh/discovery": "joiner-demo"},
+            "securityGroupSelector": {"karpenter.sh/discovery": "joiner-demo"},
+        },
+    },
+]
+
+Sizes = tuple[int, ...]
+"""The sizes of the pods of one node, the smallest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Two hundred pods that wait, and a pool that can serve them as soon as it is made."""
+
+    actor: Actor
+
+    def open_the_pool(self) -> list[Sizes]:
+        """Make the pool: one plan sees all pods. Which sizes it puts together, a node each."""
+        known = self.actor.executions()
+        self.actor.create(*POOL)
+        plans = until(lambda: self._plans(known), what="the plan", limit=30)
+        first = plans[min(plans)]
+        assert (len(first["nodes"]), first["pending"]) == (NODES, []), "this is not the world that the test is about"
+        until(lambda: len(self.actor.instances()) == NODES, what="forty instances", limit=30)
+        sizes = {f"default/{pod['metadata']['name']}": requested_millicores(pod) for pod in self.actor.pods()}
+        return [tuple(sorted(sizes[pod] for pod in node["pods"])) for node in first["nodes"]]
+
+    def _plans(self, known: list[dict[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        """The plans of executions that are not `known`, by their keys; those without any node left out."""
+        s3, bucket = self.actor.world.client("s3"), self.actor.outputs["BucketName"]
+        names = [execution["name"] for execution in self.actor.since(known)]
+        keys = [found["Key"] for name in names for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())]
+        return {key: json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys}
+
+    def on_nodes(self) -> list[Sizes]:
+        """Which of the crowd's sizes run together, a node each."""
+        found: dict[str, list[int]] = {}
+        for pod in self.actor.pods():
+            if pod["metadata"]["labels"]["app"].startswith("crowd-"):
+                found.setdefault(pod["spec"]["nodeName"], []).append(requested_millicores(pod))
+        return [tuple(sorted(sizes)) for sizes in found.values()]
+
+    def wait_running(self, *, others: int = 0, limit: float = 120.0) -> None:
+        self.actor.wait_running(len(SIZES) + others, limit=limit)
+        assert Counter(requested_millicores(pod) for pod in self.actor.pods() if _in_crowd(pod)) == Counter(SIZES)
+
+    def each(self, act: Callable[[str], object]) -> None:
+        """Do something to each deployment of the crowd."""
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(act, [f"crowd-{number}" for number in range(len(SIZES))]))
+
+
+def _in_crowd(pod: Mapping[str, Any]) -> bool:
+    return bool(pod["metadata"]["labels"]["app"].startswith("crowd-"))
+
+
+@pytest.fixture
+def crowd(deployed: Actor) -> Iterator[Crowd]:
+    deployed.clean()
+    deployed.world.stack.agent_knob("boot", {"seconds": BOOT_SECONDS})
+    made = Crowd(deployed)
+    manifests = {f"crowd-{number}": deployment(f"crowd-{number}", cpu=f"{size}m", memory="32Mi") for number, size in enumerate(SIZES)}
+    made.each(lambda name: deployed.create({**manifests[name], "spec": {**manifests[name]["spec"], "strategy": {"type": "Recreate"}}}))
+    until(lambda: len(deployed.pods()) == len(SIZES), what="all pods made")
+    deployed.rest()
+    yield made
+    deployed.world.stack.agent_knob("faults", {"clear": True})
+    deployed.world.stack.agent_knob("boot", {"seconds": 1.0})
+    deployed.clean()
+
+
+def test_every_pod_lands_on_the_node_that_it_was_planned_for(crowd: Crowd) -> None:
+    planned = crowd.open_the_pool()
+    crowd.wait_running()
+    crowd.actor.rest()
+    assert sorted(crowd.on_nodes()) == sorted(planned)
+    assert sum(SIZES) / (NODES * ROOM) > 0.99
+    assert {millicores(node["status"]["allocatable"]["cpu"]) for node in crowd.actor.nodes()} == {ROOM}
+    crowd.actor.assert_at_rest()
+
+
+def test_a_rollout_while_the_nodes_boot_changes_nothing_but_the_pods(crowd: Crowd) -> None:
+    planned = crowd.open_the_pool()
+    before = {pod["metadata"]["uid"] for pod in crowd.actor.pods()}
+    anew = {"spec": {"template": {"metadata": {"annotations": {"rolled-out": "again"}}}}}
+    crowd.each(lambda name: crowd.actor.world.kube.merge(f"{DEPLOYMENTS}/{name}", anew))
+    until(lambda: before.isdisjoint(pod["metadata"]["uid"] for pod in crowd.actor.pods()), what="all pods new")
+    assert crowd.actor.running() == 0, "the nodes were faster than the rollout"
+    crowd.wait_running()
+    crowd.actor.rest()
+    assert sorted(crowd.on_nodes()) == sorted(planned)
+    crowd.actor.assert_at_rest()
+
+
+def test_pods_of_nodes_that_die_booting_get_others_and_the_rest_stays_as_planned(crowd: Crowd) -> None:
+    crowd.actor.world.stack.agent_knob("faults", {"fault": "dies-while-booting", "every": 10})
+    planned = crowd.open_the_pool()
+    crowd.actor.world.stack.agent_knob("faults", {"clear": True})
+    until(lambda: len(crowd.actor.instances()) == NODES - NODES // 10, what="one instance in ten dead", limit=30)
+    crowd.wait_running()
+    crowd.actor.rest()
+    kept = Counter(planned) & Counter(crowd.on_nodes())
+    assert kept.total() >= NODES - NODES // 10
+    crowd.actor.assert_at_rest()
+
+
+def test_a_deployment_of_higher_priority_in_between_takes_nobody_s_place(crowd: Crowd) -> None:
+    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
+    crowd.actor.create(urgent)
+    planned = crowd.open_the_pool()
+    crowd.actor.create(deployment("urgent", replicas=20, cpu="700m", priorityClassName="urgent"))
+    crowd.wait_running(others=20)
+    crowd.actor.rest()
+    assert sorted(crowd.on_nodes()) == sorted(planned)
+    crowd.actor.assert_at_rest()

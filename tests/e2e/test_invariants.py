@@ -1,0 +1,66 @@
+"""The checks that follow every end-to-end test see what they are for: each promise is broken by hand once, and told of."""
+
+import pytest
+
+from joiner_local.story import until
+from tests.e2e.invariants import violations
+from tests.e2e.servable import waits
+from tests.e2e.world import Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+LEASE = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
+
+
+def told(actor: Actor) -> list[str]:
+    return violations(actor.world, table=actor.outputs["TableName"])
+
+
+def test_a_pod_that_a_pool_could_serve_and_nobody_does(pool: Actor) -> None:
+    pool.knob("door", fault={"hangUp": True})
+    try:
+        pool.create(deployment("forgotten"), deployment("impossible", nodeSelector={"kubernetes.io/arch": "s390x"}))
+        until(lambda: len([pod for pod in pool.pods() if waits(pod)]) == 2, what="two pods that no node is found for")
+        (found,) = told(pool)
+        assert found.startswith("pod forgotten-")
+        assert "pool default could serve it" in found
+    finally:
+        pool.knob("door", fault=None)
+    assert pool.sweep() == "SUCCEEDED"
+    pool.wait_running(1, "forgotten")
+
+
+def test_an_instance_a_taint_and_a_lease_that_should_not_be(pool: Actor) -> None:
+    pool.create(deployment("plain"))
+    pool.wait_running(1, "plain")
+    pool.assert_at_rest()
+    kube, ec2, dynamodb = (pool.world.kube, pool.world.client("ec2"), pool.world.client("dynamodb"))
+    (node,), (mine,) = pool.nodes(), pool.instances()
+    path = f"/api/v1/nodes/{node['metadata']['name']}"
+
+    kube.merge(path, {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}})
+    dynamodb.update_item(
+        TableName=pool.outputs["TableName"],
+        Key=LEASE,
+        UpdateExpression="SET holder = :me",
+        ExpressionAttributeValues={":me": {"S": "nobody"}},
+    )
+    ec2.create_tags(Resources=[mine["InstanceId"]], Tags=[{"Key": "karpenter.sh/nodeclaim", "Value": "another"}])
+    assert sorted(told(pool)) == [
+        f"instance {mine['InstanceId']} has no claim",
+        f"node {node['metadata']['name']} carries karpenter.sh/disrupted",
+        "the lease is held by nobody",
+    ]
+
+    (claim,) = pool.claims()
+    ec2.create_tags(Resources=[mine["InstanceId"]], Tags=[{"Key": "karpenter.sh/nodeclaim", "Value": claim["metadata"]["name"]}])
+    dynamodb.update_item(TableName=pool.outputs["TableName"], Key=LEASE, UpdateExpression="REMOVE holder")
+    kube.merge(path, {"spec": {"taints": None}})
+
+
+def test_an_execution_that_failed_is_one_test_s_failure(pool: Actor) -> None:
+    client, bad = pool.world.client("stepfunctions"), '{"reason": "a test", "claims": "no list"}'
+    arn = client.start_execution(stateMachineArn=pool.outputs["RetireArn"], name=f"retire-broken-{len(pool.stopped)}", input=bad)
+    until(lambda: client.describe_execution(executionArn=arn["executionArn"])["status"] == "FAILED", what="its failure")
+    with pytest.raises(AssertionError, match="retire-broken-"):
+        pool.assert_at_rest()

@@ -1,0 +1,156 @@
+"""What people got wrong in the very first manifests: refused at apply, or told where they look; and never in the way of a good pool."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+
+from joiner_local.kube_api import ApiError, Object
+from joiner_local.story import until
+from tests.e2e.world import SCENARIOS, Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+GROUP = "/apis/karpenter.sh"
+AWS_GROUP = "/apis/karpenter.k8s.aws"
+PATHS = {
+    "Provisioner": f"{GROUP}/v1alpha5/provisioners",
+    "NodePool": f"{GROUP}/v1/nodepools",
+    "AWSNodeTemplate": f"{AWS_GROUP}/v1alpha1/awsnodetemplates",
+    "EC2NodeClass": f"{AWS_GROUP}/v1/ec2nodeclasses",
+}
+BLANK = {"key": " karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+NOBODY = {"karpenter.sh/discovery": "nobody"}
+
+
+def provisioner(name: str, **spec: Any) -> Object:
+    """Scenario a's, by another name and with other words."""
+    made: Object = yaml.safe_load((SCENARIOS / "a-inline-provider.yaml").read_text())
+    made["metadata"]["name"] = name
+    made["spec"] |= spec
+    return made
+
+
+def pool_and_class(name: str) -> tuple[Object, Object]:
+    """The same as a NodePool, by another name, and its class."""
+    pool, node_class = (deepcopy(each) for each in yaml.safe_load_all((SCENARIOS / "v1" / "a-two-types.yaml").read_text()))
+    pool["metadata"]["name"] = node_class["metadata"]["name"] = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = name
+    return pool, node_class
+
+
+def node_pool(
+    change: Mapping[str, Any], *, of_template: Mapping[str, Any] | None = None, outside: Mapping[str, Any] | None = None
+) -> Object:
+    made, _ = pool_and_class("wrong")
+    made["spec"] |= change
+    made["spec"]["template"]["spec"] |= of_template or {}
+    return {**made, **(outside or {})}
+
+
+REFUSED: dict[str, tuple[Object, tuple[str, ...]]] = {
+    "a key with a leading blank, legacy": (
+        provisioner("wrong", requirements=[BLANK]),
+        ("Provisioner", "spec.requirements[0].key", '" karpenter.sh/capacity-type"', "remove the blank at the beginning"),
+    ),
+    "a key with a leading blank, v1": (
+        node_pool({}, of_template={"requirements": [BLANK]}),
+        ("NodePool", "spec.template.spec.requirements[0].key", '" karpenter.sh/capacity-type"', "remove the blank at the beginning"),
+    ),
+    "limits.resoutces, legacy": (
+        provisioner("wrong", limits={"resoutces": {"cpu": 1000}}),
+        (
+            "Provisioner",
+            "spec.limits.resoutces",
+        ),
+    ),
+    "limits.resoutces, v1": (
+        node_pool({"limits": {"resoutces": {"cpu": 1000}}}),
+        ("NodePool", "spec.limits.resoutces"),
+    ),
+    "requirements outside spec, legacy": ({**provisioner("wrong"), "requirements": [BLANK]}, ("Provisioner", '"requirements"')),
+    "requirements outside spec, v1": (node_pool({}, outside={"requirements": [BLANK]}), ("NodePool", '"requirements"')),
+    "ttlSecondsAfterEmpty and consolidation, legacy": (
+        provisioner("wrong", ttlSecondsAfterEmpty=30, consolidation={"enabled": True}),
+        ("Provisioner", "ttlSecondsAfterEmpty", "consolidation.enabled", "exclude each other"),
+    ),
+    "ttlSecondsAfterEmpty, v1": (node_pool({"ttlSecondsAfterEmpty": 30}), ("NodePool", '"spec.ttlSecondsAfterEmpty"')),
+}
+"""As `kubectl apply` sends them: it asks the API server to refuse fields that it does not know."""
+
+
+@pytest.mark.parametrize(("manifest", "words"), REFUSED.values(), ids=REFUSED)
+def test_a_mistake_is_refused_at_apply_by_field_value_and_remedy(deployed: Actor, manifest: Object, words: tuple[str, ...]) -> None:
+    with pytest.raises(ApiError) as refused:
+        deployed.world.kube.call("POST", f"{PATHS[manifest['kind']]}?fieldValidation=Strict", manifest)
+
+    assert refused.value.status in (400, 422)
+    for word in words:
+        assert word in str(refused.value)
+
+
+def told(actor: Actor, kind: str, name: str) -> dict[str, Any]:
+    """The Ready condition of an object that says False, and the events on it."""
+
+    def look() -> dict[str, Any] | None:
+        found = actor.world.kube.get(f"{PATHS[kind]}/{name}")
+        conditions = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
+        if conditions.get("Ready", {}).get("status") != "False":
+            return None
+        events = [event for event in actor.events() if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)]
+        return {"ready": conditions["Ready"], "events": events} if events or kind == "NodePool" else None
+
+    return until(look, what=f"what is wrong with {kind} {name}", limit=30)
+
+
+def test_what_only_aws_can_tell_is_told_on_the_object_and_the_pool_beside_it_serves_the_pods(deployed: Actor) -> None:
+    deployed.clean()
+    profile, profile_class = pool_and_class("no-profile")
+    profile_class["spec"]["instanceProfile"] = "nobody-made-it"
+    subnets, subnets_class = pool_and_class("no-subnet")
+    subnets_class["spec"]["subnetSelectorTerms"] = [{"tags": NOBODY}]
+    provider = provisioner("x")["spec"]["provider"]
+    heavy = {"weight": 90}  # they would be asked first, if they could be
+    deployed.create(
+        provisioner("no-profile", provider={**provider, "instanceProfile": "nobody-made-it"}, **heavy),
+        provisioner("no-subnet", provider={**provider, "subnetSelector": NOBODY}, **heavy),
+        *({**each, "spec": {**each["spec"], **heavy}} for each in (profile, subnets)),
+        profile_class,
+        subnets_class,
+        provisioner("good"),
+        deployment("patient"),
+    )
+    deployed.wait_running(1, "patient")
+
+    field = {"Provisioner": "spec.provider.instanceProfile", "EC2NodeClass": "spec.instanceProfile"}
+    for kind, name in field.items():
+        said = told(deployed, kind, "no-profile")
+        for message in (said["ready"]["message"], said["events"][0]["note"]):
+            assert f"{name}: there is no instance profile nobody-made-it: create it, or leave the field out" in message
+    field = {"Provisioner": "spec.provider.subnetSelector", "EC2NodeClass": "spec.subnetSelectorTerms"}
+    for kind, name in field.items():
+        said = told(deployed, kind, "no-subnet")
+        for message in (said["ready"]["message"], said["events"][0]["note"]):
+            assert f"{name}: no subnet has tag karpenter.sh/discovery = nobody: tag the subnets" in message
+    assert "EC2NodeClass/no-profile: spec.instanceProfile" in told(deployed, "NodePool", "no-profile")["ready"]["message"]
+    assert "EC2NodeClass/no-subnet: spec.subnetSelectorTerms" in told(deployed, "NodePool", "no-subnet")["ready"]["message"]
+    assert {claim["metadata"]["labels"]["karpenter.sh/provisioner-name"] for claim in deployed.claims()} == {"good"}
+    deployed.assert_at_rest()
+    deployed.clean()
+
+
+def test_a_manifest_that_slipped_past_the_definitions_is_told_and_stops_no_other(deployed: Actor) -> None:
+    """Sent by a client that asks for no strictness: the API server drops what it does not know, and what is left may still be wrong."""
+    deployed.clean()
+    wrong = provisioner("wrong", providerRef={"name": "gone"})
+    del wrong["spec"]["provider"]
+    deployed.create(wrong, provisioner("good"), deployment("patient"))
+    deployed.wait_running(1, "patient")
+
+    said = told(deployed, "Provisioner", "wrong")
+    assert (
+        "spec.providerRef is AWSNodeTemplate/gone: there is no such AWSNodeTemplate; create it or name another" in said["events"][0]["note"]
+    )
+    deployed.assert_at_rest()
+    deployed.clean()

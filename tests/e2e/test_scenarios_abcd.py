@@ -1,0 +1,145 @@
+"""The four scenarios, from the first `kubectl apply` to the last instance gone.
+
+Manifests are unchanged; all is seen through the API server and EC2. Where a manifest says 30 s, 30 s pass, but for `d`, whose words about
+the ending are those of `b` and which is told to hurry. The schedules are held: each test fires the minute's sweep when it wants one.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from joiner_local.kube_api import Object
+from joiner_local.story import until
+from tests.e2e.quantities import millicores
+from tests.e2e.world import Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+PROVISIONER: Final = "/apis/karpenter.sh/v1alpha5/provisioners/default"
+TYPE: Final = "node.kubernetes.io/instance-type"
+ZONE: Final = "topology.kubernetes.io/zone"
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+TTL: Final = 30.0  # what the manifests say
+DRAIN: Final = 60.0  # at most, for a sweep, a drain and a termination on a busy machine; ten seconds on one that is not
+
+
+@pytest.fixture
+def cluster(deployed: Actor) -> Iterator[Actor]:
+    """With nothing in it."""
+    deployed.clean()
+    yield deployed
+    deployed.clean()
+
+
+def labels(node: Object) -> dict[str, str]:
+    return dict(node["metadata"]["labels"])
+
+
+def requests_of_one_core(name: str, **spec: Any) -> Object:
+    """What `kubectl create deployment` and `kubectl set resources --requests=cpu=1` make."""
+    return deployment(name, replicas=0, cpu="1", **spec)
+
+
+def assert_goes_in_its_time(actor: Actor, *, ttl: float) -> None:
+    """The cluster is empty from now on: one sweep, and each node goes after its time, none before."""
+    before, began = len(actor.nodes()), time.monotonic()
+    assert actor.sweep() == "SUCCEEDED"
+    while time.monotonic() - began < ttl - 5:
+        assert len(actor.nodes()) == before, "a node went before its time"
+        time.sleep(0.5)
+    until(actor.is_empty, what=f"every node gone {ttl:.0f} s after it was empty", limit=5 + DRAIN)
+
+
+def test_a_ten_pods_on_m5_nodes_in_two_zones_and_30_s_after_them_no_node(cluster: Actor) -> None:
+    cluster.apply("a-inline-provider.yaml")
+    cluster.create(requests_of_one_core("inflate"))
+    cluster.scale("inflate", 10)
+    cluster.wait_running(10, "inflate")
+
+    for node in cluster.nodes():
+        assert labels(node)[TYPE] in ("m5.large", "m5.2xlarge")
+        assert labels(node)[ZONE] in ("us-east-1a", "us-east-1b")
+        assert labels(node)["karpenter.sh/provisioner-name"] == "default"
+    profiles = {instance["IamInstanceProfile"]["Arn"].rpartition("/")[2] for instance in cluster.instances()}
+    assert profiles == {"KarpenterNodeInstanceProfile-joiner-demo"}
+    cluster.assert_at_rest()
+
+    cluster.end("inflate")
+    assert_goes_in_its_time(cluster, ttl=TTL)
+
+
+def test_b_five_pods_on_spot_under_a_limit_and_their_events_tell_the_story(cluster: Actor) -> None:
+    cluster.apply("b-spot-limits.yaml")
+    cluster.scale("inflate", 5)
+    cluster.wait_running(5, "inflate")
+
+    assert {instance["InstanceLifecycle"] for instance in cluster.instances()} == {"spot"}
+    assert {labels(node)[CAPACITY_TYPE] for node in cluster.nodes()} == {"spot"}
+    machines = [claim["metadata"]["name"] for claim in cluster.claims()]
+    for pod in cluster.pods("inflate"):
+        told = story(cluster, pod)
+        assert any(machine in told["TriggeredScaleUp"] for machine in machines), told
+    cluster.assert_at_rest()
+
+    cluster.end("inflate")
+    assert_goes_in_its_time(cluster, ttl=TTL)
+
+
+def story(actor: Actor, pod: Object) -> dict[str, str]:
+    """What Joiner said about a pod, by the event's reason."""
+    events = actor.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
+    ours = (each for each in events if "joiner" in each.get("reportingController", ""))
+    return {each["reason"]: each["note"] for each in ours if each["regarding"].get("uid") == pod["metadata"]["uid"]}
+
+
+def test_c_stays_without_a_way_of_ending_and_goes_once_it_has_one(cluster: Actor) -> None:
+    cluster.apply("c-template.yaml")
+    cluster.create(requests_of_one_core("inflate"))
+    for replicas in (1, 17):
+        cluster.scale("inflate", replicas)
+        cluster.wait_running(replicas, "inflate")
+    cluster.assert_at_rest()
+    before = {node["metadata"]["name"] for node in cluster.nodes()}
+
+    cluster.scale("inflate", 0)
+    until(lambda: not cluster.pods("inflate"), what="the pods gone", limit=30)
+    for _ in range(2):
+        assert cluster.sweep() == "SUCCEEDED"
+        cluster.rest()
+    assert {node["metadata"]["name"] for node in cluster.nodes()} == before
+    cluster.assert_at_rest()
+
+    cluster.world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": 30}})
+    until(cluster.gone_after_a_sweep, what="every node gone", limit=TTL + DRAIN)
+    until(lambda: used(cluster) == 0, what="the provisioner's status following", limit=30)
+
+
+def used(actor: Actor) -> int:
+    """The cores that the Provisioner says it has; its status is written by the next scale-up or sweep."""
+    actor.sweep()
+    said = actor.world.kube.get(PROVISIONER).get("status", {}).get("resources", {})
+    return millicores(str(said.get("cpu", "0")))
+
+
+def test_d_five_pods_on_spot_in_the_tagged_subnets_with_the_tagged_group(cluster: Actor) -> None:
+    cluster.apply("d-selectors.yaml")
+    busybox = requests_of_one_core("inflate")
+    busybox["spec"]["template"]["spec"]["containers"][0] |= {"image": "busybox", "command": ["sleep", "infinity"]}
+    cluster.create(busybox)
+    cluster.scale("inflate", 5)
+    cluster.wait_running(5, "inflate")
+
+    ec2, tagged = cluster.world.client("ec2"), [{"Name": "tag:karpenter.sh/discovery", "Values": ["joiner-demo"]}]
+    subnets = {subnet["SubnetId"] for subnet in ec2.describe_subnets(Filters=tagged)["Subnets"]}
+    groups = {group["GroupId"] for group in ec2.describe_security_groups(Filters=tagged)["SecurityGroups"]}
+    for instance in cluster.instances():
+        assert instance["InstanceLifecycle"] == "spot"
+        assert instance["SubnetId"] in subnets
+        assert {group["GroupId"] for group in instance["SecurityGroups"]} == groups
+    cluster.assert_at_rest()
+
+    cluster.world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": 3}})
+    cluster.end("inflate")
+    until(cluster.gone_after_a_sweep, what="every node gone", limit=3 + DRAIN)

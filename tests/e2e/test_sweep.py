@@ -1,0 +1,252 @@
+"""Every way in which a node comes to its end without anybody asking for it, all in one cluster and at one time.
+
+Each story has a pool, a deployment of one pod and thereby a node of its own. All troubles are made at one time, then the sweep is fired
+every few seconds until all are over, and each test looks at what became of its story.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from joiner_local.kube_api import Object
+from joiner_local.story import instances, until
+from tests.e2e.world import Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+NODECLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+NODEPOOLS = "/apis/karpenter.sh/v1/nodepools"
+APART = 2.0  # seconds, clusters/local.yaml
+BETWEEN_SWEEPS = 5.0
+GRACE = 120  # seconds from the warning until EC2 takes the spot instance back
+EMPTY_FOR = 20  # seconds: it is 15 s empty at least, and 20 s open
+SWEEP = 60  # seconds between two sweeps of the clock; those of this test are more
+DRAIN = 20  # seconds; the lease is much asked for here
+LIMIT = 120.0
+
+STORIES: Mapping[str, Mapping[str, Any]] = {
+    # What is special about each story's pool
+    "deleted": {},
+    "empty": {"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1s"}},
+    "expired": {"expireAfter": "8s"},
+    "lost": {},
+    "stopped": {},
+    "spot": {"capacityType": "spot"},
+    "never": {"instanceType": "c5.large"},
+    "stripped": {},
+}
+
+
+def nodeclass() -> Object:
+    discovered = [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}]
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "sweep"},
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "role": "KarpenterNodeRole-joiner-demo",
+            "subnetSelectorTerms": discovered,
+            "securityGroupSelectorTerms": discovered,
+        },
+    }
+
+
+def nodepool(name: str, said: Mapping[str, Any]) -> Object:
+    requirements = {
+        "karpenter.sh/capacity-type": said.get("capacityType", "on-demand"),
+        "node.kubernetes.io/instance-type": said.get("instanceType", "m5.large"),
+    }
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "sweep"},
+                    "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in requirements.items()],
+                    "expireAfter": said.get("expireAfter", "Never"),
+                }
+            },
+            "disruption": said.get("disruption", {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}),
+        },
+    }
+
+
+@dataclass
+class Aftermath:
+    """What was there before the troubles, by story; what became of it, and after how many seconds."""
+
+    actor: Actor
+    claims: dict[str, Object] = field(default_factory=dict)
+    garbage: str = ""
+    began: float = 0.0
+    over: dict[str, float] = field(default_factory=dict)
+    swept: list[str] = field(default_factory=list)
+
+    def claim_of(self, story: str) -> Object | None:
+        """The claim of the story's pool that stands now."""
+        mine = (each for each in self.actor.claims() if each["metadata"].get("labels", {}).get("karpenter.sh/nodepool") == story)
+        return next(mine, None)
+
+    def instance(self, story: str) -> str:
+        """The instance that the story began with."""
+        return str(self.claims[story]["status"]["providerID"].rpartition("/")[2])
+
+    def look(self) -> bool:
+        """Note which stories are over; whether all are."""
+        alive = {each["InstanceId"] for each in self.actor.instances()}
+        nodes = {each["spec"].get("providerID", "").rpartition("/")[2] for each in self.actor.nodes()}
+        claims = {each["metadata"]["name"]: each.get("status", {}).get("providerID", "").rpartition("/")[2] for each in self.actor.claims()}
+        running = {each["metadata"]["labels"]["app"] for each in self.actor.pods() if each["status"].get("phase") == "Running"}
+        ended = {story for story in STORIES if self.instance(story) not in alive | nodes | set(claims.values())}
+        done = {story for story in ended if story in running or story == "empty"}
+        done |= ({"garbage"} if self.garbage not in alive else set()) | ({"orphan"} if "orphan" not in claims else set())
+        for story in done:
+            self.over.setdefault(story, time.monotonic() - self.began)
+        return len(done) == len(STORIES) + 2
+
+    def await_the_end(self) -> None:
+        """Sweep as the clock does, but quicker, until all stories are over."""
+        while not self.look() and time.monotonic() < self.began + LIMIT:
+            self.swept.append(self.actor.sweep())
+            waited = time.monotonic() + BETWEEN_SWEEPS
+            while not self.look() and time.monotonic() < waited:
+                time.sleep(0.3)
+
+    def retirements(self) -> dict[str, str]:
+        """How each retirement ended, by its name."""
+        machine = self.actor.outputs["RetireArn"]
+        listed = self.actor.world.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
+        return {each["name"]: each["status"] for each in listed}
+
+
+@pytest.fixture(scope="module")
+def aftermath(deployed: Actor) -> Iterator[Aftermath]:
+    """All troubles at once, then the sweeps that see to them."""
+    deployed.clean()
+    deployed.create(nodeclass(), *(nodepool(name, said) for name, said in STORIES.items()))
+    deployed.world.stack.agent_knob("faults", {"fault": "never-boots", "instanceType": STORIES["never"]["instanceType"]})
+    deployed.rest()
+    for name in STORIES:
+        deployed.create(deployment(name, nodeSelector={"karpenter.sh/nodepool": name}))
+    made = Aftermath(deployed)
+    for name in STORIES:
+        if name != "never":
+            deployed.wait_running(1, name)
+    made.claims = {name: claim_launched(made, name) for name in STORIES}
+    deployed.world.stack.agent_knob("faults", {"clear": True})
+    trouble(made)
+    made.await_the_end()
+    yield made
+    deployed.clean()
+
+
+def claim_launched(made: Aftermath, story: str) -> Object:
+    def look() -> Object | None:
+        claim = made.claim_of(story)
+        return claim if claim is not None and claim.get("status", {}).get("providerID") else None
+
+    return until(look, what=f"a claim of {story}")
+
+
+def trouble(made: Aftermath) -> None:
+    """Everything goes wrong."""
+    actor, ec2, kube = made.actor, made.actor.world.client("ec2"), made.actor.world.kube
+    made.began = time.monotonic()
+    actor.scale("empty", 0)
+    kube.merge(f"{NODEPOOLS}/expired", {"spec": {"template": {"spec": {"expireAfter": "Never"}}}})  # each claim keeps its own
+    ec2.terminate_instances(InstanceIds=[made.instance("lost")])
+    ec2.stop_instances(InstanceIds=[made.instance("stopped")])
+    actor.knob("interrupt", instanceId=made.instance("spot"), grace=GRACE)
+    kube.delete(f"/api/v1/nodes/{made.claims['deleted']['status']['nodeName']}")
+    long_ago = (datetime.now(UTC) - timedelta(minutes=16)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    conditions = [{**each, "lastTransitionTime": long_ago} for each in made.claims["never"]["status"]["conditions"]]
+    kube.merge(f"{NODECLAIMS}/{made.claims['never']['metadata']['name']}/status", {"status": {"conditions": conditions}})
+    stripped = f"{NODECLAIMS}/{made.claims['stripped']['metadata']['name']}"
+    kube.merge(stripped, {"metadata": {"finalizers": None}})
+    kube.delete(stripped)
+    made.garbage = orphan_instance(made)
+    orphan_claim(made)
+
+
+def orphan_instance(made: Aftermath) -> str:
+    """An instance that carries all tags of ours and that no claim knows."""
+    ec2 = made.actor.world.client("ec2")
+    like = next(each for each in instances(ec2, alive=True) if each["InstanceId"] == made.instance("deleted"))
+    tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:") and tag["Key"] not in ("karpenter.sh/nodeclaim", "Name")]
+    asked = {"ImageId": like["ImageId"], "InstanceType": "t3.micro", "SubnetId": like["SubnetId"], "MinCount": 1, "MaxCount": 1}
+    made_now = ec2.run_instances(**asked, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
+    return str(made_now["Instances"][0]["InstanceId"])
+
+
+def orphan_claim(made: Aftermath) -> None:
+    """A claim that says it has an instance of which EC2 knows nothing."""
+    kube, like = made.actor.world.kube, made.claims["deleted"]
+    metadata = {"name": "orphan", "labels": {"karpenter.sh/nodepool": "deleted"}, "finalizers": ["karpenter.sh/termination"]}
+    claim = {"apiVersion": like["apiVersion"], "kind": like["kind"], "metadata": metadata, "spec": like["spec"]}
+    kube.create(NODECLAIMS, claim)
+    known = [{**each, "status": "True"} for each in like["status"]["conditions"] if each["type"] == "Launched"]
+    status = {"providerID": "aws:///us-east-1a/i-0123456789abcdef0", "conditions": known}
+    kube.merge(f"{NODECLAIMS}/orphan/status", {"status": status})
+
+
+def test_every_sweep_ends_well_whatever_it_finds(aftermath: Aftermath) -> None:
+    assert set(aftermath.swept) == {"SUCCEEDED"}
+
+
+def test_a_deleted_node_rings_is_drained_and_terminated_and_its_pod_runs_elsewhere(aftermath: Aftermath) -> None:
+    swept = aftermath.actor.knob("express-executions", stateMachineArn=aftermath.actor.outputs["SweepArn"])["executions"]
+
+    assert "deleted" in aftermath.over
+    assert any(each["name"].endswith("-deletion") and aftermath.instance("deleted") in str(each.get("output")) for each in swept)
+
+
+@pytest.mark.parametrize("story", ["lost", "stopped"])
+def test_an_instance_that_goes_behind_our_back_is_retired_by_ec2s_own_word_and_its_pod_runs_elsewhere(
+    aftermath: Aftermath, story: str
+) -> None:
+    assert story in aftermath.over
+    assert f"retire-{aftermath.instance(story)}-lost" in aftermath.retirements()
+
+
+def test_after_a_spot_warning_the_pod_runs_elsewhere_before_ec2_takes_the_instance_back(aftermath: Aftermath) -> None:
+    decided = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
+    replacement = aftermath.claim_of("spot")
+
+    assert aftermath.over["spot"] < GRACE
+    assert f"retire-{aftermath.instance('spot')}-spot" in aftermath.retirements()
+    assert replacement is not None
+    before, after = ([claim["metadata"]["labels"][key] for key in decided] for claim in (aftermath.claims["spot"], replacement))
+    assert before != after  # the offering that was taken back is not asked for again so soon
+
+
+def test_an_expired_node_is_drained_and_replaced(aftermath: Aftermath) -> None:
+    assert "expired" in aftermath.over
+
+
+def test_a_node_that_never_joined_is_given_up_and_replaced(aftermath: Aftermath) -> None:
+    assert "never" in aftermath.over
+
+
+def test_a_node_whose_claim_is_gone_gets_it_back_and_is_drained_in_order(aftermath: Aftermath) -> None:
+    """The owner of the Node being gone, Kubernetes' garbage collector deletes the Node: without a claim nobody would drain it."""
+    told = aftermath.actor.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
+
+    assert "stripped" in aftermath.over
+    assert aftermath.claims["stripped"]["metadata"]["name"] in {e["regarding"]["name"] for e in told if e["reason"] == "ClaimRebuilt"}
+
+
+def test_an_instance_that_no_claim_knows_and_a_claim_that_knows_no_instance_are_garbage_after_two_looks(aftermath: Aftermath) -> None:
+    assert aftermath.over["garbage"] > APART
+    assert aftermath.over["orphan"] > APART
+
+
+def test_an_empty_node_goes_within_its_time_and_a_sweep_and_the_drain(aftermath: Aftermath) -> None:
+    assert aftermath.claim_of("empty") is None
+    assert aftermath.over["empty"] < EMPTY_FOR + SWEEP + DRAIN

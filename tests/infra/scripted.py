@@ -1,0 +1,157 @@
+"""A state machine on the local Step Functions whose functions answer from a script.
+
+Every function is the same few lines, which ask the `Prompter` of the test's process what to say. A script belongs to the cluster that a
+function is asked about, so that tests side by side never hear each other.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from infra.states import Callee, State, machine, succeed
+from joiner.names import pause_parameter
+from tests.local.conftest import started_server
+from tests.local.running_aws import RunningAws, eventually
+
+ACTOR = """
+import json, os, urllib.request
+
+def handler(event, context):
+    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=10))
+    if "raises" in said:
+        raise type(said["raises"], (Exception,), {})("as the script says")
+    return said["answer"]
+"""
+
+Answer = Mapping[str, Any]
+Line = Answer | str
+"""What a function answers, or the name of what it raises."""
+
+
+@dataclass
+class Prompter:
+    """Tells the functions what to answer, by the cluster that they are asked about."""
+
+    worlds: dict[str, "Scripted"] = field(default_factory=dict)
+
+    def say(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        line = self.worlds[event["cluster"]["name"]].next_line(name, event)
+        return {"raises": line} if isinstance(line, str) else {"answer": line}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The local AWS and the functions, whose sandboxes stay warm for all tests."""
+
+    aws: RunningAws
+    prompter: Prompter
+    functions: Mapping[str, Callee]
+
+    def world(self, scripts: Mapping[str, Sequence[Line]]) -> "Scripted":
+        """A cluster of its own; the last line of a script is said again and again."""
+        made = Scripted(self.aws, scripts)
+        self.prompter.worlds[made.cluster] = made
+        return made
+
+
+@contextmanager
+def staged(names: Sequence[str], folder: Path) -> Iterator[Stage]:
+    """A local AWS with these functions."""
+    prompter = Prompter()
+
+    class Box(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            event = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            said = json.dumps(prompter.say(self.path.strip("/"), event)).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    box = ThreadingHTTPServer(("127.0.0.1", 0), Box)
+    threading.Thread(target=box.serve_forever, daemon=True).start()
+    try:
+        with started_server(folder) as (aws, _):
+            role = aws.role("lambda.amazonaws.com")
+            told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
+            actors = {name: Callee(aws.function(ACTOR, Role=role, Timeout=20, Environment=told[name]), 20) for name in names}
+            yield Stage(aws, prompter, actors)
+    finally:
+        box.shutdown()
+        box.server_close()
+
+
+@dataclass
+class Scripted:
+    """One cluster, its table and its pause; what its functions say and what they heard."""
+
+    aws: RunningAws
+    scripts: Mapping[str, Sequence[Line]]
+    calls: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    cluster: str = field(init=False)
+    table: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.table, self.cluster = self.aws.fresh("table"), self.aws.fresh("cluster")
+        keys = [("kind", "HASH"), ("id", "RANGE")]
+        self.aws.client("dynamodb").create_table(
+            TableName=self.table,
+            KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name, _ in keys],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        network: Mapping[str, Any] = {}
+        self.aws.client("eks").create_cluster(name=self.cluster, roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
+        self.pause("false")
+
+    def pause(self, value: str) -> None:
+        """Write the parameter that people write with `joiner pause`."""
+        self.aws.client("ssm").put_parameter(Name=pause_parameter(self.cluster), Value=value, Type="String", Overwrite=True)
+
+    def next_line(self, name: str, event: Mapping[str, Any]) -> Line:
+        """What a function answers to this call."""
+        heard = self.calls.setdefault(name, [])
+        heard.append(event)
+        lines = self.scripts[name]
+        return lines[min(len(heard), len(lines)) - 1]
+
+    def machine(self, name: str, definition: State | None = None, *, kind: str = "STANDARD") -> str:
+        """A state machine; without a definition one that ends at once."""
+        wanted = definition or machine({"Ends": succeed()}, comment="ends", timeout=10)
+        made = self.aws.client("stepfunctions").create_state_machine(
+            name=self.aws.fresh(name), definition=json.dumps(wanted), roleArn=self.aws.role("states.amazonaws.com"), type=kind
+        )
+        arn: str = made["stateMachineArn"]
+        return arn
+
+    def started(self, machine_arn: str) -> Mapping[str, Any]:
+        """The input of each execution of a Standard machine, by its name."""
+        client = self.aws.client("stepfunctions")
+        listed = client.list_executions(stateMachineArn=machine_arn)["executions"]
+        return {each["name"]: json.loads(client.describe_execution(executionArn=each["executionArn"])["input"]) for each in listed}
+
+    def rings(self) -> int:
+        """How often the scale-up was rung for."""
+        key = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
+        item = self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
+        return int(item.get("rings", {"N": "0"})["N"])
+
+    def ran_express(self, machine_arn: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One execution of an Express machine from its start to its end, as the local AWS tells of it; `states` are those it entered."""
+        arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(said))["executionArn"]
+
+        def look() -> Mapping[str, Any] | None:
+            told = self.aws.knob("express-executions", stateMachineArn=machine_arn)["executions"]
+            return next((each for each in told if each["executionArn"] == arn and each["status"] != "RUNNING"), None)
+
+        ended = eventually(look, 60)
+        names = [each["stateEnteredEventDetails"]["name"] for each in ended["events"] if "stateEnteredEventDetails" in each]
+        return {**ended, "states": names}

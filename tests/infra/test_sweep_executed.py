@@ -1,0 +1,188 @@
+"""SWEEP as it runs: the real definition on the local Step Functions, with functions that answer from a script."""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from infra.states import Integrations
+from infra.sweep import FUNCTIONS
+from infra.sweep_states import SweepParts, sweep
+from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
+from tests.infra.scripted import Line, Scripted, Stage, staged
+
+pytestmark = pytest.mark.local
+
+NOTHING_SEEN = {
+    "refused": "",
+    "pendingPods": 0,
+    "unwatchedClaims": 0,
+    "staleClaims": 0,
+    "closedNodes": 0,
+    "retire": [],
+    "survey": "surveys/x.json.gz",
+    "reasons": [],
+}
+ALL_THERE = {
+    "instances": 3,
+    "deadWaves": 0,
+    "leaseBroken": False,
+    "openLaunches": 0,
+    "deadRetirements": 0,
+    "retire": [],
+    "garbage": [],
+    "rebuild": [],
+    "refused": 0,
+    "reasons": [],
+}
+EMPTY = {"claim": "a", "reason": "empty", "instance": "i-a", "notBefore": 1795238278}
+LOST = {"claim": "b", "reason": "lost", "instance": "i-b", "notBefore": 0}
+BARE = {"instance": "i-c", "node": "node-c", "claim": "c"}
+QUIET: Mapping[str, Sequence[Line]] = {
+    "survey_cluster": [NOTHING_SEEN],
+    "survey_instances": [ALL_THERE],
+    "collect_garbage": [{"terminated": ["i-x"], "left": 0}],
+    "rebuild_claims": [{"rebuilt": ["c"], "left": []}],
+}
+LOOKING = ["Who rang?", "Describe the cluster", "Survey the cluster"]
+BOTH_LOOKS = ["Survey the instances", "Read the pause", "Is Joiner paused?", "Decide what is due", "Is anything due?"]
+
+
+class Swept:
+    """One cluster's machine, and what it started."""
+
+    def __init__(self, stage: Stage, **scripts: Sequence[Line]) -> None:
+        self.world: Scripted = stage.world({**QUIET, **scripts})
+        self.scale_up, self.retire = self.world.machine("scale-up"), self.world.machine("retire")
+        parts = SweepParts(
+            integrations=Integrations("aws"),
+            cluster=self.world.cluster,
+            scale_up_arn=self.scale_up,
+            retire_arn=self.retire,
+            table=self.world.table,
+            functions=stage.functions,
+        )
+        self.arn = self.world.machine("sweep", sweep(parts), kind="EXPRESS")
+
+    def run(self, **said: Any) -> Mapping[str, Any]:
+        return self.world.ran_express(self.arn, said)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(FUNCTIONS, tmp_path_factory.mktemp("local-aws")) as made:
+        yield made
+
+
+def test_a_sweep_that_finds_nothing_starts_nothing(stage: Stage) -> None:
+    swept = Swept(stage)
+    ended = swept.run()
+
+    assert ended["status"] == "SUCCEEDED", ended
+    assert [state for state in ended["states"] if state in (*LOOKING, *BOTH_LOOKS)] == [*LOOKING, *BOTH_LOOKS]
+    assert ended["states"][-1] == "Nothing is due"
+    assert (swept.world.started(swept.scale_up), swept.world.started(swept.retire), swept.world.rings()) == ({}, {}, 0)
+
+
+def test_the_look_at_ec2_is_told_what_the_look_at_the_cluster_found(stage: Stage) -> None:
+    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "retire": [EMPTY]}])
+    swept.run()
+
+    (heard,) = swept.world.calls["survey_instances"]
+    assert (heard["survey"], heard["retire"], heard["schema"]) == ("surveys/x.json.gz", [EMPTY], 1)
+    assert swept.world.calls["survey_cluster"][0]["execution"]["name"]
+
+
+@pytest.mark.parametrize("claims", [[LOST], [EMPTY, LOST]])
+def test_claims_that_have_to_go_start_one_retirement_under_a_name_of_its_moment(stage: Stage, claims: list[Any]) -> None:
+    swept = Swept(stage, survey_instances=[{**ALL_THERE, "retire": claims}])
+    ended = swept.run()
+
+    ((name, said),) = swept.world.started(swept.retire).items()
+    assert re.fullmatch(r"retire-\d{8}T\d{6}-\d{3}-sweep", name)
+    assert said == {"reason": "sweep", "claims": claims}
+    assert (ended["status"], ended["states"][-1], swept.world.rings()) == ("SUCCEEDED", "What was due was started", 0)
+    assert json.loads(ended["output"])["due"] == {"retirement": True, "scaleUp": False, "garbage": False, "rebuilding": False}
+
+
+@pytest.mark.parametrize("found", ["pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"])
+def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(stage: Stage, found: str) -> None:
+    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, found: 1, "reasons": ["pod default/web waits for a node"]}])
+    ended = swept.run()
+
+    assert ended["states"].index("Ring") < ended["states"].index("Start a scale-up")
+    ((name, said),) = swept.world.started(swept.scale_up).items()
+    assert re.fullmatch(r"up-\d{8}T\d{6}-sweep", name)
+    assert said == {"reason": "sweep", "reasons": ["pod default/web waits for a node"]}
+    assert swept.world.rings() == 1
+
+
+@pytest.mark.parametrize("found", [{"leaseBroken": True}, {"deadWaves": 1}, {"openLaunches": 2}])
+def test_what_a_dead_scale_up_left_behind_starts_another(stage: Stage, found: dict[str, Any]) -> None:
+    swept = Swept(stage, survey_instances=[{**ALL_THERE, **found}])
+    swept.run()
+
+    assert len(swept.world.started(swept.scale_up)) == 1
+
+
+def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage) -> None:
+    swept = Swept(stage, survey_instances=[{**ALL_THERE, "garbage": ["i-x"], "rebuild": [BARE]}])
+    ended = swept.run()
+
+    assert ended["status"] == "SUCCEEDED", ended
+    assert swept.world.calls["collect_garbage"][0]["instances"] == ["i-x"]
+    assert swept.world.calls["rebuild_claims"][0]["rebuild"] == [BARE]
+    assert swept.world.started(swept.retire) == {}
+
+
+def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: Stage) -> None:
+    everything = {**ALL_THERE, "retire": [LOST], "garbage": ["i-x"], "rebuild": [BARE]}
+    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[everything], collect_garbage=["Broken"])
+    ended = swept.run()
+
+    assert (len(swept.world.started(swept.retire)), len(swept.world.started(swept.scale_up))) == (1, 1)
+    assert len(swept.world.calls["rebuild_claims"]) == 1
+    assert (ended["status"], ended["error"]) == ("FAILED", "Broken")  # its alarm is for people who look why
+
+
+@pytest.mark.parametrize("broken", ["survey_cluster", "survey_instances"])
+def test_a_look_that_fails_starts_nothing(stage: Stage, broken: str) -> None:
+    due: dict[str, Sequence[Line]] = {"survey_cluster": [{**NOTHING_SEEN, "pendingPods": 1, "retire": [EMPTY]}]}
+    swept = Swept(stage, **{**due, broken: ["Broken"]})
+    ended = swept.run()
+
+    assert ended["status"] == "FAILED"
+    assert (swept.world.started(swept.scale_up), swept.world.started(swept.retire), swept.world.rings()) == ({}, {}, 0)
+
+
+def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage) -> None:
+    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[{**ALL_THERE, "retire": [LOST]}])
+    swept.world.pause("true")
+    ended = swept.run()
+
+    assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Joiner is paused")
+    assert (swept.world.started(swept.scale_up), swept.world.started(swept.retire)) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("guard", "end"),
+    [(KARPENTER_RUNS, "Refused: Karpenter is running"), (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's")],
+)
+def test_beside_another_autoscaler_it_does_not_even_look_at_ec2(stage: Stage, guard: str, end: str) -> None:
+    swept = Swept(stage, survey_cluster=[{"refused": guard, "reasons": []}])
+    ended = swept.run()
+
+    assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", end)
+    assert "survey_instances" not in swept.world.calls
+
+
+def test_a_sweep_that_a_deletion_rang_for_waits_until_it_is_stored(stage: Stage) -> None:
+    swept = Swept(stage)
+    began = time.monotonic()
+    ended = swept.run(after=1)
+
+    assert ended["states"][:3] == ["Who rang?", "Let the deletion be stored", "Describe the cluster"]
+    assert time.monotonic() - began > 1

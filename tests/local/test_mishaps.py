@@ -1,0 +1,177 @@
+"""Calls that go wrong on purpose: whom they strike, and what has happened when they did."""
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import urllib3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joiner_local.pki import Authority
+from tests.local.running_aws import RunningAws, eventually
+
+pytestmark = pytest.mark.local
+
+MACHINE = {
+    "QueryLanguage": "JSONata",
+    "StartAt": "Wait",
+    "States": {"Wait": {"Type": "Wait", "Seconds": 20, "Next": "Done"}, "Done": {"Type": "Pass", "End": True}},
+}
+
+
+@dataclass
+class Stage:
+    """A table, and a state machine in whose name things are written into it."""
+
+    aws: RunningAws
+    table: str
+    machine: str
+    arn: str
+    dynamodb: Any
+
+    def write(self, identity: str) -> None:
+        self.dynamodb.put_item(TableName=self.table, Item={"kind": {"S": "LEASE"}, "id": {"S": identity}})
+
+    def there(self, identity: str) -> bool:
+        key = {"kind": {"S": "LEASE"}, "id": {"S": identity}}
+        return "Item" in self.aws.client("dynamodb").get_item(TableName=self.table, Key=key)
+
+    def mishap(self, how: str, **more: object) -> None:
+        self.aws.knob("mishaps/set", caller=self.machine, call="dynamodb PutItem LEASE", how=how, **more)
+
+    def struck(self) -> int:
+        return int(self.aws.knob("mishaps/set")["struck"])
+
+
+@pytest.fixture
+def stage(local_aws: RunningAws) -> Iterator[Stage]:
+    table, machine, role = local_aws.fresh("table"), local_aws.fresh("machine"), local_aws.role("states.amazonaws.com")
+    local_aws.client("dynamodb").create_table(
+        TableName=table,
+        KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("kind", "id")],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    arn = local_aws.client("stepfunctions").create_state_machine(name=machine, definition=json.dumps(MACHINE), roleArn=role)
+    lent = local_aws.client("sts").assume_role(RoleArn=role, RoleSessionName="states")["Credentials"]
+    session = boto3.Session(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], region_name="us-east-1")
+    once = Config(retries={"total_max_attempts": 1}, read_timeout=5)
+    yield Stage(local_aws, table, machine, arn["stateMachineArn"], session.client("dynamodb", endpoint_url=local_aws.endpoint, config=once))
+    local_aws.knob("mishaps/set")
+    local_aws.knob("mishaps/stop")
+    local_aws.knob("mishaps/pace", factor=1)
+
+
+def test_a_refused_call_has_done_nothing(stage: Stage) -> None:
+    stage.mishap("refused")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        stage.write("a")
+    assert not stage.there("a")
+    assert stage.struck() == 1
+
+
+def test_a_call_that_timed_out_has_done_nothing(stage: Stage) -> None:
+    stage.mishap("timed out")
+    with pytest.raises(BotoCoreError):
+        stage.write("a")
+    assert not stage.there("a")
+
+
+def test_a_call_whose_answer_is_lost_has_done_it(stage: Stage) -> None:
+    stage.mishap("answer lost")
+    with pytest.raises(BotoCoreError):
+        stage.write("a")
+    assert stage.there("a")
+
+
+def test_struck_are_the_nth_call_and_as_many_after_it_as_asked(stage: Stage) -> None:
+    stage.mishap("refused", nth=2, times=2)
+    for identity in "abcd":
+        with suppress(ClientError):
+            stage.write(identity)
+    assert [identity for identity in "abcd" if stage.there(identity)] == ["a", "d"]
+    assert stage.struck() == 2
+
+
+def test_calls_of_persons_are_neither_struck_nor_noted(stage: Stage) -> None:
+    stage.mishap("refused", times=None)
+    stage.aws.knob("mishaps/record", on=True)
+    stage.aws.client("dynamodb").put_item(TableName=stage.table, Item={"kind": {"S": "LEASE"}, "id": {"S": "a"}})
+    with pytest.raises(ClientError):
+        stage.write("b")
+    assert stage.aws.knob("mishaps/record", on=False)["calls"] == [[stage.machine, "dynamodb PutItem LEASE"]]
+    assert stage.there("a")
+
+
+def test_a_mistake_in_the_knob_is_told(local_aws: RunningAws) -> None:
+    with pytest.raises(AssertionError, match="not lost for ever"):
+        local_aws.knob("mishaps/set", caller="x", call="y", how="lost for ever")
+
+
+@pytest.mark.parametrize(("when", "entered"), [("entered", ["Wait"]), ("left", ["Wait"])])
+def test_an_execution_is_stopped_where_it_was_asked(stage: Stage, when: str, entered: list[str]) -> None:
+    stage.aws.knob("mishaps/pace", factor=0.01)
+    stage.aws.knob("mishaps/stop", machine=stage.machine, state="Wait", when=when)
+    client = stage.aws.client("stepfunctions")
+    arn = client.start_execution(stateMachineArn=stage.arn)["executionArn"]
+    assert eventually(lambda: client.describe_execution(executionArn=arn)["status"] == "ABORTED")
+    events = client.get_execution_history(executionArn=arn)["events"]
+    assert [each["stateEnteredEventDetails"]["name"] for each in events if "stateEnteredEventDetails" in each] == entered
+    assert any(each["type"] == "WaitStateExited" for each in events) == (when == "left")
+    assert stage.aws.knob("mishaps/stop")["stopped"] == [arn]
+
+
+def test_waits_take_the_part_of_their_time_that_was_asked(stage: Stage) -> None:
+    stage.aws.knob("mishaps/pace", factor=0.01)
+    client, began = stage.aws.client("stepfunctions"), time.monotonic()
+    arn = client.start_execution(stateMachineArn=stage.arn)["executionArn"]
+    assert eventually(lambda: client.describe_execution(executionArn=arn)["status"] == "SUCCEEDED")
+    assert time.monotonic() - began < 20
+
+
+def test_the_api_server_s_door_passes_on_what_nothing_happens_to(local_aws: RunningAws, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, now=datetime.now(UTC))
+    pair = authority.server("apiserver", "127.0.0.1")
+
+    class Api(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PATCH(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"])) + self.headers["authorization"].encode() + self.path.encode()
+            self.send_response(409)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    name = local_aws.fresh("cluster")
+    network: dict[str, Any] = {}
+    local_aws.client("eks").create_cluster(name=name, roleArn=local_aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
+    local_aws.knob("eks", name=name, endpoint=f"https://127.0.0.1:{server.server_port}", ca="")
+
+    door = local_aws.knob("mishaps/guard", cluster=name, pki=str(tmp_path))["endpoint"]
+
+    assert local_aws.client("eks").describe_cluster(name=name)["cluster"]["endpoint"] == door != f"https://127.0.0.1:{server.server_port}"
+    with urllib3.PoolManager(ca_certs=str(authority.certificate)) as http:
+        answer = http.request("PATCH", f"{door}/api/v1/nodes/a?x=1", body=b"{}", headers={"Authorization": "Bearer t:"})
+    assert (answer.status, answer.data) == (409, b"{}Bearer t:/api/v1/nodes/a?x=1")
+    server.shutdown()
+    server.server_close()

@@ -1,0 +1,56 @@
+"""The command, run as a user runs it, and what it answered."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from joiner_cli.app import app
+
+
+@dataclass(frozen=True)
+class Answer:
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def joiner(*arguments: object, stdin: str = "") -> Answer:
+    """Exceptions come through: a traceback fails the test that caused it."""
+    result = CliRunner().invoke(app, [str(one) for one in arguments], input=stdin, catch_exceptions=False)
+    return Answer(result.exit_code, result.stdout, result.stderr)
+
+
+def write(folder: Path, *manifests: Mapping[str, Any] | str) -> Path:
+    """One file with these documents."""
+    path = folder / "manifests.yaml"
+    path.write_text("\n---\n".join(one if isinstance(one, str) else json.dumps(one) for one in manifests), encoding="utf-8")
+    return path
+
+
+def pool(name: str = "default", requirements: Sequence[Mapping[str, Any]] = (), **spec: Any) -> dict[str, Any]:
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    node = {"nodeClassRef": ref, "requirements": list(requirements), **spec.pop("node", {})}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"template": {"spec": node}, **spec}}
+
+
+def pod(name: str, cpu: str = "100m", memory: str = "128Mi", **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu, "memory": memory}}}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+def deployment(name: str, replicas: int, cpu: str = "100m", memory: str = "128Mi", **spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod("", cpu, memory, **spec)["spec"]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
+    }

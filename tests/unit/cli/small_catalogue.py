@@ -1,0 +1,31 @@
+"""A small part of the packaged catalogue, as a file: quick to plan from."""
+
+import json
+from pathlib import Path
+
+from joiner.catalogue import Catalogue
+from joiner_cli.catalogues import packaged
+
+TYPES = (
+    "m5.large",
+    "m5.xlarge",
+    "m6i.2xlarge",
+    "m7g.large",
+    "c6i.large",
+    "c6i.4xlarge",
+    "c7g.xlarge",
+    "r5.xlarge",
+    "r6g.2xlarge",
+    "g4dn.xlarge",
+    "g5.2xlarge",
+)
+
+
+def small() -> Catalogue:
+    return Catalogue.of(packaged().types[name] for name in TYPES)
+
+
+def written(folder: Path) -> Path:
+    path = folder / "catalogue.json"
+    path.write_text(json.dumps(small().to_json()), encoding="utf-8")
+    return path

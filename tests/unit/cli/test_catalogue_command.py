@@ -1,0 +1,87 @@
+"""`joiner catalogue`: what it prints can be planned from, and what is packaged is what our command makes."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joiner.catalogue import Catalogue
+from joiner_cli.catalogues import packaged
+from joiner_local import catalogue_facts, kube_schemas
+from tests.unit.cli.running import joiner, pod, pool, write
+
+
+def test_the_table_shows_what_a_node_can_allocate_and_what_it_costs() -> None:
+    assert (
+        joiner("catalogue", "m5.large", "g4dn.xlarge", "c7g.*medium").out
+        == """\
+INSTANCE TYPE  ARCH   VCPU    CPU   MEMORY  PODS  DEVICES           CAPACITY      $/H  ZONES
+c7g.medium     arm64     1   940m   1392Mi     8  -                 on-demand  0.0363  us-east-1 a b c d f
+g4dn.xlarge    amd64     4  3920m  14481Mi    29  1 nvidia.com/gpu  on-demand  0.5260  us-east-1 a b c d f
+m5.large       amd64     2  1930m   6903Mi    29  -                 on-demand  0.0960  us-east-1 a b c d f
+"""
+    )
+
+
+def test_the_json_says_all_that_planning_needs() -> None:
+    told = joiner("catalogue", "m5.large", "-o", "json").json["m5.large"]
+
+    assert told["capacity"] == {"cpu": "2", "memory": "7577Mi", "pods": "29", "ephemeral-storage": "20Gi", "vpc.amazonaws.com/pod-eni": "9"}
+    assert told["allocatable"]["cpu"] == "1930m"
+    assert told["labels"]["karpenter.k8s.aws/instance-category"] == "m"
+    assert {"zone": "us-east-1a", "capacityType": "on-demand", "pricePerHour": 0.096} in told["offerings"]
+
+
+def test_what_is_printed_is_read_back_unchanged(tmp_path: Path) -> None:
+    answer = joiner("catalogue", "-o", "json")
+    file = tmp_path / "all.json"
+    file.write_text(answer.out, encoding="utf-8")
+
+    assert Catalogue.from_json(answer.json) == packaged()
+    assert joiner("catalogue", "--catalogue", file, "-o", "json").out == answer.out
+    assert "catalogue: packaged, facts of 2026-07-20, 1340 instance types" in answer.err
+
+
+def test_a_type_that_nobody_knows_is_an_error() -> None:
+    answer = joiner("catalogue", "m5.large", "m55.large")
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert answer.err == "joiner: m55.large: no instance type is called so: see `joiner catalogue`\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "refusal"),
+    [
+        ("[]", "it is no mapping"),
+        ("{", "Input data was truncated"),
+        ({"m5.large": []}, "m5.large is []: give fields (key: value) here"),
+        ({"m5.large": {"capacity": {"cpu": "two"}}}, "m5.large.capacity.cpu is two: give a quantity"),
+        ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": "cheap"}]}},
+         "m5.large.offerings[0].pricePerHour is cheap: give a price in $/h, such as 0.096"),
+        ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": -1}]}}, "pricePerHour is -1: give a price"),
+        ({"m5.large": {"labels": {"a": 1}}}, 'm5.large.labels[a] is 1: put it in quotes: "1"'),
+        ({"m5.large": {"network": {}}}, "m5.large.network.interfaces is null (and 1 more): give a whole number"),
+    ],
+)  # fmt: skip
+def test_a_catalogue_that_is_none_is_refused_with_its_field(said: Any, refusal: str, tmp_path: Path) -> None:
+    file = tmp_path / "catalogue.json"
+    file.write_text(said if isinstance(said, str) else json.dumps(said), encoding="utf-8")
+    answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", file)
+
+    assert answer.exit_code == 1
+    assert refusal in answer.err
+
+
+def test_the_packaged_facts_are_what_our_command_makes() -> None:
+    """Made again by ``python -m joiner_local.catalogue_facts``."""
+    kept = json.loads(gzip.decompress(catalogue_facts.PACKAGED.read_bytes()))
+
+    assert kept == json.loads(json.dumps(catalogue_facts.facts()))
+    assert catalogue_facts.PACKAGED.stat().st_size < 60_000
+
+
+def test_the_packaged_schemas_of_our_kinds_are_those_of_the_crds() -> None:
+    """Made again by ``python -m joiner_local.kube_schemas``, as must be whenever a CRD changes."""
+    assert kube_schemas.read(kube_schemas.OURS) == json.loads(json.dumps(kube_schemas.of_crds()))

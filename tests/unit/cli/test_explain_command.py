@@ -1,0 +1,84 @@
+"""`joiner explain pod`: why there and what the next best would cost; or what keeps it out of each pool and group of types."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.running import deployment, joiner, pod, pool, write
+
+AMD = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]
+
+
+def test_a_pod_that_is_too_large_gets_each_group_of_types_and_the_nearest_offer(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(requirements=AMD), pod("huge", cpu="20"))
+    answer = joiner("explain", "pod", "huge", "-f", files, "--catalogue", catalogue)
+
+    assert answer.exit_code == 2
+    assert (
+        answer.out
+        == """\
+default/huge stays pending. It requests 20 cpu, 128 MiB memory.
+
+default: no instance type has enough resources.
+  TYPES  WHICH                                                FIRST RULE THAT KEEPS IT OUT
+      3  c7g.xlarge, m7g.large, r6g.2xlarge                   the pool wants kubernetes.io/arch In [amd64]
+      8  c6i.* (2), m5.* (2), g4dn.* (1) and 3 more families  too small: short of cpu
+  Nearest: c6i.4xlarge in us-east-1a, on-demand, $0.6800/h; it is short of 4.11 cpu.
+  What would have to give: the pod would have to ask for 4.11 cpu less, or the pool to allow larger types.
+"""
+    )
+
+
+def test_a_pod_that_no_type_of_the_pool_suits_is_told_the_requirement(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(requirements=AMD), pod("arm", nodeSelector={"kubernetes.io/arch": "arm64"}))
+    told = joiner("explain", "pod", "default/arm", "-f", files, "--catalogue", catalogue).out
+
+    assert "the pod wants kubernetes.io/arch In [arm64]" in told
+    assert "What would have to give: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default to allow it." in told
+
+
+def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
+    tainted = pool("gpu", node={"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]})
+    told = joiner("explain", "pod", "a", "-f", write(tmp_path, tainted, pod("a")), "--catalogue", catalogue).out
+
+    assert "gpu: did not tolerate taint nvidia.com/gpu:NoSchedule." in told
+    assert "What would have to give: the pod would have to tolerate nvidia.com/gpu:NoSchedule, or the pool to drop it." in told
+
+
+def test_a_placed_pod_is_told_its_node_and_the_next_best(tmp_path: Path, catalogue: Path) -> None:
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]}
+    files = write(tmp_path, pool(requirements=[*AMD, zone]), deployment("web", 3, "500m", "1Gi"))
+    answer = joiner("explain", "pod", "web-1", "-f", files, "--catalogue", catalogue)
+
+    assert answer.exit_code == 0
+    assert answer.out.startswith("shop/web-1 goes to a new node of NodePool/default: c6i.large in us-east-1a, on-demand, $0.0850/h.\n")
+    assert "8 instance types of NodePool/default can hold it; with shop/web-0, shop/web-2 this one is part" in answer.out
+    assert answer.out.endswith(
+        "Next best: without c6i.large its 3 pods would go on m5.large in us-east-1a for $0.0960/h, $0.0110/h more.\n"
+    )
+
+
+def test_a_pod_on_an_existing_node_is_told_what_a_new_one_would_cost(tmp_path: Path, catalogue: Path) -> None:
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}, "status": status}
+    answer = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(requirements=AMD), node, pod("a")), "--catalogue", catalogue)
+
+    assert answer.out.startswith("default/a goes to node here, which has room for it.\n\nWhy there: room that is there costs nothing.\n")
+    assert "Next best: a new node, c6i.large" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nothing", "joiner: no pod is called nothing (deployments' pods are called NAMESPACE/DEPLOYMENT-0 and so on)\n"),
+        (
+            "web",
+            "pods are called NAMESPACE/DEPLOYMENT-0 and so on); there are shop/web-0, shop/web-1\n",
+        ),
+    ],
+)
+def test_a_pod_that_nobody_knows_is_an_error(name: str, said: str, tmp_path: Path, catalogue: Path) -> None:
+    answer = joiner("explain", "pod", name, "-f", write(tmp_path, pool(), deployment("web", 2)), "--catalogue", catalogue)
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert answer.err.endswith(said)

@@ -1,0 +1,56 @@
+"""Whatever goes wrong with manifests: a refusal that names object and field, or a right plan; no traceback, and the deadline holds.
+
+``JOINER_MUTATIONS`` says how many mutations are tried (10,000 for a thorough look), ``JOINER_MUTATIONS_FROM`` where to begin.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from joiner.planning.checking import check_plan
+from joiner_cli.manifests import Unreadable, World, read_world
+from joiner_cli.manifests.documents import read_text
+from joiner_cli.planning import Question, answer
+from tests.unit.cli.mutations import good, mutated
+
+NUMBER = int(os.environ.get("JOINER_MUTATIONS", "300"))
+FIRST = int(os.environ.get("JOINER_MUTATIONS_FROM", "0"))
+PARTS = 10
+DEADLINE = 0.3
+READING = 5.0  # seconds for a file of 20 kB, whatever is in it
+APART = 1.0  # seconds of CPU for all that is not planning: reading, the catalogue. CPU, because a busy machine is no fault of ours
+
+
+def read(text: str) -> World | None:
+    try:
+        return read_world(read_text(text, "file"))
+    except Unreadable as error:
+        assert error.where
+        assert error.remedy
+        return None
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_mutation_is_refused_by_name_or_planned_right(part: int, catalogue: Path, tmp_path: Path) -> None:
+    manifests = good()
+    for seed in range(FIRST + part, FIRST + NUMBER, PARTS):
+        text = mutated(seed, manifests)
+        began = time.perf_counter()
+        found = read(text)
+        assert time.perf_counter() - began < READING, f"seed {seed}"
+        for error in found.errors if found else ():
+            assert error.object, f"seed {seed}: {error}"
+            assert error.field or error.object.startswith("file"), f"seed {seed}: {error}"
+        if found is None or found.errors:
+            continue
+        file = tmp_path / "mutated.yaml"
+        file.write_text(text, encoding="utf-8")
+        began = time.process_time()
+        told = answer(Question((str(file),), catalogue, deadline=DEADLINE))
+        worked = time.process_time() - began
+        wrong = check_plan(found.all_lists(), json.loads(catalogue.read_text()), json.loads(json.dumps(told.to_json())))
+        assert not wrong, f"seed {seed}: {wrong[:3]}"
+        assert worked <= DEADLINE * 1.1 + APART, f"seed {seed}: {worked:.2f} s of CPU, planned for {told.plan_seconds:.2f} s"

@@ -1,0 +1,219 @@
+"""`joiner plan`: the table a person reads, the JSON that programs read, the page with the picture, and the exit codes."""
+
+import re
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.cli.running import deployment, joiner, pod, pool, write
+
+AMD = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]
+C = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c"]}
+IN_A = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """Fifteen pods for c6i nodes, one that is too large for any, and one that waits for somebody else."""
+    gated = pod("gated", schedulingGates=[{"name": "example.com/quota"}])
+    return write(tmp_path, pool(requirements=[*AMD, C, IN_A]), deployment("web", 15, "1", "1Gi"), pod("huge", cpu="500"), gated)
+
+
+def test_the_table_shows_price_bound_nodes_in_groups_and_what_stays_pending(shop: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", shop, "--catalogue", catalogue)
+
+    assert (
+        answer.out
+        == """\
+1 new node for 15 pods, 2 pods pending.
+$0.6800/h, which is proven to be the least.
+
+NODES  POOL     INSTANCE TYPE  ZONE        CAPACITY   $/H EACH     $/H  PODS   CPU  MEMORY  WHICH
+    1  default  c6i.4xlarge    us-east-1a  on-demand    0.6800  0.6800    15  94 %    56 %  shop/web-0…14
+
+PENDING  WHICH          POOL     WHY
+      1  default/gated  -        it has scheduling gates: example.com/quota; its scheduler will not look at it before they are gone
+      1  default/huge   default  no instance type has enough resources (nearest: c6i.4xlarge in us-east-1a, short of 484.11 cpu)
+"""
+    )
+
+
+def test_commentary_goes_to_stderr(shop: Path, catalogue: Path) -> None:
+    said = joiner("plan", "-f", shop, "--catalogue", catalogue).err
+
+    assert "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: there is no such class among the manifests" in said
+    assert re.search(r"read in \d+\.\d\d s, planned in \d+\.\d\d s", said)
+
+
+def test_nothing_to_do_is_said_so(tmp_path: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, pool()), "--catalogue", catalogue)
+
+    assert (answer.out, answer.exit_code) == ("No pods are pending: nothing to do.\n", 0)
+
+
+def test_the_json_has_the_shape_that_others_build_on(shop: Path, catalogue: Path) -> None:
+    plan = joiner("plan", "-f", shop, "--catalogue", catalogue, "-o", "json").json
+
+    assert set(plan) >= {
+        "nodes",
+        "existing",
+        "pending",
+        "pricePerHour",
+        "lowerBoundPerHour",
+        "gap",
+        "greedyPricePerHour",
+        "seconds",
+        "problems",
+    }
+    assert set(plan["seconds"]) == {"read", "plan"}
+    node = plan["nodes"][0]
+    assert {key: node[key] for key in ("nodePool", "instanceType", "zone", "capacityType", "pricePerHour", "taints")} == {
+        "nodePool": "default",
+        "instanceType": "c6i.4xlarge",
+        "zone": "us-east-1a",
+        "capacityType": "on-demand",
+        "pricePerHour": 0.68,
+        "taints": [],
+    }
+    assert node["alternatives"][0] == {key: node[key] for key in ("instanceType", "zone", "capacityType", "pricePerHour")}
+    assert node["pods"] == sorted(f"shop/web-{number}" for number in range(15)) or set(node["pods"]) == {f"shop/web-{n}" for n in range(15)}
+    assert node["labels"]["node.kubernetes.io/instance-type"] == "c6i.4xlarge"
+    assert node["requests"] == {"cpu": "15", "memory": "15Gi", "pods": "15"}
+    assert node["allocatable"]["cpu"] == "15890m"
+    assert [one["pod"] for one in plan["pending"]] == ["default/gated", "default/huge"]
+    assert plan["pending"][1]["reasons"][0]["nodePool"].endswith("default")
+    assert plan["pending"][1]["reasons"][0]["nearest"]["instanceType"] == "c6i.4xlarge"
+    assert plan["problems"][0]["object"] == "NodePool/default"
+
+
+def test_yaml_says_the_same_as_json(shop: Path, catalogue: Path) -> None:
+    def told(output: str) -> Mapping[str, Any]:
+        found = yaml.safe_load(joiner("plan", "-f", shop, "--catalogue", catalogue, "-o", output).out)
+        return {key: value for key, value in found.items() if key != "seconds"}
+
+    assert told("yaml") == told("json")
+
+
+def test_exit_codes_tell_placed_pending_and_unreadable_apart(tmp_path: Path, shop: Path, catalogue: Path) -> None:
+    assert joiner("plan", "-f", shop, "--catalogue", catalogue).exit_code == 2
+
+    placed = write(tmp_path, pool(), pod("a"))
+    assert joiner("plan", "-f", placed, "--catalogue", catalogue).exit_code == 0
+
+    wrong = write(tmp_path, pool(), pod("a", cpu="one"))
+    answer = joiner("plan", "-f", wrong, "--catalogue", catalogue)
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert answer.err == (
+        f"joiner: {wrong}, document 2: Pod/default/a: spec.containers[0].resources.requests[cpu] is one: "
+        "write a Kubernetes quantity such as 500m, 2 or 4Gi\n"
+        "joiner: nothing was planned: 1 object could not be read\n"
+    )
+
+
+def test_refusals_are_in_the_json_too(tmp_path: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a", cpu="one")), "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 1
+    assert answer.json["nodes"] == []
+    assert [(one["object"], one["field"]) for one in answer.json["problems"] if one["severity"] == "error"] == [
+        ("Pod/default/a", "spec.containers[0].resources.requests[cpu]")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-f", "nowhere.yaml"], "joiner: nowhere.yaml: No such file or directory: name a file or folder that can be read\n"),
+        (
+            ["-f", "-", "--region", "eu-west-1"],
+            "joiner: --region eu-west-1: only the catalogue of us-east-1 is packaged: give one of the region",
+        ),
+        (["-f", "-", "--catalogue", "nowhere.json"], "joiner: nowhere.json: No such file or directory: name a file that `joiner catalogue"),
+    ],
+)
+def test_files_that_cannot_be_read_are_one_sentence(arguments: list[str], said: str) -> None:
+    answer = joiner("plan", *arguments)
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert answer.err.startswith(said)
+
+
+def test_manifests_come_from_folders_and_from_stdin(tmp_path: Path, catalogue: Path) -> None:
+    write(tmp_path, pool())
+    text = yaml.safe_dump(pod("from-stdin"))
+    plan = joiner("plan", "-f", tmp_path, "-f", "-", "--catalogue", catalogue, "-o", "json", stdin=text).json
+
+    assert [node["pods"] for node in plan["nodes"]] == [["default/from-stdin"]]
+
+
+def test_the_region_chooses_from_a_catalogue_of_several(tmp_path: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", catalogue, "--region", "eu-west-1")
+
+    assert answer.exit_code == 1
+    assert "nothing is offered in eu-west-1: its zones are us-east-1a" in answer.err
+
+
+def test_a_resolved_class_says_its_zones_itself(tmp_path: Path, catalogue: Path) -> None:
+    tags = [{"tags": {"a": "b"}}]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
+    node_class["status"] = {"subnets": [{"id": "subnet-1", "zone": "us-east-1c"}]}
+    plan = joiner("plan", "-f", write(tmp_path, pool(), node_class, pod("a")), "--catalogue", catalogue, "-o", "json").json
+
+    assert [node["zone"] for node in plan["nodes"]] == ["us-east-1c"]
+
+
+class Page(HTMLParser):
+    """What a browser would find: the tags, and what stands under the pointer."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.whys: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "data-why":
+                self.whys.append(value or "")
+            if name in ("src", "href"):
+                self.links.append(value or "")
+
+
+def test_the_picture_is_one_page_that_needs_nothing_else(shop: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", shop, "--catalogue", catalogue, "-o", "html")
+    page = Page(answer.out)
+
+    assert answer.exit_code == 2
+    assert page.links == []
+    assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert "url(" not in answer.out
+    assert any("c6i.4xlarge in us-east-1a" in why and "15 pods" in why for why in page.whys)
+    assert "no instance type has enough resources" in answer.out
+
+
+def test_names_that_are_markup_stay_text(tmp_path: Path, catalogue: Path) -> None:
+    labelled = pool(node={"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]})
+    text = yaml.safe_dump(labelled).replace("name: default\n", "name: <script>alert(1)</script>\n", 1)
+    answer = joiner("plan", "-f", write(tmp_path, text), "--catalogue", catalogue, "-o", "html")
+
+    assert (answer.exit_code, answer.out) == (1, "")
+
+
+def test_the_same_seed_gives_the_same_plan_whatever_the_order_of_files(tmp_path: Path, catalogue: Path) -> None:
+    manifests = [pool(requirements=AMD), deployment("web", 7, "700m", "2Gi"), deployment("api", 5, "300m", "1Gi"), pod("one", "2", "3Gi")]
+    forward, backward = tmp_path / "forward", tmp_path / "backward"
+    for folder, order in ((forward, manifests), (backward, manifests[::-1])):
+        folder.mkdir()
+        write(folder, *order)
+    plans = [
+        joiner("plan", "-f", one, "--catalogue", catalogue, "--deadline", 20, "--seed", 7, "-o", "json").json for one in (forward, backward)
+    ]
+
+    assert plans[0]["nodes"] == plans[1]["nodes"]

@@ -1,0 +1,216 @@
+"""Manifests are read as the API server would read them; what it would refuse is refused with its object, its field and a remedy."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from joiner_cli.manifests import Unreadable, World, read_documents, read_world
+from joiner_cli.manifests.documents import read_text
+from tests.unit.cli.running import deployment, pod, pool
+
+GOOD = Path(__file__).parent / "manifests"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def world(*manifests: Any) -> World:
+    return read_world(one for manifest in manifests for one in read_text(json.dumps(manifest), "file.json"))
+
+
+def refusals(*manifests: Any) -> list[str]:
+    return [str(problem) for problem in world(*manifests).errors]
+
+
+def of_yaml(text: str) -> World:
+    return read_world(read_text(text, "file.yaml"))
+
+
+def test_good_manifests_of_every_kind_are_read_without_a_word() -> None:
+    found = read_world(read_documents([str(GOOD)]))
+
+    assert found.problems == ()
+    assert len(found.snapshot.pools) == 3
+    assert [pod.key for pod in found.snapshot.pods if pod.name.startswith("db")] == ["shop/db-0", "shop/db-1"]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.name)
+def test_our_examples_are_read(path: Path) -> None:
+    assert read_world(read_documents([str(path)])).errors == ()
+
+
+def test_pods_of_a_deployment_are_named_by_number() -> None:
+    found = world(deployment("web", 3))
+
+    assert [one.key for one in found.snapshot.pods] == ["shop/web-0", "shop/web-1", "shop/web-2"]
+
+
+def test_pods_that_a_deployment_has_already_are_not_made_again() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d8f7c", "uid": "u", "controller": True}
+    there = pod("web-5d8f7c-abcde", nodeName="node-1")
+    there["metadata"] |= {"namespace": "shop", "labels": {"app": "web"}, "ownerReferences": [owner]}
+
+    assert [one.name for one in world(deployment("web", 3), there).snapshot.pods] == ["web-5d8f7c-abcde", "web-0", "web-1"]
+
+
+def test_a_stateful_set_keeps_its_names_and_brings_its_claims() -> None:
+    found = read_world(read_documents([str(GOOD / "shop.yaml")]))
+
+    claims = [one["metadata"]["name"] for one in found.lists["persistentvolumeclaims"]]
+    assert claims == ["files", "data-db-0", "data-db-1"]
+    assert found.lists["persistentvolumeclaims"][1]["spec"]["storageClassName"] == "gp3"  # the default class
+
+
+def test_a_job_runs_as_many_pods_at_a_time_as_it_says_and_a_suspended_one_none() -> None:
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "sum"},
+        "spec": {"parallelism": 5, "completions": 2, "template": {"spec": {**pod("")["spec"], "restartPolicy": "Never"}}},
+    }
+    assert [one.name for one in world(job).snapshot.pods] == ["sum-0", "sum-1"]
+
+    job["spec"]["suspend"] = True  # type: ignore[index]  # the spec is a dict
+    assert world(job).snapshot.pods == ()
+
+
+def test_a_pod_takes_the_limits_of_its_namespace() -> None:
+    limits = [{"type": "Container", "default": {"memory": "1Gi"}, "defaultRequest": {"cpu": "250m"}}]
+    limit_range = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": limits}}
+    bare = {**pod("a"), "spec": {"containers": [{"name": "main", "image": "app"}]}}
+
+    assert world(limit_range, bare).snapshot.pods[0].requests.to_kube() == {"memory": "1Gi", "cpu": "250m", "pods": "1"}
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"replicaz": 3}, 'spec.replicaz is 3: there is no such field; did you mean "replicas"?'),
+        ({"replicas": "3"}, "spec.replicas is 3: give a whole number here"),
+        ({"replicas": -1}, "spec.replicas is -1: give a number of at least zero"),
+        ({"replicas": 2**40}, "spec.replicas is 1099511627776: give a number from -2147483648 to 2147483647"),
+        ({"selector": {"matchLabels": {"app": "other"}}}, "spec.template.metadata.labels is {app: web}: the selector must select"),
+        ({"selector": {"matchLabels": {"app": 5}}}, 'spec.selector.matchLabels[app] is 5: put it in quotes: "5"'),
+        ({"template": None}, "spec.template: it is empty"),
+    ],
+)
+def test_what_the_api_server_refuses_is_refused(change: dict[str, Any], refusal: str) -> None:
+    manifest = deployment("web", 1)
+    manifest["spec"] |= change
+
+    found = refusals(manifest)
+    assert found[0].startswith("Deployment/shop/web: ")
+    assert refusal in found[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "refusal"),
+    [
+        ({"containers": []}, "Pod/default/a: spec.containers is []: a pod needs at least one container"),
+        ({"nodeSelector": {"zone": "a b"}}, "Pod/default/a: spec.nodeSelector[zone] is a b: a label value has"),
+        ({"tolerations": [{"operator": "Sometimes"}]}, "spec.tolerations[0].operator is Sometimes: use one of Equal, Exists, Gt, Lt"),
+        ({"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}, "spec.tolerations[0].value is b: the operator"),
+        ({"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]},
+         "spec.topologySpreadConstraints[0].maxSkew is 0: give a number of at least 1"),
+        ({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "doNotSchedule"}]},
+         'did you mean "DoNotSchedule"?'),
+        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {}}]}}},
+         "requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: it is missing"),
+        ({"nodeName": "Node 1"}, "spec.nodeName is Node 1: use up to 253 small letters"),
+    ],
+)  # fmt: skip
+def test_a_pod_is_checked_where_a_plan_depends_on_it(spec: dict[str, Any], refusal: str) -> None:
+    manifest = pod("a")
+    manifest["spec"] |= spec
+
+    assert any(refusal in one for one in refusals(manifest)), refusals(manifest)
+
+
+def test_a_quantity_names_what_is_wrong_with_it() -> None:
+    assert refusals(pod("a", cpu="half")) == [
+        "Pod/default/a: spec.containers[0].resources.requests[cpu] is half: write a Kubernetes quantity such as 500m, 2 or 4Gi"
+    ]
+
+
+def test_a_missing_image_is_only_mentioned() -> None:
+    manifest = pod("a")
+    del manifest["spec"]["containers"][0]["image"]
+    found = world(manifest)
+
+    assert found.errors == ()
+    assert [one.severity for one in found.problems] == ["warning"]
+    assert len(found.snapshot.pods) == 1
+
+
+def test_kinds_that_no_plan_is_made_from_are_passed_over_and_misspelt_ones_are_not() -> None:
+    found = world({"apiVersion": "v1", "kind": "ConfigMap"}, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"})
+    assert (found.errors, found.passed_over) == ((), {"ConfigMap": 1, "Rollout": 1})
+
+    assert refusals({"apiVersion": "apps/v1", "kind": "Deploymnt", "metadata": {"name": "web"}}) == [
+        'Deploymnt/web: kind is Deploymnt: apps/v1 has no such kind; did you mean "Deployment"?'
+    ]
+    assert refusals({**deployment("web", 1), "apiVersion": "extensions/v1beta1"}) == [
+        "Deployment/web: apiVersion is extensions/v1beta1: use apps/v1"
+    ]
+    assert refusals({**pool(), "apiVersion": "karpenter.sh/v1beta1"}) == [
+        "NodePool/default: apiVersion is karpenter.sh/v1beta1: use karpenter.sh/v1"
+    ]
+
+
+def test_every_mistake_is_told_in_one_go() -> None:
+    manifest = deployment("web", -1)
+    manifest["spec"]["template"]["spec"]["tolerations"] = [{"key": "a b"}]
+
+    assert (
+        len(refusals(manifest, pod("B"), pool(requirements=[{"key": "karpenter.sh/capacity-type", "operator": "in", "values": ["spot"]}])))
+        == 4
+    )
+
+
+def test_the_same_object_twice_is_read_once_and_two_different_ones_are_refused() -> None:
+    assert len(world(pod("a"), pod("a")).snapshot.pods) == 1
+    assert "another document says something else of it (file.json)" in refusals(pod("a"), pod("a", cpu="2"))[0]
+
+
+def test_more_pods_than_a_cluster_can_have_are_a_slip_of_the_finger() -> None:
+    assert refusals(deployment("web", 2_000_000_000)) == [
+        "Deployment/shop/web: spec.replicas is 2000000000: with it there are more than 200,000 pods; plan for fewer at a time"
+    ]
+
+
+def test_yaml_is_read_as_kubectl_reads_it() -> None:
+    text = yaml.safe_dump(pod("a", nodeSelector={"tier": "x"})).replace("tier: x", "tier: on")
+    assert [str(one) for one in of_yaml(text).errors] == ['Pod/default/a: spec.nodeSelector[tier] is true: put it in quotes: "true"']
+
+    text = text.replace("tier: on", "tier: 12:30")
+    assert "a label value has up to 63" in str(of_yaml(text).errors[0])  # a text, and not 750 seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "file.yaml, line 2: did not find expected node content"),
+        ("a: 1\na: 2\n", "file.yaml, line 1: the key 'a' stands twice in one mapping"),
+        ("a: &a [*a]\n", "found unconstructable recursive node"),
+        (
+            "\n".join(["a0: &a0 [1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]),
+            "its aliases (*) mean more than",
+        ),
+        ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+    ids=["torn", "twice", "cycle", "bomb", "python", "deep"],
+)
+def test_what_is_no_yaml_is_told_with_its_line(text: str, problem: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        of_yaml(text)
+
+    assert problem in str(caught.value)
+
+
+def test_what_is_no_object_is_told_with_its_place() -> None:
+    assert [str(one) for one in of_yaml("- a\n").errors] == [
+        "file.yaml:  is [a]: a manifest is wanted here: apiVersion, kind, metadata and spec"
+    ]
+    assert [str(one) for one in of_yaml("kind: Pod\n").errors] == ["file.yaml: apiVersion is null: say which kind of object this is"]

@@ -1,0 +1,143 @@
+"""RETIRE in a test: the state machine's states in its order, each by its real function, over the fakes of a `World`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from joiner.adapters.ec2 import Ec2
+from joiner.adapters.guards import Guards
+from joiner.adapters.payload import Execution, Task
+from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.retirement import Asked, Reason, Retiring
+from tests.unit.functions.loading import load
+from tests.unit.functions.scale_up import CLUSTER, TRIES, Died, World
+
+LOOKS = 12  # of one execution, before it ends and waits for the sweep
+GIVING_WAY = (Reason.EMPTY, Reason.EXPIRED)
+
+Entries = list[dict[str, Any]]
+
+
+def arn(name: str) -> str:
+    return f"arn:aws:states:us-east-1:123456789012:execution:joiner-retire-demo:{name}"
+
+
+@dataclass
+class Retirement:
+    """One execution in a world. `told` is what its last wave came to, `left_out` who was not retired and why."""
+
+    world: World
+    name: str
+    told: Entries = field(default_factory=list)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    moving: int = 0
+    before_state: Callable[[str], None] = lambda _name: None
+    stop_after: str = ""
+
+    @property
+    def retirements(self) -> Retirements:
+        return Retirements(self.world.ledger._client, self.world.ledger._table)
+
+    def run(self, *asked: Asked, looks: int = LOOKS) -> "Retirement":
+        """From the beginning to its end, or until it dies."""
+        try:
+            for voluntary in (False, True):
+                group = [each for each in asked if (each.reason in GIVING_WAY) == voluntary]
+                if group:
+                    self._retire(group, voluntary=voluntary, looks=looks)
+        except Died:
+            pass
+        self.world.dead.add(arn(self.name))
+        return self
+
+    def _retire(self, asked: list[Asked], *, voluntary: bool, looks: int) -> None:
+        lease = self._take_the_lease() if voluntary else 0
+        try:
+            begun = self._begin(asked, lease)
+        finally:
+            if lease and not self.stop_after:
+                self.world.machine.break_lease(arn(self.name), lease)
+        self.left_out = {**self.left_out, **{each["claim"]: each["why"] for each in begun["leftOut"]}}
+        self.moving += begun["moving"]
+        for wave in begun["waves"]:
+            self.told = self._drain(wave, looks)
+
+    def _take_the_lease(self) -> int:
+        until = int(self.world.now.timestamp()) + 120
+        self.world.machine._update(
+            "LEASE",
+            "scale-up",
+            "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none",
+            {":me": arn(self.name), ":until": until, ":one": 1, ":none": 0},
+        )
+        return self.world.machine.lease().number
+
+    def _begin(self, asked: list[Asked], lease: int) -> dict[str, Any]:
+        world, task = self.world, Task(Execution(self.name, arn(self.name), ""), CLUSTER, lease, 1)
+        until = int(world.now.timestamp()) + 90
+        return self._state(
+            "begin_retirement",
+            lambda f: f.Beginning(world.kube, world.ledger, self.retirements, Guards(world.kube)).answer(task, asked, world.now, until),
+        )
+
+    def _drain(self, wave: Entries, looks: int) -> Entries:
+        pause = 1
+        for _ in range(looks):
+            if self._any(wave, "draining"):
+                evicted = self._look(wave, pause)
+                wave, pause = evicted["claims"], evicted["pause"]
+            wave = self._step(wave, "drained", "terminate_instances", self._terminate)
+            wave = self._step(wave, "terminating", "confirm_termination", lambda f, read: f.Confirmation(Ec2(self.world.ec2)).answer(read))
+            wave = self._step(wave, "terminated", "forget_nodes", self._forget)
+            if all(each["stage"] == "forgotten" for each in wave):
+                break
+            self.world.now += timedelta(seconds=pause)
+            pause = min(60, 2 * pause)
+        return wave
+
+    def _look(self, wave: Entries, pause: int) -> dict[str, Any]:
+        read = [Retiring.from_json(each) for each in wave]
+        return self._state(
+            "evict_pods", lambda f: f.Eviction(self.world.kube, self.retirements).answer(self.name, read, pause, self.world.now)
+        )
+
+    def _terminate(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
+        answer: dict[str, Any] = function.Termination(Ec2(self.world.ec2), self.world.pause).answer(CLUSTER.name, read)
+        return answer
+
+    def _forget(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
+        answer: dict[str, Any] = function.Forgetting(self.world.kube, self.world.ledger, self.retirements).answer(arn(self.name), read)
+        return answer
+
+    def _step(self, wave: Entries, stage: str, name: str, act: Callable[[Any, list[Retiring]], dict[str, Any]]) -> Entries:
+        if not self._any(wave, stage):
+            return wave
+        found: Entries = self._state(name, lambda f: act(f, [Retiring.from_json(each) for each in wave]))["claims"]
+        return found
+
+    @staticmethod
+    def _any(wave: Entries, stage: str) -> bool:
+        return any(each["stage"] == stage for each in wave)
+
+    def _state(self, name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """One state: its function, tried again as the state machine does."""
+        self.before_state(name)
+        for attempt in range(TRIES):
+            try:
+                answer = run(load(name))
+                break
+            except AssertionError:
+                raise
+            except Exception as reason:
+                if attempt == TRIES - 1:
+                    raise Died(f"{name}: {reason}") from reason
+        if self.stop_after == name:
+            raise Died(f"stopped after {name}")
+        return answer
+
+
+def retire(world: World, *asked: tuple[str, str], name: str = "retire-1", **more: Any) -> Retirement:
+    """Retire these claims, each with its reason."""
+    looks = more.pop("looks", LOOKS)
+    return Retirement(world, name, **more).run(*(Asked(claim, Reason(reason)) for claim, reason in asked), looks=looks)

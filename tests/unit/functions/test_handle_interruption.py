@@ -1,0 +1,185 @@
+"""What EC2 says of instances: strangers cost nothing, warnings bring a replacement before the drain, losses are told once."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from joiner.adapters.ec2 import Ec2
+from joiner.adapters.executions import Executions
+from joiner.adapters.ledger_items import Offering
+from joiner.adapters.retirements import Retirements
+from tests.unit.functions.loading import FUNCTIONS, load
+from tests.unit.functions.scale_up import World
+
+NOW = datetime(2026, 11, 21, 5, 17, 30, tzinfo=UTC)
+BATCH: Mapping[str, Any] = json.loads((FUNCTIONS / "handle_interruption" / "event.json").read_text())
+WARNED_AT = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)
+MINE = "i-0123456789abcdef0"
+
+
+class FakeStepFunctions:
+    """Executions by machine and name, in the order in which they were started."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, str]] = []
+        self.inputs: dict[str, Any] = {}
+        self.broken = False
+
+    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:
+        if self.broken:
+            raise ClientError({"Error": {"Code": "ServiceUnavailable", "Message": ""}}, "StartExecution")
+        if name in self.inputs:
+            raise ClientError({"Error": {"Code": "ExecutionAlreadyExists", "Message": name}}, "StartExecution")
+        self.started.append((stateMachineArn, name))
+        self.inputs[name] = json.loads(input)
+        return {"startDate": NOW}
+
+
+class Told:
+    """A desk over a ledger, and what came of what it was told."""
+
+    def __init__(self, world: World) -> None:
+        module = load("handle_interruption")
+        self.world = world
+        self.retirements = Retirements(world.ledger._client, world.ledger._table)
+        self.states = FakeStepFunctions()
+        memory, machines = module.Memory(world.ledger, self.retirements), module.Machines(scale_up="scale-up", retire="retire")
+        self.desk = module.Desk(memory, Executions(self.states), Ec2(world.ec2), world.pause, machines)
+        world.ledger.pair(MINE, "default-a", "l-1")
+        where = {"AvailabilityZone": "us-east-1a"}
+        state = {"Name": "running"}
+        world.ec2.instances[MINE] = {
+            "InstanceId": MINE,
+            "InstanceType": "m5.large",
+            "InstanceLifecycle": "spot",
+            "Placement": where,
+            "State": state,
+            "Tags": [],
+        }
+
+    def tell(self, *bodies: Any) -> list[str]:
+        records = [
+            {"messageId": f"m-{index}", "body": body if isinstance(body, str) else json.dumps(body)} for index, body in enumerate(bodies)
+        ]
+        again: list[str] = self.desk.handle(records, NOW)
+        return again
+
+
+@pytest.fixture
+def told(world: World) -> Told:
+    return Told(world)
+
+
+def warning(instance: str = MINE) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads(BATCH["Records"][0]["body"])
+    event["detail"]["instance-id"] = instance
+    return event
+
+
+def state_change(state: str, instance: str = MINE) -> dict[str, Any]:
+    return {**warning(), "detail-type": "EC2 Instance State-change Notification", "detail": {"instance-id": instance, "state": state}}
+
+
+def test_a_spot_warning_notes_the_deadline_rings_for_a_replacement_and_then_starts_the_drain(told: Told) -> None:
+    assert told.tell(warning()) == []
+
+    assert told.states.started == [("scale-up", "up-20261121T051730"), ("retire", f"retire-{MINE}-spot")]
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert (noted.reasons, noted.deadline, noted.owner) == (("spot",), int(WARNED_AT.timestamp()) + 120, "")
+    assert told.states.inputs[f"retire-{MINE}-spot"]["claims"] == [
+        {"claim": "default-a", "reason": "spot", "instance": MINE, "notBefore": 0}
+    ]
+    assert told.world.ledger.lease().rings == 1
+
+
+def test_the_offering_that_was_taken_back_is_not_asked_for_again_for_three_minutes(told: Told) -> None:
+    told.tell(warning())
+
+    (mark,) = told.world.ledger.unavailable(int(NOW.timestamp()))
+    assert (mark.offering, mark.until) == (Offering("spot", "m5.large", "us-east-1a"), int(NOW.timestamp()) + 180)
+
+
+def test_a_warning_about_a_claim_that_is_being_retired_only_shortens_its_deadline(told: Told) -> None:
+    told.retirements.begin("default-a", "arn:retire-1", "empty", int(NOW.timestamp()))
+
+    assert told.tell(warning()) == []
+
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert (noted.reasons, noted.deadline, noted.owner) == (("empty", "spot"), int(WARNED_AT.timestamp()) + 120, "arn:retire-1")
+    assert told.states.started == []
+
+
+@pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down", "terminated"])
+def test_an_instance_that_goes_behind_our_back_is_retired_as_lost(told: Told, state: str) -> None:
+    told.tell(state_change(state))
+
+    assert [name for _, name in told.states.started] == ["up-20261121T051730", f"retire-{MINE}-lost"]
+    assert told.states.inputs[f"retire-{MINE}-lost"]["claims"][0]["reason"] == "lost"
+
+
+def test_two_states_of_one_loss_start_one_retirement(told: Told) -> None:
+    assert told.tell(state_change("shutting-down"), state_change("terminated")) == []
+
+    assert [name for machine, name in told.states.started if machine == "retire"] == [f"retire-{MINE}-lost"]
+
+
+def test_the_end_of_an_instance_whose_claim_is_being_retired_is_our_own_doing(told: Told) -> None:
+    told.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()))
+
+    told.tell(state_change("shutting-down"), state_change("terminated"))
+
+    assert told.states.started == []
+    assert told.world.ledger.lease().rings == 0
+
+
+def test_strangers_cost_no_call_to_ec2_and_start_nothing(told: Told) -> None:
+    told.tell(warning("i-stranger"), state_change("terminated", "i-stranger"))
+
+    assert (told.states.started, told.world.ec2.asked) == ([], [])
+
+
+@pytest.mark.parametrize("kind", ["EC2 Instance Rebalance Recommendation"])
+def test_a_recommendation_starts_nothing(told: Told, kind: str) -> None:
+    told.tell({**warning(), "detail-type": kind})
+
+    assert told.states.started == []
+
+
+def test_an_event_without_a_time_counts_from_now(told: Told) -> None:
+    told.tell({key: value for key, value in warning().items() if key != "time"})
+
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert noted.deadline == int((NOW + timedelta(minutes=2)).timestamp())
+
+
+def test_while_joiner_is_paused_a_shortage_is_remembered_and_nothing_starts(told: Told) -> None:
+    told.world.pause.paused = True
+
+    assert told.tell(warning(), state_change("terminated")) == []
+
+    assert told.states.started == []
+    assert told.retirements.of("default-a") is None
+    assert len(told.world.ledger.unavailable(int(NOW.timestamp()))) == 1
+
+
+@pytest.mark.parametrize("body", ["rubbish", "{}", '{"source": "aws.ec2"}', "[1]"])
+def test_what_cannot_be_read_is_dropped_and_keeps_no_other(told: Told, body: str) -> None:
+    assert told.tell(body, warning()) == []
+
+    assert len(told.states.started) == 2
+
+
+def test_what_could_not_be_handled_comes_again(told: Told) -> None:
+    told.states.broken = True
+    assert told.tell(warning("i-stranger"), warning()) == ["m-1"]
+
+    told.states.broken = False
+    assert told.tell(warning()) == []
+    assert [name for _, name in told.states.started] == ["up-20261121T051730", f"retire-{MINE}-spot"]

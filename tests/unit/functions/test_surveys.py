@@ -1,0 +1,311 @@
+"""The two looks of a sweep over a cluster, an account and a ledger: whom they want retired, ended, rebuilt, and what they remember."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.absences import Absences
+from joiner.adapters.claims import list_claims
+from joiner.adapters.ec2 import Ec2
+from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.payload import Execution, Task
+from joiner.adapters.retirements import Retirements
+from joiner.pools import NodeClaim
+from tests.unit.functions.fake_ec2 import refused
+from tests.unit.functions.loading import load
+from tests.unit.functions.scale_up import CLUSTER, World, arn, pending
+
+WHEN_EMPTY = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
+
+
+@pytest.fixture
+def standing(world: World) -> World:
+    """Three nodes with a pod each, an hour after they came; empty ones go after 30 s."""
+    world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
+    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
+    world.scale_up("up-1")
+    world.now += timedelta(hours=1)
+    return world
+
+
+def claims(world: World) -> list[NodeClaim]:
+    return list(list_claims(world.kube).claims)
+
+
+def memory(world: World, kind: Any) -> Any:
+    return kind(world.ledger._client, world.ledger._table)
+
+
+def end_pods(world: World, claim: NodeClaim) -> None:
+    for pod in world.kube.all(kinds.PODS):
+        if pod["spec"].get("nodeName") == claim.node_name:
+            del world.kube.objects["pods", "default", pod["metadata"]["name"]]
+
+
+def retired(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(each["claim"], each["reason"]) for each in answer["retire"]]
+
+
+def looked(world: World, number: int, *, after: int = 60) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The surveys of one sweep, some seconds after the last."""
+    world.now += timedelta(seconds=after)
+    return world.survey(f"s{number}")
+
+
+def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(standing: World) -> None:
+    cluster, instances = looked(standing, 1)
+
+    assert {name: value for name, value in cluster.items() if value} == {"survey": "surveys/sweep-s1.json.gz"}
+    assert {name: value for name, value in instances.items() if value} == {"instances": len(claims(standing))}
+    assert memory(standing, Emptiness).all() == memory(standing, Absences).since() == {}
+
+
+def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_when_a_pod_comes(standing: World) -> None:
+    claim = claims(standing)[0]
+    end_pods(standing, claim)
+
+    _, first = looked(standing, 1)
+    at = int(standing.now.timestamp())
+    _, second = looked(standing, 2, after=20)
+
+    assert first["retire"] == [{"claim": claim.name, "reason": "empty", "instance": claim.instance_id, "notBefore": at + 30}]
+    assert second["retire"] == []
+    assert memory(standing, Emptiness).all()[claim.name].since == at
+
+    standing.kube.put({**pending("new"), "spec": {"nodeName": claim.node_name, "containers": []}, "status": {"phase": "Running"}})
+    assert retired(looked(standing, 3)[1]) == []
+    assert memory(standing, Emptiness).all() == {}
+
+
+def test_a_retirement_of_an_empty_node_that_never_began_is_asked_for_again(standing: World) -> None:
+    claim = claims(standing)[0]
+    end_pods(standing, claim)
+    looked(standing, 1)
+
+    _, later = looked(standing, 2, after=61)
+
+    assert later["retire"] == [{"claim": claim.name, "reason": "empty", "instance": claim.instance_id, "notBefore": 0}]
+
+
+def test_a_second_try_of_the_same_look_asks_for_the_same(standing: World) -> None:
+    end_pods(standing, claims(standing)[0])
+
+    first, second = (standing.survey("s1")[0] for _ in range(2))
+
+    assert first["retire"] == second["retire"] != []
+
+
+def test_a_pod_that_cannot_be_read_keeps_its_node(standing: World) -> None:
+    claim = claims(standing)[0]
+    end_pods(standing, claim)
+    strange = {**pending("strange"), "status": {"phase": "Running"}}
+    strange["spec"] = {"nodeName": claim.node_name, "containers": [{"name": "main", "resources": {"requests": {"cpu": "a lot"}}}]}
+    standing.kube.put(strange)
+
+    assert looked(standing, 1)[0]["retire"] == []
+
+
+def test_a_claim_that_somebody_retires_is_left_to_them_until_they_run_no_more(standing: World) -> None:
+    claim = claims(standing)[0]
+    standing.kube.delete(kinds.NODECLAIMS, claim.name)
+    memory(standing, Retirements).begin(claim.name, arn("retire-1"), "deleted", int(standing.now.timestamp()))
+
+    cluster, instances = looked(standing, 1)
+    assert (retired(cluster), retired(instances)) == ([(claim.name, "deleted")], [])
+
+    standing.dead.add(arn("retire-1"))
+    _, freed = looked(standing, 2)
+    assert (retired(freed), freed["deadRetirements"]) == ([(claim.name, "deleted")], 1)
+    assert memory(standing, Retirements).of(claim.name).owner == ""
+
+
+def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(standing: World) -> None:
+    """The spot warning was written down, and whoever wrote it died before it could start anything."""
+    claim = claims(standing)[0]
+    memory(standing, Retirements).hurry(claim.name, "spot", int(standing.now.timestamp()) + 120, int(standing.now.timestamp()))
+
+    assert retired(looked(standing, 1)[1]) == [(claim.name, "spot")]
+
+
+def test_a_retirement_of_a_claim_that_is_gone_is_nobodys_business(standing: World) -> None:
+    memory(standing, Retirements).hurry("gone", "spot", 0, int(standing.now.timestamp()))
+
+    assert retired(looked(standing, 1)[1]) == []
+
+
+@pytest.mark.parametrize("state", ["stopped", "terminated"])
+def test_an_instance_that_ec2_says_is_gone_is_lost_at_once_even_if_its_claim_was_empty(standing: World, state: str) -> None:
+    claim = claims(standing)[0]
+    end_pods(standing, claim)
+    standing.ec2.instances[claim.instance_id]["State"] = {"Name": state}
+
+    assert retired(looked(standing, 1)[1]) == [(claim.name, "lost")]
+
+
+def test_an_instance_that_ec2_does_not_show_is_lost_at_the_second_look(standing: World) -> None:
+    claim = claims(standing)[0]
+    del standing.ec2.instances[claim.instance_id]
+
+    assert [retired(looked(standing, number, after=after)[1]) for number, after in ((1, 60), (2, 44), (3, 1))] == [
+        [],
+        [],
+        [(claim.name, "lost")],
+    ]
+
+
+def test_an_instance_that_is_shown_again_was_never_lost(standing: World) -> None:
+    claim = claims(standing)[0]
+    hidden = standing.ec2.instances.pop(claim.instance_id)
+    looked(standing, 1)
+    standing.ec2.instances[claim.instance_id] = hidden
+    looked(standing, 2)
+    del standing.ec2.instances[claim.instance_id]
+
+    assert retired(looked(standing, 3)[1]) == []
+
+
+def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing: World) -> None:
+    """Both functions may wait for a sandbox: the instance was launched, and its claim told, after the cluster was read."""
+    claim = claims(standing)[0]
+    without_claim(standing, claim)
+    without_node(standing, claim)
+    old, _ = standing.survey("s1")
+    standing.now += timedelta(minutes=10)
+    task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
+    module = load("survey_instances")
+    parts = module.Memory(standing.ledger, memory(standing, Retirements), memory(standing, Absences))
+    slow = module.Survey(parts, standing, Ec2(standing.ec2), standing.store, clock=lambda: standing.now)
+
+    assert slow.answer(task, old["survey"], [])["garbage"] == []
+
+
+def test_an_instance_that_has_lost_its_tags_is_there_all_the_same(standing: World) -> None:
+    standing.ec2.instances[claims(standing)[0].instance_id]["Tags"] = []
+
+    assert [retired(looked(standing, number)[1]) for number in (1, 2)] == [[], []]
+
+
+def test_a_read_of_ec2_that_fails_ends_nothing_and_forgets_nothing(standing: World) -> None:
+    claim = claims(standing)[0]
+    del standing.ec2.instances[claim.instance_id]
+    looked(standing, 1)
+    known = memory(standing, Absences).since()
+
+    def fail(operation: str, _: Any) -> Any:
+        raise refused(operation, "RequestLimitExceeded")
+
+    standing.ec2.fault = fail
+    with pytest.raises(Exception, match="RequestLimitExceeded"):
+        looked(standing, 2)
+    assert memory(standing, Absences).since() == known != {}
+
+
+def without_claim(world: World, claim: NodeClaim) -> None:
+    """A person took the claim away with its finalizer."""
+    del world.kube.objects["nodeclaims", "", claim.name]
+
+
+def without_node(world: World, claim: NodeClaim) -> None:
+    del world.kube.objects["nodes", "", claim.node_name]
+
+
+def test_an_instance_without_claim_and_node_is_garbage_at_the_second_look_and_is_ended(standing: World) -> None:
+    claim = claims(standing)[0]
+    without_claim(standing, claim)
+    without_node(standing, claim)
+
+    first, second = (looked(standing, number)[1]["garbage"] for number in (1, 2))
+    collection = load("collect_garbage").Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    answer = collection.answer(CLUSTER.name, second)
+
+    assert (first, second) == ([], [claim.instance_id])
+    assert answer == {"terminated": [claim.instance_id], "left": 0}
+    assert standing.ec2.instances[claim.instance_id]["State"] == {"Name": "terminated"}
+    assert claim.instance_id not in standing.ledger.pairings([claim.instance_id])
+    assert looked(standing, 3)[1]["garbage"] == []
+
+
+def test_a_claim_without_a_node_goes_at_the_second_look(standing: World) -> None:
+    claim = claims(standing)[0]
+    without_node(standing, claim)
+
+    assert [retired(looked(standing, number)[1]) for number in (1, 2)] == [[], [(claim.name, "deleted")]]
+
+
+def test_a_node_without_a_claim_gets_it_back_at_the_second_look(standing: World) -> None:
+    claim = claims(standing)[0]
+    without_claim(standing, claim)
+
+    (_, first), (_, second) = (looked(standing, number) for number in (1, 2))
+    task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
+    answer = load("rebuild_claims").Rebuilding(standing.kube).answer(task, second["rebuild"], standing.now)
+
+    assert first["rebuild"] == []
+    assert second["rebuild"] == [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
+    assert answer == {"rebuilt": [claim.name], "left": []}
+    (again,) = (each for each in claims(standing) if each.name == claim.name)
+    assert (again.instance_id, again.node_name, again.initialized, again.pool) == (claim.instance_id, claim.node_name, True, "default")
+    events = [each["reason"] for each in standing.kube.all(kinds.EVENTS) if each["regarding"]["name"] == claim.name]
+    assert "ClaimRebuilt" in events
+    _, third = looked(standing, 3)
+    assert (third["rebuild"], third["garbage"], third["retire"]) == ([], [], [])
+
+
+def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(standing: World) -> None:
+    claim = claims(standing)[0]
+    asked = [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
+    task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
+
+    assert load("rebuild_claims").Rebuilding(standing.kube).answer(task, asked, standing.now) == {"rebuilt": [], "left": []}
+
+
+def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_own(standing: World) -> None:
+    mine, other = claims(standing)[:2]
+    without_claim(standing, mine)
+    asked = [{"instance": mine.instance_id, "node": mine.node_name, "claim": other.name}]
+    task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
+
+    answer = load("rebuild_claims").Rebuilding(standing.kube).answer(task, asked, standing.now)
+
+    assert answer == {"rebuilt": [f"default-{mine.instance_id[-7:]}"], "left": []}
+
+
+def test_more_orphans_than_can_be_true_end_nothing_and_are_told(standing: World) -> None:
+    like = next(iter(standing.ec2.instances.values()))
+    for number in range(6):
+        standing.ec2.instances[f"i-x{number}"] = {**like, "InstanceId": f"i-x{number}"}
+
+    looked(standing, 1)
+    _, second = looked(standing, 2)
+
+    assert (second["garbage"], second["refused"]) == ([], 6)
+    assert any("too many to be true" in reason for reason in second["reasons"])
+
+
+def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_nor_if_its_launch_is_not_recorded(standing: World) -> None:
+    collect = load("collect_garbage").Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    instance = claims(standing)[0].instance_id
+    standing.ec2.instances["i-stranger"] = {**standing.ec2.instances[instance], "InstanceId": "i-stranger", "Tags": []}
+    standing.machine._update("LAUNCH", launch_of(standing, instance), "SET recorded = :no", {":no": False})
+
+    assert collect.answer(CLUSTER.name, ["i-stranger", instance]) == {"terminated": [], "left": 2}
+    standing.pause.paused = True
+    assert collect.answer(CLUSTER.name, [claims(standing)[1].instance_id]) == {"terminated": [], "left": 1}
+    assert {each["State"]["Name"] for each in standing.ec2.instances.values()} == {"running"}
+
+
+def test_more_garbage_than_there_can_be_is_refused_by_whoever_would_end_it(standing: World) -> None:
+    collect = load("collect_garbage").Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    like = next(iter(standing.ec2.instances.values()))
+    names = [f"i-x{number}" for number in range(6)]
+    standing.ec2.instances |= {name: {**like, "InstanceId": name} for name in names}
+
+    with pytest.raises(RuntimeError, match="6 of 9 instances"):
+        collect.answer(CLUSTER.name, names)
+    assert {each["State"]["Name"] for each in standing.ec2.instances.values()} == {"running"}
+
+
+def launch_of(world: World, instance: str) -> str:
+    return world.ledger.pairings([instance])[instance].launch

@@ -1,0 +1,221 @@
+"""What a sweep finds: each check by itself, over small surveys."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from joiner.cluster import Node, Pod
+from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey, Due
+from joiner.lifecycle.checks.deleted import DELETED
+from joiner.lifecycle.checks.empty import EMPTY, empty_claims
+from joiner.lifecycle.checks.expired import EXPIRED
+from joiner.lifecycle.checks.never_joined import NEVER_JOINED
+from joiner.lifecycle.emptiness import SETTLING, SHORTEST
+from joiner.pools import Budget, ClassRef, Disruption, NodeClaim, NodePool
+from tests.unit.lifecycle.world import NOON, claim, daemon_pod, node, pod
+
+AGO = NOON - timedelta(hours=1)
+AT = int(NOON.timestamp())
+AFTER_30 = Disruption("WhenEmpty", 30, (Budget("100%"),))
+
+
+def pool(name: str = "default", **said: Any) -> NodePool:
+    return NodePool(name, ClassRef("EC2NodeClass", "default"), **{"disruption": AFTER_30, **said})
+
+
+def running(name: str = "a", **said: Any) -> NodeClaim:
+    """A claim that was initialized an hour ago, of instance i-<name> and node node-<name>."""
+    made = claim(name, provider_id=f"aws:///us-east-1a/i-{name}", created=AGO, **said).with_condition("Launched", "True", at=AGO)
+    return made.as_registered(f"node-{name}", at=AGO).as_initialized(at=AGO)
+
+
+def its_node(name: str = "a", **said: Any) -> Node:
+    return node(f"node-{name}", **{"provider_id": f"aws:///us-east-1a/i-{name}", "taints": [], **said})
+
+
+def survey(*claims: NodeClaim, pods: tuple[Pod, ...] = (), **said: Any) -> ClusterSurvey:
+    """All claims with their nodes, in the pool `default`."""
+    nodes = said.pop("nodes", tuple(its_node(each.name) for each in claims))
+    return ClusterSurvey(now=NOON, claims=claims, pods=pods, **{"pools": (pool(),), "nodes": nodes, **said})
+
+
+def told(found: list[Due]) -> list[tuple[str, str, int]]:
+    return [(due.claim.name, due.reason, due.not_before) for due in found]
+
+
+# Deleted
+
+
+def test_a_claim_that_was_deleted_goes() -> None:
+    assert told(DELETED.look(survey(running("a", deletion=NOON), running("b")))) == [("a", "deleted", 0)]
+
+
+def test_a_claim_whose_node_was_deleted_goes() -> None:
+    nodes = (replace(its_node("a"), deletion="2026-11-21T11:59:00Z"), its_node("b"))
+
+    assert told(DELETED.look(survey(running("a"), running("b"), nodes=nodes))) == [("a", "deleted", 0)]
+
+
+def test_a_deleted_claim_that_may_still_be_launched_is_left_until_its_launch_is_recorded() -> None:
+    written = claim("a", provider_id="", deletion=NOON, annotations={"joiner.dev/lease": "3"})
+
+    assert DELETED.look(survey(written, nodes=(), lease=3)) == []
+    assert DELETED.look(survey(written, nodes=(), lease=4, launching=frozenset({"a"}))) == []
+    assert told(DELETED.look(survey(written, nodes=(), lease=4))) == [("a", "deleted", 0)]
+
+
+# Expired
+
+
+def test_a_node_claim_goes_when_it_is_as_old_as_it_says_itself() -> None:
+    assert told(EXPIRED.look(survey(running("a", expire_after=3600), running("b", expire_after=3601), running("c")))) == [
+        ("a", "expired", 0)
+    ]
+
+
+def test_a_machine_goes_when_it_is_as_old_as_its_provisioner_says_now() -> None:
+    machine = running("a", kind="Machine")
+    provisioners = [(pool(kind="Provisioner", expire_after=seconds),) for seconds in (3600, 3601, None)]
+
+    assert [told(EXPIRED.look(survey(machine, pools=pools))) for pools in provisioners] == [[("a", "expired", 0)], [], []]
+
+
+def test_an_expired_machine_stays_while_its_node_must_not_be_disrupted_and_a_node_claim_goes() -> None:
+    stays = (replace(its_node("a"), annotations={"karpenter.sh/do-not-disrupt": "true"}),)
+    pools = (pool(), pool(kind="Provisioner", expire_after=60))
+
+    assert EXPIRED.look(survey(running("a", kind="Machine"), nodes=stays, pools=pools)) == []
+    assert told(EXPIRED.look(survey(running("a", expire_after=60), nodes=stays, pools=pools))) == [("a", "expired", 0)]
+
+
+# Never joined
+
+
+def test_a_claim_whose_node_has_not_come_for_fifteen_minutes_goes() -> None:
+    def launched(minutes: int) -> NodeClaim:
+        return claim("a").with_condition("Launched", "True", at=NOON - timedelta(minutes=minutes))
+
+    assert NEVER_JOINED.look(survey(launched(15), nodes=())) == []
+    assert told(NEVER_JOINED.look(survey(launched(16), nodes=()))) == [("a", "never-joined", 0)]
+
+
+def test_a_claim_that_was_given_up_goes() -> None:
+    given_up = claim("a").with_condition("Registered", "False", "RegistrationTimeout", at=NOON)
+
+    assert told(NEVER_JOINED.look(survey(given_up, nodes=()))) == [("a", "never-joined", 0)]
+
+
+def test_a_node_that_never_became_ready_goes_unless_something_runs_on_it_all_the_same() -> None:
+    given_up = running("a").with_condition("Initialized", "False", "InitializationTimeout", at=NOON)
+
+    assert told(NEVER_JOINED.look(survey(given_up))) == [("a", "never-joined", 0)]
+    assert NEVER_JOINED.look(survey(given_up, pods=(pod("web", on="node-a"),))) == []
+    assert NEVER_JOINED.look(survey(given_up, obscured=frozenset({"node-a"}))) == []
+
+
+# Empty
+
+
+def test_a_node_that_is_empty_for_as_long_as_its_pool_says_goes_now() -> None:
+    assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 30}))) == [("a", "empty", 0)]
+
+
+def test_one_whose_time_comes_before_the_next_sweep_is_asked_for_now_for_that_time() -> None:
+    assert told(EMPTY.look(survey(running("a")))) == [("a", "empty", AT + 30)]
+    assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 10}))) == [("a", "empty", AT + 20)]
+
+
+def test_one_whose_time_comes_later_waits_for_a_later_sweep() -> None:
+    patient = (pool(disruption=Disruption("WhenEmpty", 61)),)
+
+    assert EMPTY.look(survey(running("a"), pools=patient)) == []
+
+
+def test_a_node_that_is_empty_the_moment_its_pool_takes_it_still_has_to_be_empty_for_a_while() -> None:
+    at_once = (pool(disruption=Disruption("WhenEmptyOrUnderutilized", 0)),)
+
+    assert told(EMPTY.look(survey(running("a"), pools=at_once))) == [("a", "empty", AT + SHORTEST)]
+
+
+def test_a_node_that_has_just_opened_is_left_to_the_scheduler_for_a_while() -> None:
+    opened = replace(running("a"), conditions=claim("a").conditions).as_initialized(at=NOON)
+    at_once = (pool(disruption=Disruption("WhenEmpty", 0)),)
+
+    assert told(EMPTY.look(survey(opened, pools=at_once))) == [("a", "empty", AT + int(SETTLING.total_seconds()))]
+
+
+def test_pods_of_daemon_sets_ended_pods_and_ending_ones_leave_a_node_empty() -> None:
+    ended = replace(pod("job", on="node-a"), phase="Succeeded")
+    ending = replace(pod("web", on="node-a"), deletion="2026-11-21T12:00:00Z")
+    there = (daemon_pod("agent", "node-a", on="node-a"), pod("static", on="node-a", owner="Node"), ended, ending)
+
+    assert empty_claims(survey(running("a"), pods=there)) == [running("a")]
+
+
+def test_any_other_pod_keeps_a_node_and_so_does_one_that_the_scheduler_promised_it() -> None:
+    ending = replace(pod("db-0", on="node-a", owner="StatefulSet"), deletion="2026-11-21T12:00:00Z")
+    promised = replace(pod("web"), nominated_node="node-a")
+
+    for holding in (pod("web", on="node-a"), pod("alone", on="node-a", owner=""), ending, promised):
+        assert empty_claims(survey(running("a"), pods=(holding,))) == []
+
+
+def test_a_pod_that_cannot_be_read_keeps_its_node() -> None:
+    assert empty_claims(survey(running("a"), obscured=frozenset({"node-a"}))) == []
+
+
+def test_a_node_that_an_assignment_counts_on_is_not_empty() -> None:
+    assert empty_claims(survey(running("a"), assignments={"a": {"class": 1}})) == []
+    assert empty_claims(survey(running("a"), assignments={"a": {"class": 0}})) == [running("a")]
+
+
+def test_nodes_that_are_not_open_on_their_way_out_or_not_to_be_disrupted_are_none_of_this_checks_business() -> None:
+    annotated = {"karpenter.sh/do-not-disrupt": "true"}
+    tainted = its_node("a", taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}])
+    given_up = running("a").with_condition("Initialized", "False", "InitializationTimeout", at=NOON)
+    others = [
+        survey(claim("a", provider_id="aws:///us-east-1a/i-a").with_condition("Launched", "True", at=AGO)),
+        survey(running("a", deletion=NOON)),
+        survey(running("a"), nodes=(replace(its_node("a"), deletion="2026-11-21T12:00:00Z"),)),
+        survey(running("a"), nodes=(tainted,)),
+        survey(running("a"), nodes=(replace(its_node("a"), annotations=annotated),)),
+        survey(running("a", annotations=annotated)),
+        survey(given_up),
+        survey(running("a"), nodes=()),
+        survey(running("a"), pools=()),
+    ]
+
+    assert [empty_claims(each) for each in others] == [[]] * len(others)
+
+
+def test_a_pool_that_says_never_or_has_a_fixed_size_keeps_its_empty_nodes() -> None:
+    for said in ({"disruption": Disruption("WhenEmpty", None)}, {"replicas": 3}):
+        assert empty_claims(survey(running("a"), pools=(pool(**said),))) == []
+
+
+def test_budgets_let_only_so_many_go_those_first_that_are_empty_for_longest() -> None:
+    three = tuple(running(name) for name in "abc")
+    since = {"a": AT - 40, "b": AT - 60, "c": AT - 50}
+
+    def going(*budgets: Budget, **said: Any) -> list[str]:
+        pools = (pool(disruption=Disruption("WhenEmpty", 30, budgets)),)
+        return [due.claim.name for due in EMPTY.look(survey(*three, pools=pools, empty_since=since, **said))]
+
+    assert going(Budget("100%")) == ["b", "c", "a"]
+    assert going(Budget("2")) == ["b", "c"]
+    assert going(Budget("10%")) == ["b"]
+    assert going(Budget("0")) == []
+    assert going(Budget("0", reasons=("Drifted",))) == ["b", "c", "a"]
+    # One that was asked for and has not begun, one that is not ready: both count
+    assert going(Budget("2"), asked_until={"b": AT + 1}) == ["c"]
+    not_ready = (its_node("a"), its_node("b"), its_node("c", ready=False))
+    assert going(Budget("2"), nodes=not_ready) == ["b"]
+
+
+def test_what_was_asked_for_is_not_asked_for_again_before_its_time_is_over() -> None:
+    assert EMPTY.look(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT + 1})) == []
+    assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT}))) == [("a", "empty", 0)]
+
+
+def test_the_checks_have_names_of_their_own() -> None:
+    assert len({check.name for check in RETIREMENTS}) == len(RETIREMENTS)

@@ -1,0 +1,192 @@
+"""Who leaves a node that is being drained, in which order, and until when they are asked."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from joiner.lifecycle.draining import Drain, DrainingPod, drain, must_move, pause
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def pod(name: str, **said: Any) -> DrainingPod:
+    return DrainingPod(**{"namespace": "shop", "name": name, "owner_kind": "ReplicaSet", **said})
+
+
+def at(seconds: int) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def names(pods: tuple[DrainingPod, ...]) -> list[str]:
+    return [each.name for each in pods]
+
+
+def looked(*pods: DrainingPod, deadline: datetime | None = None, now: datetime = NOON) -> Drain:
+    return drain(pods, now=now, deadline=deadline)
+
+
+@pytest.mark.parametrize(
+    "staying",
+    [
+        pod("agent", owner_kind="DaemonSet"),
+        pod("static", owner_kind="Node"),
+        pod("mirror", mirror=True),
+        pod("done", phase="Succeeded"),
+        pod("failed", phase="Failed"),
+        pod("tolerant", tolerates=True),
+        pod("stuck", ends=at(-61)),
+    ],
+    ids=lambda each: each.name,
+)
+def test_a_node_is_drained_although_these_stay(staying: DrainingPod) -> None:
+    assert looked(staying).done
+
+
+def test_all_others_are_asked_the_unimportant_first() -> None:
+    plan = looked(pod("web", priority=10), pod("batch", priority=-5), pod("agent", owner_kind="DaemonSet"))
+
+    assert names(plan.evict) == ["batch", "web"]
+    assert names(plan.waiting) == ["web", "batch"]
+    assert not plan.done
+
+
+def test_critical_pods_are_asked_when_no_other_is_left() -> None:
+    dns, web = pod("dns", critical=True), pod("web", ends=at(20))
+
+    assert names(looked(dns, web).evict) == []
+    assert names(looked(dns).evict) == ["dns"]
+
+
+def test_a_pod_that_ends_is_not_asked_again_and_is_waited_for() -> None:
+    plan = looked(pod("web", ends=at(30)))
+
+    assert (plan.evict, names(plan.waiting)) == ((), ["web"])
+    assert not looked(pod("web", ends=at(-30))).done
+    assert looked(pod("web", ends=at(-60))).done
+
+
+@pytest.mark.parametrize(
+    ("protected", "started", "evicted"),
+    [
+        ("true", at(-9999), False),
+        ("10m", at(-599), False),
+        ("10m", at(-601), True),
+        ("10m", None, True),
+        ("false", at(-1), True),
+        ("for ever", at(-1), True),
+        ("Never", at(-1), True),
+    ],
+)
+def test_a_pod_that_asks_not_to_be_disrupted_is_left_alone_for_so_long(protected: str, started: datetime | None, *, evicted: bool) -> None:
+    plan = looked(pod("job", protected=protected, started=started))
+
+    assert (names(plan.evict) == ["job"]) is evicted
+    assert plan.blockers == (() if evicted else ("pod shop/job asks not to be disrupted",))
+    assert not plan.done
+
+
+def test_a_deadline_ends_what_protects_a_pod_early_enough_for_it_to_end_by_itself() -> None:
+    job = pod("job", protected="true", grace=30)
+
+    early, late = looked(job, deadline=at(31)), looked(job, deadline=at(30))
+
+    assert (early.delete, early.next_at) == ((), at(1))
+    assert [(each.pod.name, each.grace) for each in late.delete] == [("job", 30)]
+
+
+def test_a_pod_with_more_grace_than_there_is_time_gets_what_is_left() -> None:
+    slow, quick = pod("slow", grace=3600), pod("quick", grace=5)
+
+    plan = looked(slow, quick, deadline=at(120))
+
+    assert [(each.pod.name, each.grace) for each in plan.delete] == [("slow", 120)]
+    assert names(plan.evict) == ["quick"]
+
+
+def test_critical_pods_that_would_outlive_the_deadline_do_not_wait_for_others() -> None:
+    plan = looked(pod("dns", critical=True, grace=60), pod("web", grace=5), deadline=at(50))
+
+    assert [each.pod.name for each in plan.delete] == ["dns"]
+    assert names(plan.evict) == ["web"]
+
+
+def test_a_pod_that_will_have_ended_in_time_is_not_deleted_once_more() -> None:
+    assert looked(pod("web", grace=3600, ends=at(100)), deadline=at(120)).delete == ()
+    assert [each.grace for each in looked(pod("web", grace=3600, ends=at(130)), deadline=at(120)).delete] == [120]
+
+
+def test_past_the_deadline_a_pod_gets_a_second_and_then_holds_nothing_up() -> None:
+    assert [each.grace for each in looked(pod("web"), deadline=at(-1)).delete] == [1]
+    assert looked(pod("web", ends=NOON), deadline=at(-1)).done
+
+
+def test_the_next_look_is_soon_after_progress_and_else_seldom_but_never_past_what_time_alone_changes() -> None:
+    assert pause(1, progress=False, now=NOON, next_at=None) == 2
+    assert pause(16, progress=False, now=NOON, next_at=None) == 16
+    assert pause(90, progress=False, now=NOON, next_at=None) == 60
+    assert pause(60, progress=True, now=NOON, next_at=None) == 2
+    assert pause(60, progress=False, now=NOON, next_at=at(7)) == 7
+    assert looked(pod("job", protected="10m", started=NOON)).next_at == at(600)
+
+
+def test_pods_that_somebody_makes_anew_will_want_another_place() -> None:
+    leaving = [
+        pod("web"),
+        pod("job", protected="true"),
+        pod("alone", owner_kind=""),
+        pod("agent", owner_kind="DaemonSet"),
+        pod("ends", ends=at(9)),
+    ]
+
+    assert must_move(leaving, now=NOON, deadline=None) == 1
+    assert must_move(leaving, now=NOON, deadline=at(120)) == 2
+
+
+def test_a_pod_is_read_whatever_is_strange_about_it() -> None:
+    manifest = {
+        "metadata": {
+            "name": "db-0",
+            "namespace": "shop",
+            "uid": "u",
+            "deletionTimestamp": "2026-11-21T12:00:30Z",
+            "annotations": {"karpenter.sh/do-not-evict": "true"},
+            "ownerReferences": [{"kind": "StatefulSet", "name": "db", "controller": True}],
+        },
+        "spec": {
+            "priorityClassName": "system-node-critical",
+            "priority": 2000001000,
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"operator": "Sometimes"}, {"key": "other", "operator": "Exists"}],
+            "volumes": [
+                {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}},
+                {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+                {"name": "cache", "emptyDir": {}},
+            ],
+        },
+        "status": {"phase": "Running", "startTime": "2026-11-21T11:00:00Z"},
+    }
+
+    read = DrainingPod.from_kube(manifest)
+
+    assert read == DrainingPod(
+        namespace="shop",
+        name="db-0",
+        uid="u",
+        owner_kind="StatefulSet",
+        phase="Running",
+        ends=at(30),
+        started=at(-3600),
+        grace=0,
+        priority=2000001000,
+        critical=True,
+        protected="true",
+        claims=("data-db-0", "db-0-scratch"),
+    )
+
+
+@pytest.mark.parametrize(
+    "toleration", [{"operator": "Exists"}, {"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoSchedule"}]
+)
+def test_a_pod_that_tolerates_the_taint_of_a_disrupted_node_stays(toleration: dict[str, str]) -> None:
+    assert DrainingPod.from_kube({"metadata": {"name": "a"}, "spec": {"tolerations": [toleration]}}).stays

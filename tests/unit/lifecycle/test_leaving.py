@@ -1,0 +1,59 @@
+"""Which nodes are on their way out, whose pods will want another place, and what was begun and not ended."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from joiner.cluster import Pod, Taint
+from joiner.lifecycle.checks import ClusterSurvey
+from joiner.lifecycle.checks.half_begun import HALF_BEGUN
+from joiner.lifecycle.progress import uncovered
+from joiner.names import DISRUPTED
+from joiner.pools.leaving import leaving_nodes
+from tests.unit.lifecycle.world import NOON, claim, node, pod
+
+CLOSED = Taint(DISRUPTED, "NoSchedule")
+STANDING = replace(claim(), provider_id="aws:///a/i-1", node_name="node-1")
+HOME = node("node-1", provider_id="aws:///a/i-1")
+
+
+def moving(**said: Any) -> Pod:
+    return replace(pod("web", on="node-1"), owner_kind="ReplicaSet", phase="Running", unschedulable=None, **said)
+
+
+def test_a_node_leaves_when_it_or_its_claim_is_deleted_or_when_it_is_closed() -> None:
+    deleted = replace(STANDING, deletion=NOON)
+
+    assert leaving_nodes([HOME], [STANDING]) == set()
+    assert leaving_nodes([HOME], [deleted]) == {"node-1"}
+    assert leaving_nodes([replace(HOME, deletion="2026-11-21T12:00:00Z")], [STANDING]) == {"node-1"}
+    assert leaving_nodes([replace(HOME, taints=(CLOSED,))], [STANDING]) == {"node-1"}
+    assert leaving_nodes([node("other", provider_id="aws:///a/i-2")], [deleted]) == set()
+
+
+def test_pods_of_a_leaving_node_want_a_place_unless_a_slot_waits_for_them() -> None:
+    one = moving()
+
+    assert uncovered([one], []) == []
+    assert uncovered([one], [], leaving={"node-1"}) == [one]
+    assert uncovered([one], [{one.class_key: 1}], leaving={"node-1"}) == []
+
+
+@pytest.mark.parametrize(
+    "staying",
+    [{"owner_kind": ""}, {"owner_kind": "DaemonSet"}, {"phase": "Succeeded"}, {"deletion": "2026-11-21T12:00:00Z"}, {"protected": True}],
+    ids=str,
+)
+def test_pods_that_nobody_makes_anew_or_that_stay_want_none(staying: dict[str, Any]) -> None:
+    assert uncovered([replace(moving(), **staying)], [], leaving={"node-1"}) == []
+
+
+def test_a_node_that_was_closed_for_a_retirement_that_died_is_asked_for_again() -> None:
+    def found(**said: Any) -> list[str]:
+        survey = ClusterSurvey(NOON, nodes=(replace(HOME, taints=(CLOSED,)),), claims=(replace(STANDING, **said),))
+        return [due.reason for due in HALF_BEGUN.look(survey)]
+
+    assert found() == ["empty"]
+    assert found(deletion=NOON) == []
+    assert HALF_BEGUN.look(ClusterSurvey(NOON, nodes=(HOME,), claims=(STANDING,))) == []

@@ -1,0 +1,27 @@
+"""Plans of small worlds as tests look at them: always checked, drawn as lines, with their reasons."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from joiner.planning import Plan
+from joiner.planning.checking import check_plan
+from tests.unit.planning.worlds import CATALOGUE, Json, node_pool, planned
+
+
+def drawn(plan: Plan) -> list[str]:
+    """Each planned node as one line: type, zone, capacity type, pods."""
+    return [f"{node.instance_type} {node.zone[-1]} {node.capacity_type}: {' '.join(name[8:] for name in node.pods)}" for node in plan.nodes]
+
+
+def world(waiting: Sequence[Json], *pools: Json, **more: Sequence[Json]) -> dict[str, Sequence[Json]]:
+    return {"pods": waiting, "nodepools": pools or (node_pool(),), **more}
+
+
+def checked(lists: Mapping[str, Sequence[Json]], **more: Any) -> Plan:
+    plan = planned(lists, **more)
+    assert check_plan(lists, more.get("catalogue", CATALOGUE), plan.to_json()) == []
+    return plan
+
+
+def why(plan: Plan) -> list[str]:
+    return sorted({str(reason) for one in plan.pending for reason in one.reasons})

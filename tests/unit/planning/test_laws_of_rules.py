@@ -1,0 +1,36 @@
+"""The laws of plans once more, in worlds with the rarer rules in them."""
+
+import random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from joiner.planning import Snapshot
+from joiner.planning.checking import check_plan
+from tests.unit.planning.rich_worlds import RICH, rich_worlds
+from tests.unit.planning.worlds import Json, planned
+
+SLOW_IS_FINE = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+
+
+@SLOW_IS_FINE
+@given(rich_worlds())
+def test_no_plan_breaks_a_rarer_rule(world: dict[str, list[Json]]) -> None:
+    plan = planned(world, RICH)
+
+    assert check_plan(world, RICH, plan.to_json()) == []
+    assert plan.lower_bound_per_hour <= plan.price_per_hour + 1e-9
+
+
+@SLOW_IS_FINE
+@given(rich_worlds(), st.randoms(use_true_random=False))
+def test_order_does_not_matter_to_the_rarer_rules(world: dict[str, list[Json]], chance: random.Random) -> None:
+    shuffled = {kind: chance.sample(items, len(items)) for kind, items in world.items()}
+
+    assert planned(shuffled, RICH) == planned(world, RICH)
+
+
+@SLOW_IS_FINE
+@given(rich_worlds())
+def test_what_is_kept_of_a_world_is_all_that_its_plan_needs(world: dict[str, list[Json]]) -> None:
+    assert planned(Snapshot.trim(world), RICH) == planned(world, RICH)

@@ -1,0 +1,150 @@
+"""Volumes in plans: places, attachments that are limited, claims for one pod at a time and for many."""
+
+from typing import Any
+
+from tests.unit.planning.checked import checked, drawn, why, world
+from tests.unit.planning.worlds import ZONE, ZONES, Json, instance_type, node, node_pool, pod, running
+
+EBS = "ebs.csi.aws.com"
+LATER = {"metadata": {"name": "ebs"}, "provisioner": EBS, "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def claim(name: str, *, volume: str = "", modes: str = "ReadWriteOnce", storage_class: str | None = "ebs") -> Json:
+    said = {"accessModes": [modes], "storageClassName": storage_class, "volumeName": volume}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {key: value for key, value in said.items() if value is not None}}
+
+
+def volume(name: str, zone: str) -> Json:
+    terms = [{"matchExpressions": [{"key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": [zone]}]}]
+    spec = {"csi": {"driver": EBS, "volumeHandle": f"vol-{name}"}, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def mounting(name: str, *claims: str, **said: Any) -> dict[str, Any]:
+    return pod(name, volumes=[{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims], **said)
+
+
+def csi_node(name: str, count: int) -> Json:
+    return {"metadata": {"name": name}, "spec": {"drivers": [{"name": EBS, "allocatable": {"count": count}}]}}
+
+
+def test_replicas_of_a_stateful_set_share_a_node_and_each_has_its_volume() -> None:
+    waiting = [mounting(f"db-{number}", f"data-{number}", app="db") for number in range(3)]
+    lists = world(waiting, persistentvolumeclaims=[claim(f"data-{number}") for number in range(3)], storageclasses=[LATER])
+
+    assert drawn(checked(lists)) == ["g.large a spot: db-0 db-1 db-2"]
+
+
+def test_a_replica_whose_volume_is_in_another_zone_goes_there() -> None:
+    claims = [claim("data-0", volume="pv-0"), claim("data-1", volume="pv-1")]
+    lists = world(
+        [mounting("db-0", "data-0"), mounting("db-1", "data-1")],
+        persistentvolumeclaims=claims,
+        persistentvolumes=[volume("pv-0", ZONES[0]), volume("pv-1", ZONES[2])],
+    )
+
+    assert drawn(checked(lists)) == ["g.large a spot: db-0", "g.large c spot: db-1"]
+
+
+def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
+    there = running("old", "there", cpu="100m", volumes=[{"name": "a", "persistentVolumeClaim": {"claimName": "old"}}])
+    waiting = [mounting(f"db-{number}", f"data-{number}", cpu="100m") for number in range(3)]
+    claims = [claim("old", volume="pv-old"), *(claim(f"data-{number}") for number in range(3))]
+    lists = world(
+        [there, *waiting],
+        nodes=[node("there")],
+        persistentvolumeclaims=claims,
+        persistentvolumes=[volume("pv-old", ZONES[0])],
+        storageclasses=[LATER],
+        csinodes=[csi_node("there", 3)],
+    )
+    plan = checked(lists)
+
+    assert [len(one.pods) for one in plan.existing] == [2]
+    assert len(plan.nodes) == 1
+
+
+def test_a_new_node_attaches_what_others_of_its_type_can() -> None:
+    there = node("there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}])
+    waiting = [mounting(f"db-{number}", f"data-{number}", cpu="100m", memory="64Mi") for number in range(4)]
+    lists = world(
+        waiting,
+        nodes=[there],
+        persistentvolumeclaims=[claim(f"data-{number}") for number in range(4)],
+        storageclasses=[LATER],
+        csinodes=[csi_node("there", 2)],
+    )
+
+    assert all(len(one.pods) <= 2 for one in checked(lists).nodes if one.instance_type == "g.large")
+
+
+def test_pods_that_share_a_volume_to_come_go_to_one_zone() -> None:
+    waiting = [mounting(f"web-{number}", "shared", cpu="1500m") for number in range(4)]
+    lists = world(waiting, persistentvolumeclaims=[claim("shared", modes="ReadWriteMany")], storageclasses=[LATER])
+    plan = checked(lists)
+
+    assert plan.pending == () and len(plan.nodes) > 1
+    assert len({one.zone for one in plan.nodes}) == 1
+
+
+def test_a_claim_for_one_pod_at_a_time_goes_to_the_most_important() -> None:
+    once = claim("once", modes="ReadWriteOncePod")
+    waiting = [mounting("low", "once"), mounting("high", "once", priority=10)]
+    plan = checked(world(waiting, persistentvolumeclaims=[once], storageclasses=[LATER]))
+
+    assert [one.pods for one in plan.nodes] == [("default/high",)]
+    assert why(plan) == ["its PersistentVolumeClaim is for one pod at a time, and default/high has it"]
+
+
+def test_an_ephemeral_volume_is_a_claim_that_its_controller_will_make() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "ebs"}}
+    waiting = pod("web-0", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}])
+    only_b = {**LATER, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": [ZONES[1]]}]}]}
+
+    assert drawn(checked(world([waiting], storageclasses=[only_b]))) == ["g.large b spot: web-0"]
+
+
+def test_a_claim_without_a_class_has_the_default_one() -> None:
+    default = {**LATER, "metadata": {"name": "ebs", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}}
+    open_claim = claim("data", storage_class=None)
+
+    assert drawn(checked(world([mounting("web-0", "data")], persistentvolumeclaims=[open_claim], storageclasses=[default]))) == [
+        "g.large a spot: web-0"
+    ]
+
+
+def test_a_volume_made_by_hand_is_where_it_is() -> None:
+    by_hand = {"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [ZONES[2]]}]}]
+    free = {
+        "metadata": {"name": "disk"},
+        "spec": {
+            "storageClassName": "local",
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "10Gi"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        },
+    }
+    lists = world(
+        [mounting("web-0", "data")],
+        persistentvolumeclaims=[claim("data", storage_class="local")],
+        persistentvolumes=[free],
+        storageclasses=[by_hand],
+    )
+
+    assert drawn(checked(lists)) == ["g.large c spot: web-0"]
+    assert why(checked({**lists, "persistentvolumes": []})) == [
+        "no PersistentVolume is free for claim data (StorageClass local makes none)"
+    ]
+
+
+def test_a_volume_in_a_zone_keeps_a_pod_pending_where_no_offer_is() -> None:
+    only_a = {"m.xlarge": instance_type("m.xlarge", 4, 16, 0.19, zones=ZONES[:1])}
+    lists = world(
+        [mounting("web-0", "data")],
+        node_pool(),
+        persistentvolumeclaims=[claim("data", volume="pv")],
+        persistentvolumes=[volume("pv", ZONES[1])],
+    )
+
+    assert "topology.kubernetes.io/zone" in why(checked(lists, catalogue=only_a))[0]

@@ -1,0 +1,46 @@
+"""What a claim remembers of its pool and class: it changes with what nodes are made of, and with nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+from joiner.cluster import Requirements, Resources, Taint
+from joiner.pools import BlockDevice, ClassRef, NodeClass, NodePool, SubnetTerm
+from joiner.pools.hashes import OF_CLASS, OF_POOL, digest, hash_annotations
+
+POOL = NodePool(
+    "default", ClassRef("EC2NodeClass", "default"), labels={"team": "a"}, taints=(Taint("x", "NoSchedule"), Taint("y", "NoSchedule"))
+)
+CLASS = NodeClass("default", role="nodes", tags={"a": "1", "b": "2"})
+
+
+def test_order_in_a_manifest_says_nothing() -> None:
+    turned = replace(POOL, taints=tuple(reversed(POOL.taints)))
+    assert digest(turned, OF_POOL) == digest(POOL, OF_POOL)
+    assert digest(replace(CLASS, tags={"b": "2", "a": "1"}), OF_CLASS) == digest(CLASS, OF_CLASS)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [replace(POOL, labels={"team": "b"}), replace(POOL, taints=POOL.taints[:1]), replace(POOL, expire_after=None)],
+    ids=["labels", "taints", "expireAfter"],
+)
+def test_what_a_node_is_made_of_changes_it(other: NodePool) -> None:
+    assert digest(other, OF_POOL) != digest(POOL, OF_POOL)
+
+
+def test_what_chooses_among_things_that_exist_does_not() -> None:
+    chosen = Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}])
+    assert digest(replace(POOL, requirements=chosen, limits=Resources.from_kube({"cpu": "5"}), weight=7), OF_POOL) == digest(POOL, OF_POOL)
+    assert digest(replace(CLASS, subnet_terms=(SubnetTerm(id="subnet-1"),)), OF_CLASS) == digest(CLASS, OF_CLASS)
+    assert digest(replace(CLASS, block_devices=(BlockDevice("/dev/xvda", 40),)), OF_CLASS) != digest(CLASS, OF_CLASS)
+
+
+def test_a_claim_remembers_both_under_karpenter_s_names() -> None:
+    found = hash_annotations(POOL, CLASS)
+    assert found["karpenter.sh/nodepool-hash"] == digest(POOL, OF_POOL)
+    assert found["karpenter.k8s.aws/ec2nodeclass-hash"] == digest(CLASS, OF_CLASS)
+    assert set(hash_annotations(replace(POOL, kind="Provisioner"), None)) == {
+        "karpenter.sh/provisioner-hash",
+        "karpenter.sh/provisioner-hash-version",
+    }
