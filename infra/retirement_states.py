@@ -50,8 +50,11 @@ LONGEST_WAIT: Final = 90
 UNTIL_DUE: Final = f"$max([0, $min([{LONGEST_WAIT}, $max($append([0], $wanted.notBefore)) - {NOW}])])"
 
 TRIES_FOR_THE_LEASE: Final = 20
-PAUSE_FOR_THE_LEASE: Final = 3
+BETWEEN_TRIES: Final = 3
 """A scale-up holds the lease for seconds; whoever finds none for a minute leaves it to the next sweep."""
+
+TRIES_FOR_A_LAUNCH: Final = 10
+"""An instance may be lost before its launch is recorded: the claim cannot go yet, and seconds later it can."""
 
 WAVES_AT_ONCE: Final = 5
 
@@ -131,7 +134,7 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
                 "ringsNoted": 0,
                 "ringsNow": 0,
                 "tries": 0,
-                "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "leftOut": []},
+                "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 0, "leftOut": []},
             },
             next="Is it voluntary?",
         ),
@@ -139,7 +142,7 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
         "Wait until it is due": wait(jsonata(UNTIL_DUE), next="Take the lease"),
         "Take the lease": _take_the_lease(parts),
         "Is it worth another try?": choice({f"$tries < {TRIES_FOR_THE_LEASE}": "Let the holder work"}, otherwise="Left for the next sweep"),
-        "Let the holder work": wait(PAUSE_FOR_THE_LEASE, next="Try again"),
+        "Let the holder work": wait(BETWEEN_TRIES, next="Try again"),
         "Try again": note(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
         "Left for the next sweep": note(output={"leftOut": jsonata('$wanted.{"claim": claim, "why": "the lease was taken"}'), "waves": []}),
         "Begin retirement": parts.integrations.invoke(
@@ -199,7 +202,15 @@ def _group_ends(parts: RetirementParts) -> Mapping[str, State]:
         catch=[Catch([EVERY_ERROR], "The waves failed", kept=False)],
     )
     return {
-        "Has anything begun?": choice({"$count($begun.waves) > 0": "Retire wave by wave"}, otherwise="Nothing has begun"),
+        "Has anything begun?": choice(
+            {
+                "$count($begun.waves) > 0": "Retire wave by wave",
+                f"$begun.later > 0 and $leaseNumber = 0 and $tries < {TRIES_FOR_A_LAUNCH}": "Let launches be recorded",
+            },
+            otherwise="Nothing has begun",
+        ),
+        "Let launches be recorded": wait(BETWEEN_TRIES, next="Begin once more"),
+        "Begin once more": note(assign={"tries": jsonata("$tries + 1")}, next="Begin retirement"),
         "Nothing has begun": note(output={"refused": jsonata("$begun.refused"), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
         "Retire wave by wave": waves,
         "The waves failed": note(output={"failed": jsonata("$states.input"), "leftOut": jsonata("$begun.leftOut"), "waves": []}),

@@ -27,7 +27,7 @@ from joiner.adapters.payload import Task
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
 from joiner.lifecycle.guards import refusal
-from joiner.lifecycle.retirement import Asked, Retiring, Stage, first_stage, tainted, untainted, with_deadline
+from joiner.lifecycle.retirement import STILL_LAUNCHED, Asked, Retiring, Stage, first_stage, tainted, untainted, with_deadline
 from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.telling import retiring as telling
@@ -69,7 +69,7 @@ class Beginning:
         self._retirements = retirements
 
     def answer(self, task: Task, asked: list[Asked], now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"refused", "waves", "begun", "moving", "leftOut"}``; LeaseLost if the lease, where one is needed, is somebody else's now."""
+        """``{"refused", "waves", "begun", "moving", "later", "leftOut"}``; LeaseLost if a lease is needed and is somebody else's now."""
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         if refused := refusal(self._guards.look(now)):
@@ -78,6 +78,7 @@ class Beginning:
                 "waves": [],
                 "begun": 0,
                 "moving": 0,
+                "later": 0,
                 "leftOut": [LeftOut(one.claim, refused).to_json() for one in asked],
             }
         around = Surroundings.read(self._kube, self._ledger, asked, now, leased=bool(task.lease_number))
@@ -101,6 +102,7 @@ class Beginning:
             "waves": [entries[start : start + WAVE] for start in range(0, len(entries), WAVE)],
             "begun": len(begun),
             "moving": sum(one.moving for one in begun),
+            "later": sum(one.why == STILL_LAUNCHED for one in left),
             "leftOut": [one.to_json() for one in left],
         }
 

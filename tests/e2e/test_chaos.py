@@ -114,7 +114,8 @@ class Chaos:
             self.actor.knob("interrupt", instanceId=instance, grace=10)
 
     def delete_node(self) -> None:
-        if nodes := self.actor.nodes():
+        """One that is registered: a kubelet does not come back under a name that was deleted before, and its claim is given 15 minutes."""
+        if nodes := [node for node in self.actor.nodes() if node["metadata"]["labels"].get("karpenter.sh/registered") == "true"]:
             node = self.chance.choice(nodes)
             self.struck.add(node["spec"].get("providerID", "").rpartition("/")[2])
             self.actor.world.kube.delete(f"/api/v1/nodes/{node['metadata']['name']}", missing_ok=True)

@@ -155,7 +155,9 @@ def test_a_role_without_an_access_entry_is_refused(door: Door, new_role: Callabl
     assert door.answers(new_role().token(door.stack.cluster)) == 401
 
 
-@pytest.mark.parametrize("token", ["nonsense", "k8s-aws-v1.nonsense", "k8s-aws-v1." + "A" * 5000])
+@pytest.mark.parametrize(
+    "token", ["nonsense", "k8s-aws-v1.nonsense", "k8s-aws-v1." + "A" * 5000], ids=["no token", "no URL", "far too long"]
+)
 def test_rubbish_is_refused(door: Door, token: str) -> None:
     assert door.answers(token) == 401
 

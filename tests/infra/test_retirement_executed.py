@@ -63,7 +63,7 @@ def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
 
     def line(_world: "World", event: Mapping[str, Any]) -> Answer:
         begun = waves or ([entry(each["claim"]) for each in event["claims"]],)
-        return {"refused": "", "waves": begun, "begun": sum(map(len, begun)), "moving": moving, "leftOut": []}
+        return {"refused": "", "waves": begun, "begun": sum(map(len, begun)), "moving": moving, "later": 0, "leftOut": []}
 
     return line
 
@@ -287,6 +287,15 @@ def test_what_must_go_does_not_wait_for_what_may(stage: Stage) -> None:
     ]
 
 
+def test_an_instance_lost_before_its_launch_is_recorded_is_retired_seconds_later(stage: Stage) -> None:
+    left_out = [{"claim": "a", "why": "it may still be launched"}]
+    too_early = {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 1, "leftOut": left_out}
+    world = stage.world(begin_retirement=[too_early, begins()])
+
+    assert world.told(world.start(claim("a", "lost")))["retired"] == ["a"]
+    assert len(world.calls["begin_retirement"]) == 2
+
+
 def test_pods_that_have_to_move_ring_for_nodes(stage: Stage) -> None:
     world = stage.world(begin_retirement=[begins(moving=3)])
 
@@ -379,7 +388,8 @@ def test_a_wave_that_fails_stops_no_other_and_is_told(stage: Stage) -> None:
 
 
 def test_beside_karpenter_it_ends_and_says_so(stage: Stage) -> None:
-    refused = {"refused": "KarpenterRuns", "waves": [], "begun": 0, "moving": 0, "leftOut": [{"claim": "a", "why": "KarpenterRuns"}]}
+    left_out = [{"claim": "a", "why": "KarpenterRuns"}]
+    refused = {"refused": "KarpenterRuns", "waves": [], "begun": 0, "moving": 0, "later": 0, "leftOut": left_out}
     world = stage.world(begin_retirement=[refused])
 
     execution = world.start(claim("a"))

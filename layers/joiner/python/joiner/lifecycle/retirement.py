@@ -27,6 +27,9 @@ DRAINED: Final = "Drained"
 VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
 
+STILL_LAUNCHED: Final = "it may still be launched"
+"""The objection that goes by itself, within seconds: what became of the launch will stand on the claim."""
+
 VOLUMES_AWAITED: Final = timedelta(minutes=6)
 """From the last pod's end until the instance goes with volumes attached: as long as Kubernetes waits before it detaches by force."""
 
@@ -133,7 +136,7 @@ def objection(reason: Reason, claim: NodeClaim | None, node: Node | None, world:
     if claim is None:
         return ""
     if not claim.launched and claim.name in world.launching:
-        return "it may still be launched"
+        return STILL_LAUNCHED
     if reason is Reason.NEVER_JOINED and claim.registered and not (claim.deleting or given_up_for(claim)):
         return "its node joined"
     if claim.deleting or node is None or not voluntary(reason, claim):

@@ -5,17 +5,21 @@ The fleet chooses among them when some are short. Asked for every node of a plan
 
 from collections.abc import Mapping, Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from joiner.planning.arrays import Marks, Whole
 from joiner.planning.frontier import telling_keys
-from joiner.planning.offers import Choice, Launchable, Market, flexible
-from joiner.planning.problem import Floats, Marks, Whole, unpacked
+from joiner.planning.offers import Choice, Launchable, Stock, flexible
 from joiner.planning.rooms import Room, World
+from joiner.planning.table import columns_of, unpacked
 
 PRICE_TOLERANCE: Final = 0.10
 """How much dearer than its own offer a node's alternatives may be."""
 MOST_ALTERNATIVES: Final = 60
+MOST_SHELVES: Final = 8
+"""Of one stock; which labels matter changes little from plan to plan."""
 
 
 class Alternatives:
@@ -24,19 +28,20 @@ class Alternatives:
     def __init__(self, world: World) -> None:
         self._world = world
         self._keys = telling_keys(world.groups)
-        self._shelves: dict[Market, Shelf] = {}
+        self._open: dict[tuple[Stock, int], Marks] = {}
 
     def of(self, room: Room, choice: Choice) -> list[Launchable]:
         """Its own offer first, then the cheapest; more where minValues ask for more."""
-        if choice.market not in self._shelves:
-            self._shelves[choice.market] = Shelf(choice.market, self._keys)
-        shelf, bits = self._shelves[choice.market], -1
+        pool, stock, bits = choice.market.pool, choice.market.stock, -1
         for group in room.planned:
             bits &= choice.variant.bits[group.index]
         own = choice.one
         need = [before - after for before, after in zip(own.room, room.free, strict=True)]
-        found = [own, *shelf.holding(own, need, bits)[: MOST_ALTERNATIVES - 1]]
-        least = choice.market.pool.min_values
+        if (stock, bits) not in self._open:
+            self._open[stock, bits] = unpacked(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)
+        shelf = shelf_of(stock, self._keys, tuple(sorted(name for name in pool.limits if name != "nodes")))
+        found = [own, *shelf.holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1]]
+        least = pool.min_values
         if least:
             others = [one for one in self._world.stand_ins(choice, room.planned) if one not in found and _holds(one, need)]
             found.extend(_more_choice(found, sorted(others, key=lambda one: (one.offer, one.index)), least))
@@ -44,29 +49,26 @@ class Alternatives:
 
 
 class Shelf:
-    """The offers of one pool in order of price."""
+    """The offers of one pool in order of price, for plans in which these labels tell nodes apart and these resources are limited."""
 
-    def __init__(self, market: Market, keys: Sequence[str]) -> None:
-        self._market = market
-        offers = market.launchable
-        self._order = sorted(range(len(offers)), key=lambda at: _rank(offers[at]))
-        ordered = [offers[at] for at in self._order]
-        self._rooms: Floats = np.array([one.room for one in ordered], float)
-        self._prices: Floats = np.array([one.offering.price_per_hour for one in ordered])
+    def __init__(self, stock: Stock, keys: Sequence[str], limits: Sequence[str]) -> None:
+        offers, columns = stock.launchable, columns_of(stock)
+        self._offers = offers
+        self._order: Whole = np.array(sorted(range(len(offers)), key=lambda at: _rank(offers[at])), dtype=np.int64)
+        self._rooms = columns.room[self._order]
+        self._prices = columns.price[self._order]
+        self._endless = ~columns.limited[self._order]
         kinds: dict[object, int] = {}
+        said = zip(*(columns.codes(key)[0].tolist() for key in keys), strict=True) if keys else [()] * len(offers)
         kind_of = [
-            kinds.setdefault((one.offering.capacity_type, one.daemons, *(one.label(key) for key in keys)), len(kinds)) for one in ordered
+            kinds.setdefault((one.offering.capacity_type, one.daemons, codes), len(kinds)) for one, codes in zip(offers, said, strict=True)
         ]
-        self._kinds: Whole = np.array(kind_of, dtype=np.int64)
-        self._endless: Marks = np.array([one.supply is None for one in ordered], dtype=bool)
-        limits = [name for name in market.pool.limits if name != "nodes"]
-        counted = [[one.capacity.get(name, 0) for name in limits] for one in ordered]
-        self._counted: Floats = np.array(counted, float).reshape(len(ordered), len(limits))
-        self._place = {at: position for position, at in enumerate(self._order)}
-        self._open: dict[int, Marks] = {}
+        self._kinds: Whole = np.array(kind_of, dtype=np.int64)[self._order]
+        self._counted = np.stack([np.zeros(len(offers)), *(columns.capacity(name) for name in limits)], axis=1)[self._order]
+        self._place = np.argsort(self._order)
         self._alike: dict[int, Whole] = {}
 
-    def holding(self, own: Launchable, need: Sequence[int], bits: int) -> list[Launchable]:
+    def holding(self, own: Launchable, need: Sequence[int], open_to: Marks) -> list[Launchable]:
         """Offers of about the price, equal in each label that some rule or wish tells nodes apart by, with the same daemons, and no heavier
         on the pool's limits, that hold this much and are open to these groups; the cheapest first, without its own."""
         alike = self._alike.get(own.index)
@@ -76,13 +78,21 @@ class Shelf:
             same &= (self._counted <= self._counted[position]).all(axis=1)
             same[position] = False
             alike = self._alike[own.index] = np.flatnonzero(same)
-        held = (self._rooms[alike] >= np.array(need, float)).all(axis=1)
-        if bits >= 0:
-            if bits not in self._open:
-                self._open[bits] = unpacked(bits, len(self._order))[self._order]
-            held &= self._open[bits][alike]
-        offers = self._market.launchable
-        return [offers[self._order[position]] for position in alike[held][: MOST_ALTERNATIVES - 1].tolist()]
+        held = (self._rooms[alike] >= np.array(need, float)).all(axis=1) & open_to[self._order[alike]]
+        return [self._offers[position] for position in self._order[alike[held]][: MOST_ALTERNATIVES - 1].tolist()]
+
+
+_shelves: "WeakKeyDictionary[Stock, dict[tuple[tuple[str, ...], tuple[str, ...]], Shelf]]" = WeakKeyDictionary()
+
+
+def shelf_of(stock: Stock, keys: tuple[str, ...], limits: tuple[str, ...]) -> Shelf:
+    """Made once for a stock, and kept with it."""
+    known = _shelves.setdefault(stock, {})
+    if (keys, limits) not in known:
+        if len(known) >= MOST_SHELVES:
+            del known[next(iter(known))]
+        known[keys, limits] = Shelf(stock, keys, limits)
+    return known[keys, limits]
 
 
 def _rank(one: Launchable) -> tuple[float, str, str, str, int]:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from joiner.planning.arrays import Marks
 from joiner.planning.dealing import Deal
 from joiner.planning.groups import fits
-from joiner.planning.problem import PLENTY, Marks, Problem, compile_problem
+from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.resource_lp import Programme, Spare
 from joiner.planning.rooms import World
+from joiner.planning.table import PLENTY
 
 
 @dataclass(frozen=True, slots=True)

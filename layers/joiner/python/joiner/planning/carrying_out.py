@@ -11,10 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from joiner import names
+from joiner.planning.arrays import Whole
 from joiner.planning.dealing import Deal
 from joiner.planning.groups import Group
 from joiner.planning.packing import Packing
-from joiner.planning.problem import Problem, Whole
+from joiner.planning.problem import Problem
 from joiner.planning.rooms import Room, World
 from joiner.planning.topology import Tally
 

@@ -10,8 +10,9 @@ from typing import Final
 import highspy
 import numpy as np
 
+from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, right_size
-from joiner.planning.problem import Floats, Problem, Whole
+from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Relaxation, quiet_solver
 from joiner.planning.rounding import Chance, by_size, greedy, round_off, solved
 

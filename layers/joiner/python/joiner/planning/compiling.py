@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from joiner.catalogue import Catalogue
 from joiner.planning.fixed import lacking
 from joiner.planning.groups import group
-from joiner.planning.offers import Unavailable, markets
+from joiner.planning.markets import markets
+from joiner.planning.offers import Unavailable
 from joiner.planning.pending import holding, waiting
 from joiner.planning.plan import Ceilings
 from joiner.planning.rooms import World
@@ -31,7 +32,7 @@ def compiled(
     groups = group(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
     offered = markets(snapshot, groups, catalogue, unavailable, classes)
     stands = standing(snapshot, catalogue, groups, who)
-    made = lacking(offered, stands, ceilings)
+    made = lacking(offered, groups, stands, ceilings)
     return World(
         groups,
         offered,

@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from joiner.planning.arrays import Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern
-from joiner.planning.problem import Problem, Whole
+from joiner.planning.problem import Problem
 
 MOST_PARTS: Final = 1024
 """Ten different pods have as many parts; the work grows with the square."""

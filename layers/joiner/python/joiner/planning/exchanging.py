@@ -9,8 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.packing import Packing, Pattern
-from joiner.planning.problem import Floats, Marks, Problem, Whole
+from joiner.planning.problem import Problem
 from joiner.planning.rounding import Chance
 
 PAYS: Final = 1e-9

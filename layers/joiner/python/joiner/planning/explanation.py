@@ -10,9 +10,10 @@ from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.cluster import MISSING, Requirements
 from joiner.planning.groups import Group, fits
-from joiner.planning.offers import MOST_VARIANTS, NOTHING_AVAILABLE, Choice, Launchable, Market, node_labels, pool_labels, positions
+from joiner.planning.offers import NOTHING_AVAILABLE, Choice, Launchable, Market, node_labels, pool_labels, positions
 from joiner.planning.plan import LOOKS_AGAIN, Reason
 from joiner.planning.rooms import TOO_FEW_TYPES, World
+from joiner.planning.variants import MOST_VARIANTS
 
 ENOUGH_TRIED = 200
 

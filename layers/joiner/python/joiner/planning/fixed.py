@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from joiner import names
+from joiner.planning.groups import Group, Groups
 from joiner.planning.offers import Choice, Market
 from joiner.planning.plan import Ceilings
 from joiner.planning.rooms import Room
@@ -14,7 +15,7 @@ from joiner.planning.standing import Standing
 from joiner.pools import NodePool
 
 
-def lacking(markets: Sequence[Market], stands: Standing, ceilings: Ceilings) -> list[Room]:
+def lacking(markets: Sequence[Market], groups: Groups, stands: Standing, ceilings: Ceilings) -> list[Room]:
     """A room for each missing node, of the cheapest offer that the pool allows, as far as its limits and the ceilings let it."""
     found: list[Room] = []
     price, drawn = stands.price, Counter[tuple[str, ...]]()
@@ -31,7 +32,8 @@ def lacking(markets: Sequence[Market], stands: Standing, ceilings: Ceilings) -> 
             if ceilings.price_per_hour is not None and price > ceilings.price_per_hour + 1e-9:
                 break
             drawn[one.supply_key] += 1
-            found.append(_room(f"fixed-{len(found) + 1}", Choice(market.fixed, market.fixed.variants[0], one, 0)))
+            choice = Choice(market.fixed, market.fixed.variants[0], one, 0)
+            found.append(_room(f"fixed-{len(found) + 1}", choice, groups.daemons_at(one.daemons)))
     return found
 
 
@@ -42,7 +44,7 @@ def _missing(pool: NodePool, replicas: int, stands: Standing) -> int:
     return max(missing, 0)
 
 
-def _room(name: str, choice: Choice) -> Room:
+def _room(name: str, choice: Choice, daemons: Sequence[Group]) -> Room:
     room = Room(
         name=name,
         labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
@@ -50,7 +52,7 @@ def _room(name: str, choice: Choice) -> Room:
         free=list(choice.one.room),
         made=choice,
     )
-    for daemon in choice.one.daemons:
+    for daemon in daemons:
         room.held[daemon] = 1
         room.ports.extend(daemon.constraints.host_ports)
     return room

@@ -9,8 +9,8 @@ import numpy as np
 from joiner import names
 from joiner.planning.groups import Group, Groups, terms
 from joiner.planning.offers import Choice
-from joiner.planning.problem import Choices, Table, tabulate, unbeaten
 from joiner.planning.rooms import World
+from joiner.planning.table import Choices, tabulate, unbeaten
 
 
 class Frontier:
@@ -24,7 +24,7 @@ class Frontier:
             return
         keys = telling_keys(world.groups)
         table = tabulate(world, groups, keys)
-        kept = unbeaten(table, np.ones(len(table.kinds), bool), _alike(table, keys))
+        kept = unbeaten(table, np.ones(len(table.kinds), bool))
         choices = Choices(world, table, kept)
         found: dict[int, list[Choice]] = {}
         for position in range(len(kept)):
@@ -44,13 +44,6 @@ class Frontier:
 
     def of(self, group: Group) -> list[Choice]:
         return [one for choices in self.by_weight(group) for one in choices]
-
-
-def _alike(table: Table, keys: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A number for each way in which offers answer to the labels that tell nodes apart."""
-    numbers: dict[tuple[str | None, ...], int] = {}
-    rows = zip(*(table.label[key] for key in keys), strict=True) if keys else [()] * len(table.price)
-    return np.array([numbers.setdefault(tuple(row), len(numbers)) for row in rows], dtype=np.int64)
 
 
 def telling_keys(groups: Groups) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ first; a node is whatever cheapest offer holds all of its pods in the end. Domai
 import numpy as np
 
 from joiner.cluster.resources import CPU, MEMORY
+from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern
-from joiner.planning.problem import Floats, Marks, Problem, Whole
+from joiner.planning.problem import Problem
 
 
 def first_fit(problem: Problem, demand: Whole) -> Packing:

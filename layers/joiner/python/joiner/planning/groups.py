@@ -83,6 +83,9 @@ class Groups:
     of_pod: Mapping[str, Group]
     daemons: tuple[tuple[DaemonSet, Group], ...]
 
+    def daemons_at(self, positions: Iterable[int]) -> list[Group]:
+        return [self.daemons[position][1] for position in positions]
+
 
 def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes) -> Groups:
     """The groups of these pods, in an order that does not depend on theirs; ``pending`` must come in order of importance."""

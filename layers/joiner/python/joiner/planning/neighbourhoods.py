@@ -5,9 +5,10 @@ Nodes that cost more than their pods are worth are taken apart the most often.
 
 import numpy as np
 
+from joiner.planning.arrays import Floats
 from joiner.planning.exchanging import exchange
 from joiner.planning.packing import Packing, Pattern
-from joiner.planning.problem import Floats, Problem
+from joiner.planning.problem import Problem
 from joiner.planning.rounding import Chance, by_size
 from joiner.planning.swarming import Attempts, swarm
 

@@ -1,29 +1,21 @@
-"""What can be launched: every pool's types, zones and capacity types at their price, with the room that daemons leave.
+"""What can be launched, as values: offers, what one pool has of them (``stocking`` makes that), and the choice of one.
 
-Compiled once a plan. Against each offer stands the set of groups whose node rules it meets, as bits, so that the placer never
-looks at a label again.
+Against each offer stands the set of groups whose node rules it meets, as bits, so that the placer never looks at a label again.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
-from operator import sub
+from dataclasses import dataclass, field
 from typing import Final
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, Offering, allocatable, capacity
-from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, total
-from joiner.planning.groups import Group, Groups
-from joiner.planning.mounting import PREFIX, UNLIMITED
+from joiner.catalogue import InstanceType, Offering
+from joiner.cluster import Resources
 from joiner.planning.plan import Offer
-from joiner.planning.snapshot import Snapshot
-from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
+from joiner.pools import NodeClass, NodePool
 
 Unavailable = frozenset[tuple[str, str, str]]
 """Capacity type, instance type and zone of offerings that are short now; ``*`` for type or zone means all of them."""
-
-EVERY: Final = "*"
 
 NEW_HOST: Final = "\0new"
 """Stands for the name of a node that has none yet: it equals no name that anybody asks for."""
@@ -32,9 +24,6 @@ DECIDED: Final = re.compile(r"(kubernetes\.io/(arch|os|hostname)|node\.kubernete
 """Labels that the instance or Joiner decides; whatever else a pool's requirements name is the pool's to choose."""
 
 REGION: Final = re.compile(r"[a-z]+(-[a-z]+)+-\d+")
-OF_PLACES: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, names.RESERVATION)
-MOST_VARIANTS: Final = 64
-"""How many ways to decide what a pool leaves open are looked at in one plan."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,23 +43,32 @@ class Model:
 class Launchable:
     """One offer of one pool: ``room`` is what its pods can request (daemons taken off), in the order of the plan's resources.
 
-    There are thousands of them and a plan looks closely at few: labels and sums are made when somebody asks.
+    ``daemons`` are positions among the plan's, ``overhead`` is what they request. There are thousands of offers and a plan looks closely at
+    few: labels are made when somebody asks.
     """
 
-    __slots__ = ("_labels", "_offer", "_overhead", "daemons", "index", "model", "offering", "place", "room")
+    __slots__ = ("_labels", "_offer", "daemons", "index", "model", "offering", "overhead", "place", "room")
 
     def __init__(
-        self, index: int, model: Model, offering: Offering, *, room: tuple[int, ...], daemons: tuple[Group, ...], place: Mapping[str, str]
+        self,
+        index: int,
+        model: Model,
+        offering: Offering,
+        *,
+        room: tuple[int, ...],
+        daemons: tuple[int, ...],
+        overhead: Resources,
+        place: Mapping[str, str],
     ) -> None:
         self.index = index
         self.model = model
         self.offering = offering
         self.room = room
         self.daemons = daemons
+        self.overhead = overhead
         self.place = place
         self._offer: Offer | None = None
         self._labels: dict[str, str] | None = None
-        self._overhead: Resources | None = None
 
     @property
     def offer(self) -> Offer:
@@ -105,13 +103,6 @@ class Launchable:
         said = self.offering
         return ("reservation", said.reservation) if said.reservation else (self.model.name, said.zone, said.capacity_type)
 
-    @property
-    def overhead(self) -> Resources:
-        """What the daemons request."""
-        if self._overhead is None:
-            self._overhead = total(daemon.constraints.requests for daemon in self.daemons)
-        return self._overhead
-
     def label(self, key: str) -> str | None:
         """One label, without making the others."""
         found = self.place.get(key)
@@ -127,6 +118,29 @@ class Variant:
     bits: Mapping[int, int] = field(default_factory=dict)
 
 
+class Stock:
+    """All offers of one pool, and what can be said of them whoever is planned for. Never changed, and shared between plans."""
+
+    __slots__ = ("__weakref__", "_positions", "launchable")
+
+    def __init__(self, launchable: Iterable[Launchable] = ()) -> None:
+        self.launchable = tuple(launchable)
+        self._positions: dict[str, tuple[Mapping[str, int], int]] = {}
+
+    def positions(self, key: str) -> tuple[Mapping[str, int], int]:
+        """Value of a label -> the offers that carry it, as bits; and the offers that carry none."""
+        if key not in self._positions:
+            carried: dict[str, list[int]] = {}
+            lacking: list[int] = []
+            for one in self.launchable:
+                value = one.label(key)
+                (lacking if value is None else carried.setdefault(value, [])).append(one.index)
+            self._positions[key] = ({value: _as_bits(positions) for value, positions in carried.items()}, _as_bits(lacking))
+        return self._positions[key]
+
+
+NOTHING_IN_STOCK: Final = Stock()
+
 NOTHING_AVAILABLE: Final = "no instance type that is available meets the pool's requirements"
 """Why a market without a single offering is closed; the explanation can tell whether that is for want of capacity."""
 
@@ -137,17 +151,18 @@ class Market:
 
     pool: NodePool
     node_class: NodeClass | None
-    launchable: tuple[Launchable, ...] = ()
+    stock: Stock = NOTHING_IN_STOCK
     variants: tuple[Variant, ...] = ()
     closed: str = ""
     fixed: "Market | None" = None
-    memory: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)
+
+    @property
+    def launchable(self) -> tuple[Launchable, ...]:
+        return self.stock.launchable
 
     def domains(self, key: str) -> Mapping[str, int]:
         """Value of a label that offers decide -> the offers that carry it, as bits."""
-        if key not in self.memory:
-            self.memory[key] = _positions(key, self.launchable)[0]
-        return self.memory[key]
+        return self.stock.positions(key)[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,88 +173,6 @@ class Choice:
     variant: Variant
     one: Launchable
     groups: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scene:
-    """What offers are compiled from, the same for every pool. ``attachable`` counts volumes by instance type and driver, as far as a
-    node of the type has told."""
-
-    groups: Groups
-    catalogue: Catalogue
-    unavailable: Unavailable
-    overlays: Overlays
-    attachable: Mapping[str, Mapping[str, int]]
-
-    def room(self, name: str, can: Resources) -> tuple[int, ...]:
-        if not self.attachable:
-            amounts = can.amounts
-            return tuple([amounts.get(resource, 0) for resource in self.groups.resources])
-        told = self.attachable.get(name, {})
-        return tuple(
-            told.get(resource.removeprefix(PREFIX), UNLIMITED) if resource.startswith(PREFIX) else can.get(resource, 0)
-            for resource in self.groups.resources
-        )
-
-    def overlaid(self, model: Model, offering: Offering, place: Mapping[str, str]) -> tuple[Model, Offering]:
-        """Both as NodeOverlays have them."""
-        if not self.overlays:
-            return model, offering
-        labels = {**model.labels, **place}
-        more = self.overlays.capacity(labels)
-        price = self.overlays.price(labels, offering.price_per_hour)
-        if more:
-            can = Resources({**model.allocatable, **more})
-            model = Model(model.name, model.labels, Resources({**model.capacity, **more}), can, self.room(model.name, can))
-        return model, (replace(offering, price_per_hour=price) if price != offering.price_per_hour else offering)
-
-
-def markets(
-    snapshot: Snapshot,
-    groups: Groups,
-    catalogue: Catalogue,
-    unavailable: Unavailable,
-    classes: Mapping[str, ResolvedNodeClass],
-) -> tuple[Market, ...]:
-    """One a pool, the heaviest first, then by key."""
-    scene = Scene(groups, catalogue, unavailable, snapshot.overlays, _attachable(snapshot))
-    return tuple(_market(pool, snapshot, scene, classes) for pool in sorted(snapshot.pools, key=lambda one: (-one.weight, one.key)))
-
-
-def _market(pool: NodePool, snapshot: Snapshot, scene: Scene, classes: Mapping[str, ResolvedNodeClass]) -> Market:
-    node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
-    closed = _closed(pool, resolved)
-    if closed or resolved is None:
-        return Market(pool, node_class, closed=closed)
-    launchable = tuple(_launchable(pool, node_class, resolved, scene))
-    variants = _variants(pool, launchable, scene.groups)
-    if pool.replicas is not None:
-        made = Market(pool, node_class, launchable, variants)
-        return Market(pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made)
-    return Market(pool, node_class, launchable, variants, "" if launchable else NOTHING_AVAILABLE)
-
-
-def _attachable(snapshot: Snapshot) -> dict[str, dict[str, int]]:
-    """By instance type and driver: the fewest volumes that any node of the type can have."""
-    found: dict[str, dict[str, int]] = {}
-    for node in snapshot.nodes:
-        own = found.setdefault(node.labels.get(names.INSTANCE_TYPE, ""), {})
-        for driver, count in snapshot.volumes.limits.get(node.name, {}).items():
-            own[driver] = min(own.get(driver, count), count)
-    return found if snapshot.volumes.limits else {}
-
-
-def _closed(pool: NodePool, resolved: ResolvedNodeClass | None) -> str:
-    if pool.deleting:
-        return "the pool is being deleted"
-    if resolved is None:
-        return f"its class {pool.class_ref.key} has not been resolved"
-    if not resolved.ready:
-        wrong = next(problem for problem in resolved.problems if problem.severity == "error")
-        return f"its class {pool.class_ref.key} is not ready: {wrong.message}"
-    if keys := pool.requirements.contradictions():
-        return f"its requirements exclude each other on {', '.join(keys)}"
-    return ""
 
 
 def pool_labels(pool: NodePool) -> dict[str, str]:
@@ -254,10 +187,10 @@ def pool_labels(pool: NodePool) -> dict[str, str]:
 
 def node_labels(pool: NodePool, instance_type: InstanceType, zone: str, capacity_type: str) -> dict[str, str]:
     """The labels that a node of this type will have there, but for those that the pool leaves open."""
-    return {**_type_labels(instance_type, pool_labels(pool)), **place_labels(zone, capacity_type)}
+    return {**type_labels(instance_type, pool_labels(pool)), **place_labels(zone, capacity_type)}
 
 
-def _type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict[str, str]:
+def type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict[str, str]:
     return {f"{names.INSTANCE_PREFIX}tenancy": "default", **instance_type.labels, **of_pool}
 
 
@@ -276,182 +209,6 @@ def place_labels(zone: str, capacity_type: str, *, zone_id: str = "", reservatio
     }
 
 
-PLACELESS: Final = place_labels("", "")
-
-
-class Judge:
-    """Whether labels meet requirements, where the same few label values are asked about again and again."""
-
-    def __init__(self, requirements: Requirements) -> None:
-        self._known: list[tuple[str, ValueSet, dict[str, bool], bool]] = [
-            (key, values, {}, ABSENT in values) for key, values in requirements.items()
-        ]
-        self.of_places = not PLACELESS.keys().isdisjoint(requirements)
-
-    def allows(self, labels: Mapping[str, str]) -> bool:
-        for key, values, known, absent in self._known:
-            value = labels.get(key)
-            if value is None:
-                if not absent:
-                    return False
-                continue
-            meets = known.get(value)
-            if meets is None:
-                meets = known[value] = value in values
-            if not meets:
-                return False
-        return True
-
-
-def _launchable(pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: Scene) -> Iterable[Launchable]:
-    of_type = Requirements({key: values for key, values in pool.requirements.items() if key not in OF_PLACES})
-    decided = Judge(Requirements({key: values for key, values in of_type.items() if DECIDED.fullmatch(key) or key in pool.labels}))
-    places = Places(Requirements({key: values for key, values in pool.requirements.items() if key not in of_type}), resolved)
-    of_pool, daemons = pool_labels(pool), Daemons(pool, scene.groups)
-    number = 0
-    for name in sorted(scene.catalogue.types):
-        known = scene.catalogue.types[name]
-        labels = _type_labels(known, of_pool)
-        if not decided.allows(labels | PLACELESS if decided.of_places else labels) or not _has_image(resolved, known):
-            continue
-        model: Model | None = None
-        for sold in known.offerings:
-            place = places.of(sold)
-            if place is None or not sold.available or _is_short(sold, known, scene.unavailable):
-                continue
-            if model is None:
-                can, has = allocatable(known, node_class, pool), capacity(known, node_class, pool)
-                model = Model(name, labels, has, can, scene.room(name, can))
-            own, offering = scene.overlaid(model, sold, place)
-            here, overhead = daemons.on(labels, place)
-            left = tuple(map(sub, own.room, overhead))
-            if min(left, default=0) >= 0:
-                yield Launchable(number, own, offering, room=left, daemons=here, place=place)
-                number += 1
-
-
-class Places:
-    """Zones and capacity types that a pool and its class allow, with the labels of nodes there: worked out once for each."""
-
-    def __init__(self, requirements: Requirements, resolved: ResolvedNodeClass) -> None:
-        self._judge = Judge(requirements)
-        self._zones = {subnet.zone: subnet.zone_id for subnet in resolved.subnets}
-        self._known: dict[tuple[str, str, str], dict[str, str] | None] = {}
-
-    def of(self, offering: Offering) -> dict[str, str] | None:
-        """The labels, or None where no node of the pool may be."""
-        asked = (offering.zone, offering.capacity_type, offering.reservation)
-        if asked not in self._known:
-            zone_id = self._zones.get(offering.zone, "")
-            labels = place_labels(offering.zone, offering.capacity_type, zone_id=zone_id, reservation=offering.reservation)
-            allowed = offering.zone in self._zones and self._judge.allows(labels)
-            self._known[asked] = labels if allowed else None
-        return self._known[asked]
-
-
-class Daemons:
-    """Which daemons come with a node of a pool, and what they take of it: asked once for each set of labels that some daemon reads."""
-
-    def __init__(self, pool: NodePool, groups: Groups) -> None:
-        self._taints = pool.taints
-        self._groups = groups
-        willing = [daemon for daemon, _ in groups.daemons if daemon.constraints.untolerated(pool.taints) is None]
-        said = [one.constraints for one in willing]
-        read = {key for one in said for key in one.selector}
-        read |= {key for one in said for term in one.terms or () for key in term.labels}
-        self._keys = tuple(sorted(read))
-        self._known: dict[tuple[str | None, ...], tuple[tuple[Group, ...], tuple[int, ...]]] = {}
-
-    def on(self, labels: Mapping[str, str], place: Mapping[str, str]) -> tuple[tuple[Group, ...], tuple[int, ...]]:
-        asked: tuple[str | None, ...] = ()
-        if self._keys:
-            asked = (*map(labels.get, self._keys), *map(place.get, self._keys))
-        found = self._known.get(asked)
-        if found is None:
-            carried = {**labels, **place}
-            here = tuple(own for daemon, own in self._groups.daemons if daemon.runs_on(carried, self._taints, NEW_HOST))
-            taken = tuple(sum(own.vector[position] for own in here) for position in range(len(self._groups.resources)))
-            found = self._known[asked] = (here, taken)
-        return found
-
-
-def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable) -> bool:
-    if not unavailable:
-        return False
-    kind, zone = offering.capacity_type, offering.zone
-    return not unavailable.isdisjoint({(kind, known.name, zone), (kind, EVERY, zone), (kind, known.name, EVERY), (kind, EVERY, EVERY)})
-
-
-def _has_image(resolved: ResolvedNodeClass, known: InstanceType) -> bool:
-    """A class that names no images is one that was not resolved by EC2: a plan on paper."""
-    return not resolved.images or any(image.requirements.allow(known.labels) for image in resolved.images)
-
-
-def _variants(pool: NodePool, launchable: Sequence[Launchable], groups: Groups) -> tuple[Variant, ...]:
-    """The ways to decide what the pool leaves open, and for each the offers that every pending group may use."""
-    asked = asked_values(groups)
-    choices: list[list[tuple[str, str | None]]] = []
-    for key, values in sorted(pool.requirements.items()):
-        if DECIDED.fullmatch(key) or key in pool.labels:
-            continue
-        wanted = [value for value in sorted(asked.get(key, ())) if value in values]
-        if values.finite and key in asked:
-            wanted = sorted({*wanted, *values})
-        neutral = None if values.absent else str((values - ValueSet.of(*wanted) or values).any_value())
-        choices.append([(key, value) for value in dict.fromkeys([neutral, *wanted])])
-    found = []
-    for number, combination in enumerate(product(*choices)):
-        if number >= MOST_VARIANTS:
-            break
-        labels = {key: value for key, value in combination if value is not None}
-        found.append(Variant(pool, labels, _bits(labels, launchable, groups)))
-    return tuple(found)
-
-
-def asked_values(groups: Groups) -> dict[str, set[str]]:
-    """Label keys that pending pods or daemons name in rules about nodes or domains, with the values that they name."""
-    found: dict[str, set[str]] = {}
-    for group in groups.pending:
-        for requirements in (*group.where, *(one.term.labels for one in group.constraints.preferences)):
-            for key, values in requirements.items():
-                found.setdefault(key, set()).update(values.exceptions)
-        for spread in group.constraints.spreads:
-            found.setdefault(spread.topology_key, set())
-        for term in (*group.constraints.affinity, *group.constraints.anti_affinity):
-            found.setdefault(term.topology_key, set())
-    return found
-
-
-def _bits(labels: Mapping[str, str], launchable: Sequence[Launchable], groups: Groups) -> dict[int, int]:
-    """Group index -> the offers whose labels it accepts, as bits. Taints are looked at elsewhere: they are the pool's, not the offer's."""
-    values: dict[str, dict[str, int]] = {}
-    missing: dict[str, int] = {}
-    every = (1 << len(launchable)) - 1
-    found: dict[int, int] = {}
-    memory: dict[tuple[str, ValueSet], int] = {}
-    for group in groups.pending:
-        accepted = 0
-        for requirements in group.where:
-            bits = every
-            for key, allowed in requirements.items():
-                if not bits:
-                    break
-                if key in labels:
-                    bits &= every if labels[key] in allowed else 0
-                    continue
-                if (key, allowed) not in memory:
-                    if key not in values:
-                        values[key], missing[key] = _positions(key, launchable)
-                    mine = missing[key] if ABSENT in allowed else 0
-                    for value, positions in values[key].items():
-                        mine |= positions if value in allowed else 0
-                    memory[key, allowed] = mine
-                bits &= memory[key, allowed]
-            accepted |= bits
-        found[group.index] = accepted
-    return found
-
-
 def flexible(offers: Iterable[Launchable], minimums: Mapping[str, int]) -> bool:
     """Whether these offers show as many values of each label as minValues asks for."""
     seen: dict[str, set[str]] = {key: set() for key in minimums}
@@ -463,16 +220,6 @@ def flexible(offers: Iterable[Launchable], minimums: Mapping[str, int]) -> bool:
         if all(len(values) >= minimums[key] for key, values in seen.items()):
             return True
     return not minimums
-
-
-def _positions(key: str, launchable: Sequence[Launchable]) -> tuple[dict[str, int], int]:
-    """Label value -> the offers that carry it, and the offers that carry none."""
-    carried: dict[str, list[int]] = {}
-    lacking: list[int] = []
-    for one in launchable:
-        value = one.label(key)
-        (lacking if value is None else carried.setdefault(value, [])).append(one.index)
-    return {value: _as_bits(positions) for value, positions in carried.items()}, _as_bits(lacking)
 
 
 def _as_bits(positions: Sequence[int]) -> int:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from joiner.planning.problem import Floats, Marks, Problem, Whole
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.kernel import MOST_RESOURCES, Kernel, loaded
+from joiner.planning.problem import Problem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +49,9 @@ class Way:
 
 
 class Bench:
-    """A problem laid out for filling: made once, used for many fills."""
+    """A problem laid out for filling: made once, used for many fills. ``compiled`` lets the compiled loop do it where there is one."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, compiled: bool = True) -> None:
         self.problem = problem
         self.resources = np.flatnonzero(problem.need.any(axis=0))
         self.need = np.ascontiguousarray(problem.need[:, self.resources])
@@ -71,6 +73,17 @@ class Bench:
         for item in np.flatnonzero(number):
             own = np.flatnonzero(self.capped[:, item])
             self._rules[item, : len(own)] = own
+        library = loaded() if compiled and 0 < len(self.resources) <= MOST_RESOURCES else None
+        self._kernel = library and Kernel(
+            library,
+            room=self.room,
+            open_to=problem.open,
+            need=self.need,
+            most=self.most,
+            rules=self._rules,
+            capped=self.capped,
+            caps=self.caps,
+        )
 
     def fill(
         self, offers: Whole, active: Whole, demand: Whole | Floats, worth: Floats, *, way: Way | None = None, seed: Whole | None = None
@@ -79,12 +92,17 @@ class Bench:
         the active items; ``demand`` may differ by row."""
         how = way or Way()
         number, width = len(offers), len(active)
+        counts = np.zeros((number, width), dtype=np.int64) if seed is None else seed.astype(np.int64)
+        share = np.broadcast_to(np.asarray(how.share, float), (number,))
+        tilt = None if how.tilt is None else how.tilt[:, self.resources]
+        if self._kernel:
+            value = worth if how.noise is None else np.broadcast_to(worth * how.noise, (number, width))
+            self._kernel.fill(offers, active, demand.astype(float), value, share=share, tilt=tilt, counts=counts)
+            return counts
         room = self.room[offers]
         left = np.minimum(demand, self.most[active]) * self.problem.open[np.ix_(offers, active)]
-        counts = np.zeros((number, width), dtype=np.int64)
         used = np.zeros((number, len(self.caps)), dtype=np.int64)
         if seed is not None:
-            counts += seed
             left = left - seed
             room = room - seed @ self.need[active]
             if len(self.caps):
@@ -92,8 +110,7 @@ class Bench:
                 for cap in np.flatnonzero(used.any(axis=0)):
                     self._narrow(np.flatnonzero(used[:, cap]), np.full(1, cap), active, left, used)
         value = np.broadcast_to(worth if how.noise is None else worth * how.noise, (number, width))
-        share = np.broadcast_to(np.asarray(how.share, float), (number,))
-        self._take(active, room=room, left=left, counts=counts, used=used, value=value, share=share, tilt=how.tilt)
+        self._take(active, room=room, left=left, counts=counts, used=used, value=value, share=share, tilt=tilt)
         return counts
 
     def _take(
@@ -117,7 +134,7 @@ class Bench:
         rules = self._rules[active]
         alive = np.arange(len(room))
         tiny = 1e-3 * room + 1e-6
-        weight_of = None if tilt is None else tilt[:, self.resources]
+        weight_of = tilt
         while len(alive):
             whole = len(alive) == len(room)
             here, there = (room, left) if whole else (room[alive], left[alive])

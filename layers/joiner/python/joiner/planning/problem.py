@@ -7,25 +7,17 @@ the last word on everything: what is found here is a proposal.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from joiner import names
+from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.dealing import Deal
 from joiner.planning.groups import Group
-from joiner.planning.mounting import UNLIMITED
-from joiner.planning.offers import Choice, Market, Variant
 from joiner.planning.rooms import World
+from joiner.planning.table import PLENTY, Choices, tabulate, unbeaten
 from joiner.planning.topology import Rules
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
-Marks = NDArray[np.bool_]
-
-PLENTY: Final = float(UNLIMITED >> 1)
-"""An amount from here on is no limit at all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +38,7 @@ class Problem:
     caps: Whole
     firm: Marks
     members: tuple[tuple[tuple[Group, int], ...], ...]
-    choices: "Choices"
+    choices: Choices
     resources: tuple[str, ...] = ()
     merged: "Merged | None" = None
 
@@ -81,142 +73,12 @@ class Merged:
     offer_in: Whole
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """All offers of all open pools, as columns. ``kinds`` are the distinct ways in which groups may use offers: a row of marks each.
-    ``limited``: the offer is of a supply that can run out."""
-
-    room: Floats
-    price: Floats
-    limits: Floats
-    tier: Whole
-    pool: Whole
-    limited: Marks
-    label: Mapping[str, Sequence[str | None]]
-    origin: list[tuple[Market, Variant, int]]
-    kinds: Marks
-    kind_of: Mapping[Group, int]
-
-
-def tabulate(world: World, groups: Sequence[Group], keys: Sequence[str]) -> Table:
-    """Every offer, and which groups may use it as far as node rules go."""
-    columns: list[tuple[Market, Variant]] = [
-        (market, variant) for market in world.markets for variant in market.variants if market.launchable
-    ]
-    welcome = {market.pool.key: [one.constraints.untolerated(market.pool.taints) is None for one in groups] for market, _ in columns}
-    ways: dict[tuple[int, ...], int] = {}
-    kind_of: dict[Group, int] = {}
-    for position, group in enumerate(groups):
-        way = tuple(variant.bits[group.index] if welcome[market.pool.key][position] else 0 for market, variant in columns)
-        kind_of[group] = ways.setdefault(way, len(ways))
-    weights = sorted({market.pool.weight for market, _ in columns}, reverse=True)
-    pools = [market.pool.key for market in world.markets]
-    rooms = {market.pool.key: np.array([one.room for one in market.launchable], float) for market, _ in columns}
-    prices = {market.pool.key: np.array([one.offering.price_per_hour for one in market.launchable]) for market, _ in columns}
-    bounded = sorted({name for market, _ in columns for name in market.pool.limits if name != "nodes"})
-    repeated = np.repeat(np.arange(len(columns)), [len(market.launchable) for market, _ in columns])
-    return Table(
-        room=_joined([rooms[market.pool.key] for market, _ in columns], len(world.groups.resources)),
-        price=np.concatenate([np.zeros(0), *(prices[market.pool.key] for market, _ in columns)]),
-        limits=_counted(columns, bounded),
-        tier=np.array([weights.index(market.pool.weight) for market, _ in columns], dtype=int)[repeated],
-        pool=np.array([pools.index(market.pool.key) for market, _ in columns], dtype=int)[repeated],
-        limited=np.array([one.supply is not None for market, _ in columns for one in market.launchable], dtype=bool),
-        label={
-            key: [variant.labels.get(key) or one.label(key) for market, variant in columns for one in market.launchable] for key in keys
-        },
-        origin=[(market, variant, position) for market, variant in columns for position in range(len(market.launchable))],
-        kinds=np.concatenate(
-            [np.zeros((len(ways), 0), bool)]
-            + [np.stack([unpacked(way[number], len(market.launchable)) for way in ways]) for number, (market, _) in enumerate(columns)],
-            axis=1,
-        ),
-        kind_of=kind_of,
-    )
-
-
-def _joined(parts: Sequence[Floats], width: int) -> Floats:
-    return np.concatenate([np.zeros((0, width)), *parts])
-
-
-def _counted(columns: Sequence[tuple[Market, Variant]], bounded: Sequence[str]) -> Floats:
-    """What a node of each offer counts against its pool's limits: an offer beats none that counts less."""
-    rows = (
-        [
-            [one.capacity.get(name, 0) if name in market.pool.limits else 0 for name in bounded]
-            for market, _ in columns
-            for one in market.launchable
-        ]
-        if bounded
-        else [[] for market, _ in columns for _ in market.launchable]
-    )
-    return np.array(rows, float).reshape(len(rows), len(bounded))
-
-
-def unpacked(bits: int, width: int) -> Marks:
-    """Bits as marks, the lowest first.
-
-    >>> unpacked(0b101, 4).tolist()
-    [True, False, True, False]
-    """
-    raw = np.frombuffer(bits.to_bytes((width + 7) // 8, "little"), np.uint8)
-    return np.unpackbits(raw, count=width, bitorder="little").astype(bool)
-
-
-def unbeaten(table: Table, wanted: Marks, alike: Whole) -> Whole:
-    """Offers that no other one beats: as cheap, as roomy, open to as many kinds, of the same pool and domain (``alike``)."""
-    marks = table.kinds[wanted]
-    usable = np.flatnonzero(marks.any(axis=0))
-    if not len(usable):
-        return usable
-    ways, way = np.unique(marks[:, usable], axis=1, return_inverse=True)
-    way = way.reshape(-1)
-    covers: Marks = ~np.logical_or.reduce(ways[:, None, :] & ~ways[:, :, None], axis=0)  # [a, b]: a is open to all that b is open to
-    size = np.concatenate([np.minimum(table.room[usable], PLENTY), -table.limits[usable]], axis=1)
-    size = size[:, size.min(axis=0) < size.max(axis=0)]
-    price = table.price[usable]
-    sections = (alike[usable] * (table.pool.max() + 1) + table.pool[usable]) * 2 + table.limited[usable]
-    kept: list[Whole] = []
-    known: list[tuple[Floats, Whole]] = []  # domains are often alike: what was worked out for one holds for the next
-    for section in np.unique(sections):
-        mine = np.flatnonzero(sections == section)
-        facts = np.concatenate([price[mine, None], way[mine, None], size[mine]], axis=1)
-        best = next((found for seen, found in known if np.array_equal(seen, facts)), None)
-        if best is None:
-            best = _maximal(facts, covers)
-            known.append((facts, best))
-        kept.append(mine[best])
-    found = np.concatenate(kept)
-    return usable[found[np.lexsort((usable[found], price[found]))]]
-
-
-def _maximal(facts: Floats, covers: Marks) -> Whole:
-    """Rows (price, way, sizes) that no other row beats; of equal rows the first."""
-    order = np.lexsort((np.arange(len(facts)), *(-facts[:, 2:]).T, facts[:, 1], facts[:, 0]))
-    rows = facts[order]
-    first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
-    order, rows = order[first], rows[first]
-    by_size = np.argsort(-rows[:, 2:].sum(axis=1), kind="stable") if rows.shape[1] > 2 else np.arange(len(rows))
-    by_size = by_size[np.argsort(rows[by_size, 0], kind="stable")]
-    order, rows = order[by_size], rows[by_size]
-    beats = np.triu(np.ones((len(rows), len(rows)), bool), 1)
-    for column in range(2, rows.shape[1]):
-        beats &= rows[:, column, None] >= rows[None, :, column]
-    if len(covers) > 1:
-        way = rows[:, 1].astype(np.int64)
-        beats &= covers[np.ix_(way, way)]
-    return np.sort(order[~beats.any(axis=0)])
-
-
 def compile_problem(world: World, deal: Deal, groups: Sequence[Group]) -> Problem:
     """The arrays for these groups (those that arrays can express), pods that are left only."""
     table = tabulate(world, [group for group in world.groups.pending if not group.refused], deal.keys)
-    values = list(zip(*(table.label[key] for key in deal.keys), strict=True)) if deal.keys else [()] * len(table.price)
-    numbers: dict[tuple[Any, ...], int] = {}
-    domain = np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
     wanted = np.zeros(len(table.kinds), bool)
     wanted[[table.kind_of[group] for group in groups]] = True
-    kept = unbeaten(table, wanted, domain)
+    kept = unbeaten(table, wanted)
     kept = kept[~table.limited[kept]]
     items = _items(world, deal, groups, table.kind_of)
     room = table.room[kept]
@@ -245,8 +107,8 @@ def compile_problem(world: World, deal: Deal, groups: Sequence[Group]) -> Proble
     if not deal.keys:
         return whole
     pools = table.pool[kept]
-    known = [tuple(map(str, value)) for value in numbers]
-    return _divided(whole, items, domain[kept], values=known, keys=deal.keys, pools=pools)
+    known = [tuple(map(str, value)) for value in table.domains]
+    return _divided(whole, items, table.domain[kept], values=known, keys=deal.keys, pools=pools)
 
 
 def _divided(
@@ -366,50 +228,3 @@ def _heaviest_pools_only(open_to: Marks, tier: Whole) -> None:
     if len(tier) and tier.max() > tier.min():
         levels = np.where(open_to, tier[:, None], tier.max() + 1)
         open_to &= levels == levels.min(axis=0)[None, :]
-
-
-class Choices:
-    """The offers of a problem as choices of the world, made when one is used."""
-
-    def __init__(self, world: World, table: Table, kept: Whole, used: Marks | None = None, units: Floats | None = None) -> None:
-        self._groups = [group for group in world.groups.pending if group in table.kind_of]
-        self._table = table
-        self._kept = kept
-        self._kinds = np.array([table.kind_of[group] for group in self._groups], dtype=int)
-        self._indices = np.array([group.index for group in self._groups], dtype=int)
-        self._made: dict[int, Choice] = {}
-        self._used = used
-        self._units = units
-
-    @property
-    def has_supplies(self) -> bool:
-        return bool(self._table.limited.any())
-
-    @property
-    def one_tier(self) -> bool:
-        return len(np.unique(self._table.tier)) <= 1
-
-    def amounts(self, vector: Sequence[int]) -> list[float]:
-        """Amounts of the plan's resources as the problem counts them."""
-        known = np.minimum(np.array(vector, float), PLENTY)
-        return list(np.floor(known[self._used] / self._units).tolist()) if self._units is not None else list(known.tolist())
-
-    def supplies(self, samples: Sequence[Group]) -> list[tuple[int, list[float], Marks]]:
-        """Offers that can run out: how many there are, what one holds, and which of these groups may use it."""
-        found = []
-        kinds = np.array([self._table.kind_of[group] for group in samples], dtype=int)
-        for column in np.flatnonzero(self._table.limited):
-            market, _, position = self._table.origin[column]
-            one = market.launchable[position]
-            found.append((one.supply or 0, self.amounts(one.room), self._table.kinds[kinds, column]))
-        return found
-
-    def __getitem__(self, offer: int) -> Choice:
-        if offer not in self._made:
-            column = int(self._kept[offer])
-            market, variant, position = self._table.origin[column]
-            open_to = np.zeros(int(self._indices.max()) + 1, bool)
-            open_to[self._indices] = self._table.kinds[self._kinds, column]
-            groups = int.from_bytes(np.packbits(open_to, bitorder="little").tobytes(), "little")
-            self._made[offer] = Choice(market, variant, market.launchable[position], groups)
-        return self._made[offer]

@@ -8,12 +8,13 @@ from typing import Final
 
 import numpy as np
 
+from joiner.planning.arrays import Whole
 from joiner.planning.columns import generate
 from joiner.planning.exact import MOST_PARTS, cheapest, parts_of
 from joiner.planning.exchanging import exchange
 from joiner.planning.neighbourhoods import repack
 from joiner.planning.packing import Packing, right_size
-from joiner.planning.problem import Problem, Whole
+from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Relaxation
 from joiner.planning.rounding import Chance, by_size, round_off
 from joiner.planning.swarming import Attempts, swarm

@@ -13,7 +13,8 @@ from typing import Any, Final
 import highspy
 import numpy as np
 
-from joiner.planning.problem import Floats, Marks, Problem, Whole
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.problem import Problem
 
 MOST_ROUNDS: Final = 40
 TAKEN_A_ROUND: Final = 12

@@ -93,7 +93,7 @@ class World:
             free=list(choice.one.room),
             choice=choice,
         )
-        for daemon in choice.one.daemons:
+        for daemon in self.groups.daemons_at(choice.one.daemons):
             room.held[daemon] = 1
             room.ports.extend(daemon.constraints.host_ports)
         self.reopen(room)

@@ -10,9 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.effort import Meter
 from joiner.planning.packing import NOTHING_FOUND, Bench, Packing, Pattern, Way, allowed_below, right_size
-from joiner.planning.problem import Floats, Marks, Problem, Whole
+from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Programme, Relaxation
 
 ROWS: Final = 24

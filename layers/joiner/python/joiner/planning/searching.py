@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from joiner.cluster.resources import CPU, MEMORY
+from joiner.planning.arrays import Whole
 from joiner.planning.auditing import holds
 from joiner.planning.bound import Bound, bound, one_group_alone
 from joiner.planning.carrying_out import Carrier, expressible
@@ -20,7 +21,7 @@ from joiner.planning.greedy import first_fit
 from joiner.planning.groups import Group, fits
 from joiner.planning.improving import improve
 from joiner.planning.packing import Packing
-from joiner.planning.problem import Problem, Whole, compile_problem
+from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.proposing import propose
 from joiner.planning.resource_lp import Relaxation
 from joiner.planning.rooms import Room, World

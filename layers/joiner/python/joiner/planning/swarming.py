@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, allowed_below, right_size
-from joiner.planning.problem import Floats, Marks, Problem, Whole
+from joiner.planning.problem import Problem
 from joiner.planning.rounding import Chance, one_node
 
 

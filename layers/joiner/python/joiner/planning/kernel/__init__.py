@@ -1,0 +1,103 @@
+"""The compiled form of the search's innermost loop (``fill.c``), where there is one for this machine.
+
+Two small libraries lie beside it, for Linux on x86-64 and on arm64. They call nothing and know nothing of Python, so any version of it
+loads them. Elsewhere ``loaded`` answers None and the same loop runs in numpy: slower, so that less is found in a second, but as right.
+"""
+
+import ctypes
+import platform
+import sys
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joiner.planning.arrays import Floats, Marks, Whole
+
+FOLDER: Final = __path__[0]
+MACHINES: Final = ("x86_64", "aarch64")
+MOST_RESOURCES: Final = 64
+"""As in ``fill.c``."""
+
+
+def binary(machine: str) -> str:
+    """Where the library for this machine lies."""
+    return f"{FOLDER}/fill-{machine}.so"
+
+
+@cache
+def loaded() -> "ctypes.CDLL | None":
+    """The library for this machine, if there is one that it can load."""
+    machine = platform.machine()
+    if sys.platform != "linux" or sys.byteorder != "little" or machine not in MACHINES:
+        return None
+    try:
+        return ctypes.CDLL(binary(machine))
+    except OSError:
+        return None
+
+
+def digest_of(library: ctypes.CDLL) -> str:
+    """Of the source that a library was compiled from (sha256)."""
+    return (ctypes.c_char * 64).in_dll(library, "source").value.decode()
+
+
+class Laid(ctypes.Structure):
+    """``struct problem`` of ``fill.c``."""
+
+    _fields_ = (
+        *((name, ctypes.c_longlong) for name in ("items", "resources", "caps", "width")),
+        *((name, ctypes.c_void_p) for name in ("room", "open", "need", "most", "rules", "capped", "limit")),
+    )
+
+
+class Kernel:
+    """One problem laid out for the compiled loop, with room for it to write on: O offers, K items, R resources, C caps."""
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        *,
+        room: Floats,
+        open_to: Marks,
+        need: Floats,
+        most: Floats,
+        rules: Whole,
+        capped: Marks,
+        caps: Whole,
+    ) -> None:
+        self._fill = library.fill
+        self._kept = [np.ascontiguousarray(one) for one in (room, open_to, need, most, rules, capped, caps)]
+        items, resources = need.shape
+        self._laid = Laid(items, resources, len(caps), rules.shape[1], *map(_address, self._kept))
+        self._reals = np.empty(items * (resources + 3))
+        self._wholes = np.empty(2 * items + len(caps), np.int64)
+        self._fixed = (_address(self._reals), _address(self._wholes))
+
+    def fill(
+        self, offers: Whole, active: Whole, demand: Floats, worth: Floats, *, share: Floats, tilt: Floats | None, counts: Whole
+    ) -> None:
+        """Fills rows in place (``counts``: rows x active items, at first what they hold already). ``demand`` and ``worth`` are of the
+        active items, for all rows or by row; ``share`` is by row, ``tilt`` by row and resource."""
+        held = [np.ascontiguousarray(offers), np.ascontiguousarray(active), np.ascontiguousarray(demand), np.ascontiguousarray(worth)]
+        share = np.ascontiguousarray(share)
+        lean = None if tilt is None else np.ascontiguousarray(tilt)
+        rows, width = counts.shape
+        places = [_address(one) for one in held]
+        reals, wholes = self._fixed
+        self._fill(
+            ctypes.byref(self._laid),
+            *map(ctypes.c_longlong, (rows, width)),
+            *map(ctypes.c_void_p, places[:3]),
+            ctypes.c_longlong(width if demand.ndim > 1 else 0),
+            ctypes.c_void_p(places[3]),
+            ctypes.c_longlong(width if worth.ndim > 1 else 0),
+            ctypes.c_void_p(_address(share)),
+            ctypes.c_void_p(None if lean is None else _address(lean)),
+            *map(ctypes.c_void_p, (_address(counts), reals, wholes)),
+        )
+
+
+def _address(array: NDArray[np.generic]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,60 @@
+"""Every pool as a market: what it can launch, in which variants, or why nothing."""
+
+from collections.abc import Mapping
+
+from joiner import names
+from joiner.catalogue import Catalogue
+from joiner.planning.groups import Groups
+from joiner.planning.offers import NOTHING_AVAILABLE, Market, Unavailable
+from joiner.planning.snapshot import Snapshot
+from joiner.planning.stocking import Scene, stocked
+from joiner.planning.variants import variants_of
+from joiner.pools import NodePool, ResolvedNodeClass
+
+
+def markets(
+    snapshot: Snapshot,
+    groups: Groups,
+    catalogue: Catalogue,
+    unavailable: Unavailable,
+    classes: Mapping[str, ResolvedNodeClass],
+) -> tuple[Market, ...]:
+    """One a pool, the heaviest first, then by key."""
+    scene = Scene(groups, catalogue, unavailable, snapshot.overlays, _attachable(snapshot))
+    return tuple(_market(pool, snapshot, scene, classes) for pool in sorted(snapshot.pools, key=lambda one: (-one.weight, one.key)))
+
+
+def _market(pool: NodePool, snapshot: Snapshot, scene: Scene, classes: Mapping[str, ResolvedNodeClass]) -> Market:
+    node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
+    closed = _closed(pool, resolved)
+    if closed or resolved is None:
+        return Market(pool, node_class, closed=closed)
+    stock = stocked(pool, node_class, resolved, scene)
+    variants = variants_of(pool, stock, scene.groups)
+    if pool.replicas is not None:
+        made = Market(pool, node_class, stock, variants)
+        return Market(pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made)
+    return Market(pool, node_class, stock, variants, "" if stock.launchable else NOTHING_AVAILABLE)
+
+
+def _attachable(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """By instance type and driver: the fewest volumes that any node of the type can have."""
+    found: dict[str, dict[str, int]] = {}
+    for node in snapshot.nodes:
+        own = found.setdefault(node.labels.get(names.INSTANCE_TYPE, ""), {})
+        for driver, count in snapshot.volumes.limits.get(node.name, {}).items():
+            own[driver] = min(own.get(driver, count), count)
+    return found if snapshot.volumes.limits else {}
+
+
+def _closed(pool: NodePool, resolved: ResolvedNodeClass | None) -> str:
+    if pool.deleting:
+        return "the pool is being deleted"
+    if resolved is None:
+        return f"its class {pool.class_ref.key} has not been resolved"
+    if not resolved.ready:
+        wrong = next(problem for problem in resolved.problems if problem.severity == "error")
+        return f"its class {pool.class_ref.key} is not ready: {wrong.message}"
+    if keys := pool.requirements.contradictions():
+        return f"its requirements exclude each other on {', '.join(keys)}"
+    return ""
