@@ -25,6 +25,7 @@ pytestmark = pytest.mark.e2e
 SECONDS: Final = float(os.environ.get("JOINER_CHAOS_SECONDS", "30"))
 SEED: Final = int(os.environ.get("JOINER_CHAOS_SEED", "20261121"))
 EMPTY_FOR: Final = 5  # seconds until an empty node goes
+PLANNED_BEFORE: Final = timedelta(seconds=10)  # that long before its launch, on a busy machine, were the pods of a node listed
 FIRST_MINUTE: Final = timedelta(seconds=60)
 CALM_WITHIN: Final = 150.0  # seconds after the last act
 SIZES: Final = {"small": "100m", "web": "500m", "db": "1500m", "batch": "900m", "large": "3"}
@@ -141,6 +142,7 @@ class Chaos:
         """Everything wanted runs, everything else goes: by rings and sweeps alone."""
         self.actor.world.stack.agent_knob("faults", {"clear": True})
         wanted = {app: self.chance.randint(0, 2) for app in SIZES}
+        self.shrunk.append(datetime.now(UTC))
         for app, replicas in wanted.items():
             self.actor.scale(app, replicas)
         end = time.monotonic() + CALM_WITHIN
@@ -172,7 +174,7 @@ class Chaos:
             instance, since = claim["instance"], launched.get(claim["instance"])
             if since is None or begun - since > FIRST_MINUTE or {instance, claim["claim"]} & self.struck:
                 continue
-            if claim["reason"] == "empty" and any(since <= at <= begun for at in self.shrunk):
+            if claim["reason"] == "empty" and any(since - PLANNED_BEFORE <= at <= begun for at in self.shrunk):
                 continue
             if claim["reason"] == "lost" and self.done["doom"]:
                 continue

@@ -16,7 +16,7 @@ from joiner_local.demo import DeployedWorld
 from joiner_local.kube_api import ApiError, Object
 from joiner_local.stack import REPOSITORY
 from joiner_local.story import StoryStalled, instances, until
-from tests.e2e.invariants import CLAIM_PATHS, express_executions, failed_executions, standing_executions, violations
+from tests.e2e.invariants import CLAIM_PATHS, failed_executions, violations
 
 SCENARIOS: Final = REPOSITORY / "examples" / "scenarios"
 PAUSE: Final = "public.ecr.aws/eks-distro/kubernetes/pause:3.2"
@@ -162,12 +162,7 @@ class Actor:
 
     def rest(self, *, limit: float = 90.0) -> None:
         """Until no execution of any machine runs."""
-
-        def rests() -> bool:
-            everything = (*standing_executions(self.world), *express_executions(self.world))
-            return all(e["status"] != "RUNNING" for e in everything)
-
-        until(rests, what="every execution ended", limit=limit)
+        until(lambda: not self.knob("running-executions")["executions"], what="every execution ended", limit=limit)
 
     def assert_at_rest(self) -> None:
         """Everything ended, and every promise holds: at once, or after a moment for what was said last to arrive."""

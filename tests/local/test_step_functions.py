@@ -626,6 +626,7 @@ def test_express_executions_share_a_name_are_listed_nowhere_and_log(sfn: Sfn, lo
         sfn.api.list_executions(stateMachineArn=arn)
     told = local_aws.knob("express-executions", stateMachineArn=arn)["executions"]
     assert sorted(json.loads(each["input"])["minute"] for each in told) == [1, 2]
+    assert local_aws.knob("express-executions", stateMachineArn=arn, status=["FAILED"])["executions"] == []
 
     def logged() -> list[str]:
         if not local_aws.client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]:

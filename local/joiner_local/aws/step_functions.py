@@ -334,9 +334,13 @@ class StepFunctionsApi:
         return {"tags": [{"key": key, "value": value} for key, value in tags.items()]}
 
     def express_executions(self, asked: dict[str, Any]) -> Answer:
-        """What no API of AWS tells: the Express executions of a machine with their events, newest first; or the one that is asked for."""
-        wanted = asked.get("executionArn")
-        found = [each for each in self.machines.executions(asked["stateMachineArn"]) if wanted in (None, each.identity.arn)]
+        """What no API of AWS tells: the Express executions of a machine with their events, newest first.
+
+        `executionArn` asks for one, `status` (a list) for those that are so.
+        """
+        arn, status = asked.get("executionArn"), asked.get("status")
+        everything = self.machines.executions(asked["stateMachineArn"])
+        found = [each for each in everything if arn in (None, each.identity.arn) and (status is None or each.status in status)]
         told = [{**describe_execution(each), "events": [event.to_api() for event in each.history.events()]} for each in found]
         answer: Answer = json.loads(json.dumps({"executions": told}, default=_to_json))
         return answer

@@ -11,7 +11,7 @@ import highspy
 import numpy as np
 
 from joiner.planning.arrays import Floats, Whole
-from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, right_size
+from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, filling_steps, right_size
 from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Relaxation, quiet_solver
 from joiner.planning.rounding import Chance, by_size, greedy, round_off, solved
@@ -133,7 +133,7 @@ def _price(
     added, best = 0, np.full(len(problem.price), -1.0)
     for rows, way in rounds:
         counts = chance.bench.fill(rows, active, demand[active], prices[active], way=way)
-        chance.meter.spend(0.2 + 1e-4 * counts.size)
+        chance.meter.spend(filling_steps(counts.size))
         ratio = (counts @ worth[active]) / problem.price[rows]
         np.maximum.at(best, rows, ratio)
         for row in np.argsort(-ratio, kind="stable")[:MOST_ADDED].tolist():

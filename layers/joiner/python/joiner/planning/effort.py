@@ -44,6 +44,11 @@ class Meter:
         self.used = 0.0
         self.cut_short = False
 
+    @property
+    def allowance(self) -> float:
+        """Steps that may be used in all."""
+        return self._effort.allowance
+
     def spend(self, steps: float) -> None:
         self.used += steps
 

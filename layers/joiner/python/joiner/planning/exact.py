@@ -35,8 +35,9 @@ def cheapest(problem: Problem, demand: Whole) -> Packing:
     for position, item in enumerate(items):
         if not problem.open[:, item].all():
             held[digits[:, position] > 0] &= problem.open[:, item]
-    for members, cap in zip(problem.capped[:, items], problem.caps, strict=True):
-        held[digits[:, members].sum(axis=1) > cap] = False
+    contents = np.zeros((len(digits), problem.items), dtype=np.int64)
+    contents[:, items] = digits
+    held[problem.clashing(contents)] = False
     prices = np.where(held, problem.price[None, :], np.inf)
     offer = prices.argmin(axis=1)
     price = prices[np.arange(len(digits)), offer]

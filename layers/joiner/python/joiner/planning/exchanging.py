@@ -24,7 +24,6 @@ class Nodes:
     counts: Whole
     need: Floats
     able: Marks
-    used: Whole
     offer: Whole
     price: Floats
 
@@ -36,7 +35,7 @@ class Nodes:
             counts[row, one.items] = one.counts
         offer = np.array([one.offer for one in rows], dtype=np.int64)
         able: Marks = np.stack([_able(problem, row) for row in counts])
-        return cls(counts, counts @ problem.need, able, counts @ problem.capped.T, offer, problem.price[offer])
+        return cls(counts, counts @ problem.need, able, offer, problem.price[offer])
 
     def packing(self) -> Packing:
         patterns = []
@@ -94,9 +93,8 @@ def _improve(problem: Problem, nodes: Nodes, pair: tuple[int, int], by_price: Wh
     empty = (taken.sum(axis=1) == nodes.counts[other].sum()) & ~given.any(axis=1)
     price_second[empty] = 0.0
     if len(problem.caps):
-        over = ((nodes.used[other] + given @ problem.capped.T - taken @ problem.capped.T) > problem.caps).any(axis=1)
-        over |= ((nodes.used[one] - given @ problem.capped.T + taken @ problem.capped.T) > problem.caps).any(axis=1)
-        price_second[over] = np.inf
+        moving = given - taken
+        price_second[problem.clashing(nodes.counts[other] + moving) | problem.clashing(nodes.counts[one] - moving)] = np.inf
     costs = price_first + price_second
     best = int(costs.argmin())
     if costs[best] >= nodes.price[one] + nodes.price[other] - PAYS:
@@ -106,7 +104,6 @@ def _improve(problem: Problem, nodes: Nodes, pair: tuple[int, int], by_price: Wh
         nodes.counts[node] += sign * change
         nodes.need[node] = nodes.counts[node] @ problem.need
         nodes.able[node] = _able(problem, nodes.counts[node])
-        nodes.used[node] = nodes.counts[node] @ problem.capped.T
         nodes.offer[node], nodes.price[node] = offer, price
     return True
 

@@ -19,17 +19,14 @@ def first_fit(problem: Problem, demand: Whole) -> Packing:
     counts: list[Whole] = []
     needs: list[Floats] = []
     ables: list[Marks] = []
-    used: list[Whole] = []
     sizes: list[int] = []
     for item in order.tolist():
         for _ in range(int(demand[item])):
-            own, under = problem.need[item], problem.capped[:, item]
+            own, one = problem.need[item], np.eye(1, problem.items, item, dtype=np.int64)[0]
             for node in sorted(range(len(counts)), key=sizes.__getitem__):
-                if (used[node][under] >= problem.caps[under]).any():
-                    continue
                 able = ables[node] & problem.open[:, item]
                 able &= (problem.room >= needs[node] + own).all(axis=1)
-                if able.any():
+                if able.any() and not problem.clashing((counts[node] + one)[None, :])[0]:
                     ables[node] = able
                     break
             else:
@@ -40,11 +37,9 @@ def first_fit(problem: Problem, demand: Whole) -> Packing:
                 counts.append(np.zeros(problem.items, dtype=np.int64))
                 needs.append(np.zeros(problem.need.shape[1]))
                 ables.append(able)
-                used.append(np.zeros(len(problem.caps), dtype=np.int64))
                 sizes.append(0)
             counts[node][item] += 1
             needs[node] = needs[node] + own
-            used[node] = used[node] + under
             sizes[node] += 1
     patterns, price = [], 0.0
     for row, able in zip(counts, ables, strict=True):

@@ -1,12 +1,14 @@
 """Local search: a few nodes are taken apart and packed anew, again and again; what is no dearer stays.
 
-Nodes that cost more than their pods are worth are taken apart the most often.
+Nodes that cost more than their pods are worth are taken apart the most often, and with others of their domain. The compiled kernel does
+thousands a second; without it, swarms and exchanges do a few.
 """
 
 import numpy as np
 
 from joiner.planning.arrays import Floats
 from joiner.planning.exchanging import exchange
+from joiner.planning.kernel import Nodes
 from joiner.planning.packing import Packing, Pattern
 from joiner.planning.problem import Problem
 from joiner.planning.rounding import Chance, by_size
@@ -14,10 +16,51 @@ from joiner.planning.swarming import Attempts, swarm
 
 MOST_AT_ONCE = 6
 ATTEMPTS = 4
+STEPS_A_CELL = 4e-5
+"""What the compiled kernel takes for an item that it looks at."""
+TURNS = 64
+"""So many at a time, before anybody looks at the clock."""
+HEAT = 0.01
+"""At first, packings that are dearer by up to this share are borne with; less and less as time runs out."""
+PATIENCE = 400
+"""So many turns for each node without finding anything end the search."""
 
 
 def repack(problem: Problem, packing: Packing, worth: Floats, chance: Chance, *, share: float, good_enough: float) -> Packing:
     """At most as dear as before; until this share of the effort is used up, or the price is ``good_enough``."""
+    if chance.bench.kernel is None:
+        return _repack_slowly(problem, packing, worth, chance, share=share, good_enough=good_enough)
+    value = by_size(problem, worth)
+    plan, total, idle = _nodes(problem, packing, value, chance), packing.price, 0
+    best, lowest = plan.copy(), total
+    begun, whole = chance.meter.used, chance.meter.allowance * share
+    while plan.number > 1 and lowest > good_enough and not chance.meter.spent(share) and idle < PATIENCE * plan.number:
+        heat = HEAT * max(1 - (chance.meter.used - begun) / max(whole - begun, 1.0), 0.0)
+        saved, cells = chance.bench.kernel.repack(plan, value, TURNS, heat)
+        chance.meter.spend(0.05 + STEPS_A_CELL * cells)
+        total -= saved
+        idle += TURNS
+        if total < lowest - 1e-9:
+            best, lowest, idle = plan.copy(), total, 0
+    rows = [(int(best.offer[node]), np.flatnonzero(best.counts[node]), best.counts[node]) for node in range(best.number)]
+    patterns = tuple(Pattern(offer, items, counts[items], 1) for offer, items, counts in rows)
+    price = sum(float(problem.price[one.offer]) for one in patterns)
+    return Packing(price, patterns) if price < packing.price - 1e-9 else packing
+
+
+def _nodes(problem: Problem, packing: Packing, value: Floats, chance: Chance) -> Nodes:
+    """The packing, node by node, with room for half as many nodes again."""
+    most = packing.nodes + packing.nodes // 2 + MOST_AT_ONCE
+    offer, counts, number = np.zeros(most, np.int64), np.zeros((most, problem.items), np.int64), 0
+    for one in packing.patterns:
+        offer[number : number + one.times] = one.offer
+        counts[number : number + one.times, one.items] = one.counts
+        number += one.times
+    dice = chance.dice.integers(1, 2**63, 1, np.uint64)
+    return Nodes(number, offer, counts, problem.price[offer] - counts @ value, dice)
+
+
+def _repack_slowly(problem: Problem, packing: Packing, worth: Floats, chance: Chance, *, share: float, good_enough: float) -> Packing:
     value = by_size(problem, worth)
     nodes = [Pattern(one.offer, one.items, one.counts, 1) for one in packing.patterns for _ in range(one.times)]
     prices = np.array([float(problem.price[one.offer]) for one in nodes])

@@ -64,25 +64,27 @@ class Bench:
         self.room = np.ascontiguousarray(problem.room[:, self.resources])
         self.most = problem.most_of_one()
         # a cap on one item is in ``most`` already; of items that are never open to one offer together, no node has two
-        shared = [int((problem.open & members).sum(axis=1).max(initial=0)) > 1 for members in problem.capped]
+        shared = [int((problem.open & members).sum(axis=1).max(initial=0)) > 1 for members in problem.asks | problem.counts]
         rows = np.flatnonzero(np.array(shared, dtype=bool))
-        self.capped = problem.capped[rows]
-        self.caps = problem.caps[rows]
-        number = self.capped.sum(axis=0)
+        self.asks, self.counts, self.caps = problem.asks[rows], problem.counts[rows], problem.caps[rows]
+        under = self.asks | self.counts
+        number = under.sum(axis=0)
         self._rules = np.full((problem.items, int(number.max(initial=0))), -1, dtype=np.int64)
         for item in np.flatnonzero(number):
-            own = np.flatnonzero(self.capped[:, item])
+            own = np.flatnonzero(under[:, item])
             self._rules[item, : len(own)] = own
         library = loaded() if compiled and 0 < len(self.resources) <= MOST_RESOURCES else None
-        self._kernel = library and Kernel(
+        self.kernel = library and Kernel(
             library,
             room=self.room,
             open_to=problem.open,
             need=self.need,
             most=self.most,
             rules=self._rules,
-            capped=self.capped,
+            part=self.counts + 2 * self.asks.astype(np.uint8),
             caps=self.caps,
+            price=problem.price,
+            domain=problem.domain,
         )
 
     def fill(
@@ -95,22 +97,24 @@ class Bench:
         counts = np.zeros((number, width), dtype=np.int64) if seed is None else seed.astype(np.int64)
         share = np.broadcast_to(np.asarray(how.share, float), (number,))
         tilt = None if how.tilt is None else how.tilt[:, self.resources]
-        if self._kernel:
+        if self.kernel:
             value = worth if how.noise is None else np.broadcast_to(worth * how.noise, (number, width))
-            self._kernel.fill(offers, active, demand.astype(float), value, share=share, tilt=tilt, counts=counts)
+            self.kernel.fill(offers, active, demand.astype(float), value, share=share, tilt=tilt, counts=counts)
             return counts
         room = self.room[offers]
         left = np.minimum(demand, self.most[active]) * self.problem.open[np.ix_(offers, active)]
         used = np.zeros((number, len(self.caps)), dtype=np.int64)
+        asked = np.zeros((number, len(self.caps)), dtype=bool)
         if seed is not None:
             left = left - seed
             room = room - seed @ self.need[active]
             if len(self.caps):
-                used += seed @ self.capped[:, active].T
-                for cap in np.flatnonzero(used.any(axis=0)):
-                    self._narrow(np.flatnonzero(used[:, cap]), np.full(1, cap), active, left, used)
+                used += seed @ self.counts[:, active].T
+                asked |= seed @ self.asks[:, active].T > 0
+                for cap in np.flatnonzero((used + asked).any(axis=0)):
+                    self._narrow(np.flatnonzero(used[:, cap] + asked[:, cap]), np.full(1, cap), active, left, used=used, asked=asked)
         value = np.broadcast_to(worth if how.noise is None else worth * how.noise, (number, width))
-        self._take(active, room=room, left=left, counts=counts, used=used, value=value, share=share, tilt=tilt)
+        self._take(active, room=room, left=left, counts=counts, used=used, asked=asked, value=value, share=share, tilt=tilt)
         return counts
 
     def _take(
@@ -121,6 +125,7 @@ class Bench:
         left: Floats,
         counts: Whole,
         used: Whole,
+        asked: Marks,
         value: Floats,
         share: Floats,
         tilt: Floats | None,
@@ -163,14 +168,25 @@ class Bench:
                 inside = np.flatnonzero(rule >= 0)
                 if len(inside):
                     rows = alive[inside]
-                    used[rows, rule[inside]] += taken[inside].astype(np.int64)
-                    self._narrow(rows, rule[inside], active, left, used)
+                    mine = active[item[inside]]
+                    used[rows, rule[inside]] += taken[inside].astype(np.int64) * self.counts[rule[inside], mine]
+                    asked[rows, rule[inside]] |= self.asks[rule[inside], mine]
+                    self._narrow(rows, rule[inside], active, left, used=used, asked=asked)
 
-    def _narrow(self, rows: Whole, caps: Whole, active: Whole, left: Floats, used: Whole) -> None:
-        """Takes what is used of caps off what rows may still take of the items under them."""
-        still = np.maximum(self.caps[caps] - used[rows, caps], 0)
-        members = self.capped[caps][:, active]
-        left[rows] = np.where(members, np.minimum(left[rows], still[:, None]), left[rows])
+    def _narrow(self, rows: Whole, caps: Whole, active: Whole, left: Floats, *, used: Whole, asked: Marks) -> None:
+        """Takes what counts on rows already off what they may still take: of all that count if somebody asks there, or else of those that
+        would ask."""
+        still = np.maximum(self.caps[caps] - used[rows, caps], 0)[:, None]
+        asks, counts = self.asks[caps][:, active], self.counts[caps][:, active]
+        members = counts & (asks | asked[rows, caps][:, None])
+        left[rows] = np.where(members, np.minimum(left[rows], still), left[rows])
+        shut_out = asks & ~counts & (used[rows, caps] > self.caps[caps])[:, None]
+        left[rows] = np.where(shut_out, 0.0, left[rows])
+
+
+def filling_steps(cells: int) -> float:
+    """What a fill of so many rows times items costs, in steps."""
+    return 0.15 + 4e-5 * cells
 
 
 def right_size(problem: Problem, patterns: list[Pattern] | tuple[Pattern, ...]) -> Packing:

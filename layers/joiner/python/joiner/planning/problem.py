@@ -24,9 +24,13 @@ from joiner.planning.topology import Rules
 class Problem:
     """K items, O offers, R resources. Amounts are whole numbers below 2^53, so sums of floats are exact.
 
-    ``open``: whether one pod of the item fits an empty node of the offer and may go there. ``capped``: rows of items of which one node
-    takes at most ``caps``; ``firm`` rows hold in every plan there is, the others are how this planner reads a spread over hosts.
-    ``members``: which pods an item stands for, and how many of each. ``merged``: the same without domains, where pods were dealt out.
+    ``open``: whether one pod of the item fits an empty node of the offer and may go there.
+
+    ``asks``, ``counts``: rules about hosts, a row each: on a node where an item asks, at most ``caps`` pods of those that count may be.
+    ``firm`` rules hold in every plan there is, the others are how this planner reads a spread over hosts.
+
+    ``domain`` numbers the domains that items were dealt to; offers come in order of price. ``members``: which pods an item stands for, and
+    how many of each. ``merged``: the same without domains, where pods were dealt out.
     """
 
     need: Floats
@@ -34,11 +38,13 @@ class Problem:
     room: Floats
     price: Floats
     open: Marks
-    capped: Marks
+    asks: Marks
+    counts: Marks
     caps: Whole
     firm: Marks
     members: tuple[tuple[tuple[Group, int], ...], ...]
     choices: Choices
+    domain: Whole
     resources: tuple[str, ...] = ()
     merged: "Merged | None" = None
 
@@ -57,6 +63,20 @@ class Problem:
         for row, cap in zip(self.capped, self.caps, strict=True):
             most[row] = np.minimum(most[row], cap)
         return most
+
+    @property
+    def capped(self) -> Marks:
+        """Rows of items of which one node takes at most ``caps``: those that ask and count."""
+        capped: Marks = self.asks & self.counts
+        return capped
+
+    def clashing(self, counts: Whole) -> Marks:
+        """Which of these contents (rows of how many of each item) break a rule about hosts."""
+        if not len(self.caps):
+            return np.zeros(len(counts), bool)
+        broken = (counts @ self.counts.T > self.caps) & (counts @ self.asks.T > 0)
+        clashes: Marks = np.logical_or.reduce(broken, axis=1)
+        return clashes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,18 +110,20 @@ def compile_problem(world: World, deal: Deal, groups: Sequence[Group]) -> Proble
     for resource in range(need.shape[1]):
         open_to &= need[None, :, resource] <= room[:, resource, None]
     _heaviest_pools_only(open_to, table.tier[kept])
-    capped, caps, firm = _caps(items)
+    asks, counts, caps, firm = _caps(items)
     whole = Problem(
         need=need,
         demand=np.array([sum(number for _, number in one.members) for one in items], dtype=np.int64),
         room=room,
         price=table.price[kept],
         open=open_to,
-        capped=capped,
+        asks=asks,
+        counts=counts,
         caps=caps,
         firm=firm,
         members=tuple(tuple(one.members) for one in items),
         choices=Choices(world, table, kept, used, units),
+        domain=table.domain[kept],
         resources=tuple(name for name, here in zip(world.groups.resources, used.tolist(), strict=True) if here),
     )
     if not deal.keys:
@@ -144,7 +166,7 @@ def _merged(whole: Problem, items: Sequence["Item"], place: Whole, domain: Whole
     for number, alike in enumerate(shapes.values()):
         offer_in[number, domain[alike]] = alike
     known: dict[object, int] = {}
-    item_of = np.array([known.setdefault((one.group.vector, one.kind, one.rows), len(known)) for one in items], dtype=np.int64)
+    item_of = np.array([known.setdefault((one.group.vector, one.kind, one.rows, one.counted), len(known)) for one in items], dtype=np.int64)
     _, sample = np.unique(item_of, return_index=True)
     problem = replace(
         whole,
@@ -152,8 +174,10 @@ def _merged(whole: Problem, items: Sequence["Item"], place: Whole, domain: Whole
         demand=np.bincount(item_of, weights=whole.demand, minlength=len(known)).astype(np.int64),
         room=whole.room[first],
         price=whole.price[first],
+        domain=np.zeros(len(first), np.int64),
         open=whole.open[np.ix_(first, sample)],
-        capped=whole.capped[:, sample],
+        asks=whole.asks[:, sample],
+        counts=whole.counts[:, sample],
         members=(),
     )
     return Merged(problem, item_of, place, offer_in)
@@ -175,11 +199,16 @@ class Item:
     value: str
     kind: int
     rows: tuple["HostRow", ...]
+    counted: tuple["HostRow", ...]
     members: list[tuple[Group, int]]
 
 
 ANY: Final = "*"
 EVERY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - addresses that pods take ports on, not one to listen on
+
+FEW_PODS: Final = 600
+"""In a small batch one pod that clashes with its neighbours costs a node of its own, so pods that only count for others' rules are told
+apart as well. In a large one it finds another place, and fewer items are worth more."""
 
 HostRow = tuple[object, int, bool]
 """A rule about hosts (its tally, or a port), how many pods under it may share a node, and whether every plan must keep to that."""
@@ -191,36 +220,49 @@ def _items(world: World, deal: Deal, groups: Sequence[Group], kind_of: Mapping[G
     for group in groups:
         for port in group.constraints.host_ports:
             addresses.setdefault((port.port, port.protocol), set()).add(ANY if port.ip in EVERY else port.ip)
+    asked = _asked(world, groups) if world.pods_left <= FEW_PODS else {}
     for group in groups:
         rows = host_rows(group, world.rules[group.index], addresses)
+        feeds = world.rules[group.index].feeds
+        counted = tuple(row for tally in feeds for row in asked.get(tally, ()) if row not in rows)
         for key, value, number in deal.shares(group, world.left[group]):
-            identity = (group.vector, kind_of[group], key, value, rows)
+            identity = (group.vector, kind_of[group], key, value, rows, counted)
             if identity not in found:
-                found[identity] = Item(group, key, value, kind_of[group], rows, [])
+                found[identity] = Item(group, key, value, kind_of[group], rows, counted, [])
             found[identity].members.append((group, number))
     return list(found.values())
 
 
 def host_rows(group: Group, own: Rules, addresses: Mapping[tuple[int, str], Collection[str]]) -> tuple[HostRow, ...]:
-    """What keeps many pods of a group off one node. A port that is taken on every address is taken on each that anybody names."""
+    """What keeps many pods of a group off one node. A port that is taken on every address is taken on each of ``addresses``."""
     rows: list[HostRow] = [(rule.tally, rule.spread.max_skew, False) for rule in own.spreads if rule.universe is None]
     rows += [(tally, 1, True) for tally in own.away if tally.key == names.HOSTNAME and tally in own.feeds]
     taken: set[tuple[int, str, str]] = set()
     for port in group.constraints.host_ports:
         known = (port.port, port.protocol)
-        taken |= {(*known, ip) for ip in (addresses[known] if port.ip in EVERY else (port.ip,))}
+        taken |= {(*known, ip) for ip in (addresses.get(known, ()) if port.ip in EVERY else (port.ip,))}
     return (*rows, *((one, 1, True) for one in sorted(taken)))
 
 
-def _caps(items: Sequence[Item]) -> tuple[Marks, Whole, Marks]:
-    rows: dict[HostRow, list[int]] = {}
-    for position, one in enumerate(items):
+def _asked(world: World, groups: Sequence[Group]) -> dict[object, tuple[HostRow, ...]]:
+    """By tally: the rules about hosts that some of these groups ask by it."""
+    found: dict[object, dict[HostRow, None]] = {}
+    for group in groups:
+        for row in host_rows(group, world.rules[group.index], {}):
+            found.setdefault(row[0], {})[row] = None
+    return {tally: tuple(rows) for tally, rows in found.items()}
+
+
+def _caps(items: Sequence[Item]) -> tuple[Marks, Marks, Whole, Marks]:
+    rows: dict[HostRow, int] = {}
+    for one in items:
         for row in one.rows:
-            rows.setdefault(row, []).append(position)
-    capped = np.zeros((len(rows), len(items)), bool)
-    for number, positions in enumerate(rows.values()):
-        capped[number, positions] = True
-    return capped, np.array([cap for _, cap, _ in rows], dtype=np.int64), np.array([firm for *_, firm in rows], dtype=bool)
+            rows.setdefault(row, len(rows))
+    asks, counts = np.zeros((2, len(rows), len(items)), bool)
+    for position, one in enumerate(items):
+        asks[[rows[row] for row in one.rows], position] = True
+        counts[[rows[row] for row in (*one.rows, *one.counted) if row in rows], position] = True
+    return asks, counts, np.array([cap for _, cap, _ in rows], dtype=np.int64), np.array([firm for *_, firm in rows], dtype=bool)
 
 
 def _heaviest_pools_only(open_to: Marks, tier: Whole) -> None:

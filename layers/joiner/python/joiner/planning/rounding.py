@@ -12,7 +12,7 @@ import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.effort import Meter
-from joiner.planning.packing import NOTHING_FOUND, Bench, Packing, Pattern, Way, allowed_below, right_size
+from joiner.planning.packing import NOTHING_FOUND, Bench, Packing, Pattern, Way, allowed_below, filling_steps, right_size
 from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Programme, Relaxation
 
@@ -46,7 +46,7 @@ class Chance:
     def relax(self, problem: Problem, demand: Whole, among: Marks | None) -> Relaxation:
         """By the programme that is kept, or where little is left by a small new one: its old flows would only be in the way."""
         little = demand.sum() < LITTLE * problem.demand.sum()
-        self.meter.spend(1.0 + 0.02 * (np.count_nonzero(demand) if little else problem.items))
+        self.meter.spend(2.0 + 0.04 * (np.count_nonzero(demand) if little else problem.items))
         return (Programme(problem) if little else self.programme).solve(demand, among)
 
     @classmethod
@@ -207,7 +207,7 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
         mean = seeded * (flow[np.ix_(active, rows)] / found.nodes[rows]).T
         seed = _seeds(chance, found.offers[rows], active, mean, left[active])
         counts = chance.bench.fill(found.offers[rows], active, left[active], worth[active], seed=seed)
-        chance.meter.spend(0.4 + 2e-4 * counts.size)
+        chance.meter.spend(0.5 + 2 * filling_steps(counts.size))
         made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest)
         if not made:
             return patterns
@@ -222,11 +222,12 @@ def _seeds(chance: Chance, offers: Whole, active: Whole, mean: Floats, demand: W
     seed = np.floor(mean + dice.random(mean.shape))
     np.minimum(seed, np.minimum(demand, bench.most[active])[None, :], out=seed)
     seed *= bench.problem.open[np.ix_(offers, active)]
-    for members, cap in zip(bench.capped[:, active], bench.caps, strict=True):
-        inside = np.flatnonzero(members)
-        for row in np.flatnonzero(seed[:, inside].sum(axis=1) > cap):
-            there = inside[seed[row, inside] > 0]
-            seed[row, dice.permutation(there)[int(cap) :]] = 0
+    for asks, counts, cap in zip(bench.asks[:, active], bench.counts[:, active], bench.caps, strict=True):
+        asking, inside = np.flatnonzero(asks), np.flatnonzero(counts)
+        for row in np.flatnonzero((seed[:, inside].sum(axis=1) > cap) & seed[:, asking].any(axis=1)):
+            there = asking[seed[row, asking] > 0]
+            kept = int(cap) - int(seed[row, inside].sum() - seed[row, there].sum())
+            seed[row, dice.permutation(there)[max(kept, 0) :]] = 0
     room, need = bench.room[offers], bench.need[active]
     over = np.flatnonzero((seed @ need > room).any(axis=1))
     for _ in range(20):
@@ -299,9 +300,8 @@ def usual_rates(found: Relaxation) -> Floats:
 def one_node(problem: Problem, demand: Whole) -> Packing:
     """The cheapest node that holds everything, if there is one."""
     items = np.flatnonzero(demand)
-    for members, cap in zip(problem.capped, problem.caps, strict=True):
-        if demand[members].sum() > cap:
-            return NOTHING_FOUND
+    if problem.clashing(demand[None, :])[0]:
+        return NOTHING_FOUND
     able = (problem.room >= demand[items] @ problem.need[items]).all(axis=1) & problem.open[:, items].all(axis=1)
     offers = np.flatnonzero(able)
     if not len(offers) or not len(items):
@@ -343,7 +343,7 @@ def greedy(
             np.exp(tilt * chance.dice.standard_normal((len(offers), problem.need.shape[1]))) if tilt else None,
         )
         counts = chance.bench.fill(offers, active, left[active], worth[active], way=way)
-        chance.meter.spend(0.2 + 1e-4 * counts.size)
+        chance.meter.spend(filling_steps(counts.size))
         ratio = (counts @ worth[active]) / problem.price[offers]
         order = np.argsort(-ratio, kind="stable")
         if ratio[order[0]] <= 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
-from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, allowed_below, right_size
+from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, allowed_below, filling_steps, right_size
 from joiner.planning.problem import Problem
 from joiner.planning.rounding import Chance, one_node
 
@@ -58,7 +58,7 @@ def swarm(problem: Problem, demand: Whole, worth: Floats, chance: Chance, attemp
         whose = owner[mine]
         way = Way(attempts.share[whose], noise[whose], tilt[whose])
         counts = chance.bench.fill(offers[mine], active, left[whose], value, way=way)
-        chance.meter.spend(0.1 + 1e-4 * counts.size)
+        chance.meter.spend(filling_steps(counts.size))
         chosen = _choose(problem.price[offers[mine]], counts, value, left, whose)
         for attempt, row in chosen.items():
             if row < 0:

@@ -1,4 +1,4 @@
-"""The compiled form of the search's innermost loop (``fill.c``), where there is one for this machine.
+"""The compiled form of the search's innermost loops (``fill.c``), where there is one for this machine.
 
 Two small libraries lie beside it, for Linux on x86-64 and on arm64. They call nothing and know nothing of Python, so any version of it
 loads them. Elsewhere ``loaded`` answers None and the same loop runs in numpy: slower, so that less is found in a second, but as right.
@@ -7,6 +7,7 @@ loads them. Elsewhere ``loaded`` answers None and the same loop runs in numpy: s
 import ctypes
 import platform
 import sys
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -18,7 +19,8 @@ from joiner.planning.arrays import Floats, Marks, Whole
 FOLDER: Final = __path__[0]
 MACHINES: Final = ("x86_64", "aarch64")
 MOST_RESOURCES: Final = 64
-"""As in ``fill.c``."""
+MOST_MADE: Final = 24
+"""Both as in ``fill.c``."""
 
 
 def binary(machine: str) -> str:
@@ -47,8 +49,8 @@ class Laid(ctypes.Structure):
     """``struct problem`` of ``fill.c``."""
 
     _fields_ = (
-        *((name, ctypes.c_longlong) for name in ("items", "resources", "caps", "width")),
-        *((name, ctypes.c_void_p) for name in ("room", "open", "need", "most", "rules", "capped", "limit")),
+        *((name, ctypes.c_longlong) for name in ("items", "resources", "caps", "width", "offers")),
+        *((name, ctypes.c_void_p) for name in ("room", "open", "need", "most", "rules", "part", "limit", "price", "domain")),
     )
 
 
@@ -64,15 +66,18 @@ class Kernel:
         need: Floats,
         most: Floats,
         rules: Whole,
-        capped: Marks,
+        part: NDArray[np.uint8],
         caps: Whole,
+        price: Floats,
+        domain: Whole,
     ) -> None:
-        self._fill = library.fill
-        self._kept = [np.ascontiguousarray(one) for one in (room, open_to, need, most, rules, capped, caps)]
+        self._fill, self._repack = library.fill, library.repack
+        self._repack.restype = ctypes.c_double
+        self._kept = [np.ascontiguousarray(one) for one in (room, open_to, need, most, rules, part, caps, price, domain)]
         items, resources = need.shape
-        self._laid = Laid(items, resources, len(caps), rules.shape[1], *map(_address, self._kept))
-        self._reals = np.empty(items * (resources + 3))
-        self._wholes = np.empty(2 * items + len(caps), np.int64)
+        self._laid = Laid(items, resources, len(caps), rules.shape[1], len(price), *map(_address, self._kept))
+        self._reals = np.empty(items * (resources + 5))
+        self._wholes = np.empty(items * (6 + MOST_MADE) + 2 * len(caps) + len(price), np.int64)
         self._fixed = (_address(self._reals), _address(self._wholes))
 
     def fill(
@@ -97,6 +102,42 @@ class Kernel:
             ctypes.c_void_p(None if lean is None else _address(lean)),
             *map(ctypes.c_void_p, (_address(counts), reals, wholes)),
         )
+
+    def repack(self, plan: "Nodes", worth: Floats, turns: int, heat: float) -> tuple[float, float]:
+        """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays, and now and then what is dearer by up to the
+        share ``heat``. Answers what was saved in $/h, and how much work it was, in cells of ``fill``."""
+        nodes, cells = ctypes.c_longlong(plan.number), ctypes.c_double(0.0)
+        worth = np.ascontiguousarray(worth)
+        saved = self._repack(
+            ctypes.byref(self._laid),
+            ctypes.byref(nodes),
+            ctypes.c_longlong(len(plan.offer)),
+            *map(ctypes.c_void_p, map(_address, (plan.offer, plan.counts, plan.loss, worth))),
+            ctypes.c_double(heat),
+            ctypes.c_longlong(turns),
+            ctypes.c_void_p(_address(plan.dice)),
+            *map(ctypes.c_void_p, self._fixed),
+            ctypes.byref(cells),
+        )
+        plan.number = nodes.value
+        return float(saved), float(cells.value)
+
+
+@dataclass(slots=True)
+class Nodes:
+    """A plan that is being changed, node by node, with room for more of them: the offer, how many of each item, price less the worth of its
+    pods. The first ``number`` count. ``dice`` is one number, never 0."""
+
+    number: int
+    offer: Whole
+    counts: Whole
+    loss: Floats
+    dice: NDArray[np.uint64]
+
+    def copy(self) -> "Nodes":
+        """As it is now; the dice are the same."""
+        here = slice(self.number)
+        return Nodes(self.number, self.offer[here].copy(), self.counts[here].copy(), self.loss[here].copy(), self.dice)
 
 
 def _address(array: NDArray[np.generic]) -> int:

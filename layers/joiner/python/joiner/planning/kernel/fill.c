@@ -1,11 +1,10 @@
-/* Fills nodes with pods: the innermost loop of the planner's search. What it means is said in joiner/planning/packing.py, which also has the
- * same loop in numpy, for machines that this was not compiled for; tests compare the two.
+/* Filling nodes with pods, and taking plans apart: the innermost loops of the planner's search.
  *
- * One call fills many nodes ("rows") that know nothing of each other. A row takes, again and again, some pods of the item that is worth
- * most for what it takes of the room that is left. Items that no longer fit leave the race, since room only shrinks.
+ * What filling means is said in joiner/planning/packing.py, which also has it in numpy, for machines that this was not compiled for; tests
+ * compare the two. What taking apart means is said in joiner/planning/neighbourhoods.py.
  *
- * No library, no system call, no memory of its own: it runs wherever its instruction set does. Amounts are whole numbers below 2^53, at most
- * MOST_RESOURCES kinds of them. Arrays are dense, the last index the fastest.
+ * No library, no system call, no memory of its own: this runs wherever its instruction set does. Amounts are whole numbers below 2^53, of
+ * at most MOST_RESOURCES kinds. Arrays are dense, the last index the fastest.
  */
 
 #ifndef DIGEST
@@ -14,41 +13,63 @@
 const char source[] = DIGEST; /* of this file, so that a library can tell what it was made from */
 
 typedef long long whole;
+typedef unsigned long long bits;
 
-enum { MOST_RESOURCES = 64 };
+enum { COUNTS = 1, ASKS = 2 };
+enum { MOST_RESOURCES = 64, MOST_TAKEN = 6, MOST_MADE = 24, LOOKED_AT = 20 };
 
 /* The problem, the same in every call. */
 struct problem {
-    whole items, resources, caps, width;
+    whole items, resources, caps, width, offers;
     const double *room;          /* offers x resources */
     const unsigned char *open;   /* offers x items: whether the item may go there */
     const double *need;          /* items x resources */
     const double *most;          /* items: how many of it one node may have */
-    const whole *rules;          /* items x width: the caps that an item is under, then -1 */
-    const unsigned char *capped; /* caps x items */
-    const whole *limit;          /* caps: how many pods under it one node may have */
+    const whole *rules;          /* items x width: the caps that an item has a part in, then -1 */
+    const unsigned char *part;   /* caps x items: COUNTS, ASKS, both or neither */
+    const whole *limit;          /* caps: how many pods that count one node may have where somebody asks */
+    const double *price;         /* offers, ascending */
+    const whole *domain;         /* offers: a number for where it is, as far as pods care */
 };
 
-/* What one row is doing. */
+/* One node while it is filled. */
 struct race {
-    whole racing;
-    whole *list;                   /* items x 2: position among the active, and item, of those that still fit */
-    double *need, *worth, *most;   /* resources x items, items, items: of those that still fit */
+    whole racing;                /* how many items still fit */
+    whole *list;                 /* items x 2: of those, the position among the active, and the item */
+    double *need, *worth, *most; /* resources x items, items, items: of those */
     double *score;
+    whole *used, *asked; /* caps: pods that count, pods that ask */
     double free[MOST_RESOURCES];
-    whole *used;
 };
 
-/* Takes a number of pods off what may still come under the caps of their item. */
+static void lay_out(const struct problem *p, struct race *r, double *reals, whole *wholes) {
+    r->list = wholes;
+    r->used = wholes + 2 * p->items;
+    r->asked = r->used + p->caps;
+    r->need = reals;
+    r->worth = reals + p->resources * p->items;
+    r->most = r->worth + p->items;
+    r->score = r->most + p->items;
+}
+
+/* Takes a number of pods that came off what may still come under the caps of their item. */
 static void narrow(const struct problem *p, struct race *r, whole item, whole number) {
     for (whole column = 0; column < p->width; column++) {
         whole rule = p->rules[item * p->width + column];
         if (rule < 0) return;
-        r->used[rule] += number;
-        double still = p->limit[rule] > r->used[rule] ? (double)(p->limit[rule] - r->used[rule]) : 0.0;
-        const unsigned char *member = p->capped + rule * p->items;
-        for (whole at = 0; at < r->racing; at++)
-            if (member[r->list[2 * at + 1]] && r->most[at] > still) r->most[at] = still;
+        const unsigned char *part = p->part + rule * p->items;
+        if (part[item] & COUNTS) r->used[rule] += number;
+        if (part[item] & ASKS) r->asked[rule] += number;
+        whole over = r->used[rule] > p->limit[rule], asked = r->asked[rule];
+        double still = over ? 0.0 : (double)(p->limit[rule] - r->used[rule]);
+        for (whole at = 0; at < r->racing; at++) {
+            unsigned char its = part[r->list[2 * at + 1]];
+            if (its & COUNTS) {
+                if ((asked || its & ASKS) && r->most[at] > still) r->most[at] = still;
+            } else if (its & ASKS && over) {
+                r->most[at] = 0;
+            }
+        }
     }
 }
 
@@ -86,60 +107,320 @@ static whole choose(const struct problem *p, struct race *r, const double *tiny,
     return best;
 }
 
-/* offers: rows. active: width of the rows, items in question. demand, worth: of the active items, by row where the step is not 0.
- * share: rows. tilt: rows x resources, or null. counts: rows x width, what rows hold already, and in the end what they hold.
- * reals: items x (resources + 3). wholes: 2 x items + caps. */
+/* One node of an offer, filled from what it holds already (taken) up. */
+static void fill_one(const struct problem *p, struct race *r, whole offer, whole width, const whole *active, const double *demand,
+                     const double *worth, double share, const double *tilt, whole *taken) {
+    const double *room = p->room + offer * p->resources;
+    const unsigned char *open = p->open + offer * p->items;
+    double tiny[MOST_RESOURCES];
+    for (whole k = 0; k < p->resources; k++) r->free[k] = room[k];
+    for (whole cap = 0; cap < 2 * p->caps; cap++) r->used[cap] = 0; /* and those that ask */
+    r->racing = 0;
+    for (whole at = 0; at < width; at++) {
+        whole item = active[at];
+        double wanted = demand[at] < p->most[item] ? demand[at] : p->most[item];
+        if (taken[at])
+            for (whole k = 0; k < p->resources; k++) r->free[k] -= (double)taken[at] * p->need[item * p->resources + k];
+        if (!open[item] || !(worth[at] > 0) || wanted - (double)taken[at] < 1) continue;
+        for (whole k = 0; k < p->resources; k++) r->need[k * p->items + r->racing] = p->need[item * p->resources + k];
+        r->worth[r->racing] = worth[at];
+        r->most[r->racing] = wanted - (double)taken[at];
+        r->list[2 * r->racing] = at;
+        r->list[2 * r->racing + 1] = item;
+        r->racing++;
+    }
+    for (whole at = 0; at < width && p->width; at++)
+        if (taken[at]) narrow(p, r, active[at], taken[at]);
+    for (whole k = 0; k < p->resources; k++) tiny[k] = 1e-3 * r->free[k] + 1e-6;
+    for (thin_out(p, r); r->racing; thin_out(p, r)) {
+        whole best = choose(p, r, tiny, tilt);
+        double number = r->most[best];
+        for (whole k = 0; k < p->resources; k++) {
+            double each = r->need[k * p->items + best];
+            if (each > 0) {
+                double fitting = (double)(whole)(r->free[k] / each + 1e-9);
+                if (fitting < number) number = fitting;
+            }
+        }
+        number = (double)(whole)((double)(whole)number * share);
+        if (number < 1) number = 1;
+        taken[r->list[2 * best]] += (whole)number;
+        r->most[best] -= number;
+        for (whole k = 0; k < p->resources; k++) r->free[k] -= number * r->need[k * p->items + best];
+        if (p->width) narrow(p, r, r->list[2 * best + 1], (whole)number);
+    }
+}
+
+/* Many nodes ("rows") that know nothing of each other. offers: rows. active: the items in question, width of them. demand, worth: of the
+ * active, by row where the step is not 0. share: rows. tilt: rows x resources, or null. counts: rows x width, what rows hold already, and in
+ * the end what they hold. reals: items x (resources + 3). wholes: 2 x (items + caps). */
 void fill(const struct problem *p, whole rows, whole width, const whole *offers, const whole *active, const double *demand,
           whole demand_step, const double *worth, whole worth_step, const double *share, const double *tilt, whole *counts, double *reals,
           whole *wholes) {
-    struct race race, *r = &race;
-    r->list = wholes;
-    r->used = wholes + 2 * p->items;
-    r->need = reals;
-    r->worth = reals + p->resources * p->items;
-    r->most = r->worth + p->items;
-    r->score = r->most + p->items;
-    for (whole row = 0; row < rows; row++) {
-        const double *room = p->room + offers[row] * p->resources, *lean = tilt ? tilt + row * p->resources : 0;
-        const unsigned char *open = p->open + offers[row] * p->items;
-        whole *taken = counts + row * width;
-        double tiny[MOST_RESOURCES];
-        for (whole k = 0; k < p->resources; k++) r->free[k] = room[k];
-        for (whole cap = 0; cap < p->caps; cap++) r->used[cap] = 0;
-        r->racing = 0;
-        for (whole at = 0; at < width; at++) {
-            whole item = active[at];
-            double wanted = demand[row * demand_step + at], value = worth[row * worth_step + at];
-            if (wanted > p->most[item]) wanted = p->most[item];
-            if (taken[at])
-                for (whole k = 0; k < p->resources; k++) r->free[k] -= (double)taken[at] * p->need[item * p->resources + k];
-            if (!open[item] || !(value > 0) || wanted - (double)taken[at] < 1) continue;
-            for (whole k = 0; k < p->resources; k++) r->need[k * p->items + r->racing] = p->need[item * p->resources + k];
-            r->worth[r->racing] = value;
-            r->most[r->racing] = wanted - (double)taken[at];
-            r->list[2 * r->racing] = at;
-            r->list[2 * r->racing + 1] = item;
-            r->racing++;
-        }
-        for (whole at = 0; at < width && p->width; at++)
-            if (taken[at]) narrow(p, r, active[at], taken[at]);
-        for (whole k = 0; k < p->resources; k++) tiny[k] = 1e-3 * r->free[k] + 1e-6;
-        for (thin_out(p, r); r->racing; thin_out(p, r)) {
-            whole best = choose(p, r, tiny, lean);
-            double number = r->most[best];
-            for (whole k = 0; k < p->resources; k++) {
-                double each = r->need[k * p->items + best];
-                if (each > 0) {
-                    double fitting = (double)(whole)(r->free[k] / each + 1e-9);
-                    if (fitting < number) number = fitting;
-                }
-            }
-            number = (double)(whole)((double)(whole)number * share[row]);
-            if (number < 1) number = 1;
-            taken[r->list[2 * best]] += (whole)number;
-            r->most[best] -= number;
-            for (whole k = 0; k < p->resources; k++) r->free[k] -= number * r->need[k * p->items + best];
-            if (p->width) narrow(p, r, r->list[2 * best + 1], (whole)number);
+    struct race race;
+    lay_out(p, &race, reals, wholes);
+    for (whole row = 0; row < rows; row++)
+        fill_one(p, &race, offers[row], width, active, demand + row * demand_step, worth + row * worth_step, share[row],
+                 tilt ? tilt + row * p->resources : 0, counts + row * width);
+}
+
+/* A plan that is being taken apart: nodes of it, and what they hold. */
+struct plan {
+    whole *nodes;   /* how many there are */
+    whole *offer;   /* nodes */
+    whole *counts;  /* nodes x items */
+    double *loss;   /* nodes: price less what its pods are worth */
+    whole most;     /* how many nodes there is room for */
+};
+
+static bits roll(bits *dice) { /* xorshift64* */
+    *dice ^= *dice >> 12;
+    *dice ^= *dice << 25;
+    *dice ^= *dice >> 27;
+    return *dice * 2685821657736338717ULL;
+}
+
+static whole below(bits *dice, whole number) { return (whole)((roll(dice) >> 33) % (bits)number); }
+
+static double chance(bits *dice) { return (double)(roll(dice) >> 11) * (1.0 / 9007199254740992.0); }
+
+/* Whether a node of this offer could have exactly these pods. */
+static whole holds(const struct problem *p, whole offer, whole width, const whole *active, const whole *counts, const double *need) {
+    const double *room = p->room + offer * p->resources;
+    const unsigned char *open = p->open + offer * p->items;
+    for (whole k = 0; k < p->resources; k++)
+        if (need[k] > room[k]) return 0;
+    for (whole at = 0; at < width; at++)
+        if (counts[at] && !open[active[at]]) return 0;
+    return 1;
+}
+
+/* Whether one node may have all these pods, as far as caps go. */
+static whole within_caps(const struct problem *p, whole width, const whole *active, const whole *counts, whole *used) {
+    whole *asked = used + p->caps;
+    for (whole cap = 0; cap < 2 * p->caps; cap++) used[cap] = 0;
+    for (whole at = 0; at < width; at++) {
+        if ((double)counts[at] > p->most[active[at]]) return 0;
+        for (whole column = 0; counts[at] && column < p->width; column++) {
+            whole rule = p->rules[active[at] * p->width + column];
+            if (rule < 0) break;
+            unsigned char part = p->part[rule * p->items + active[at]];
+            if (part & COUNTS) used[rule] += counts[at];
+            if (part & ASKS) asked[rule] += counts[at];
         }
     }
+    for (whole cap = 0; cap < p->caps; cap++)
+        if (asked[cap] && used[cap] > p->limit[cap]) return 0;
+    return 1;
+}
+
+/* The cheapest offer below a price that holds these pods; offers where there is none. */
+static whole cheapest(const struct problem *p, whole width, const whole *active, const whole *counts, double under) {
+    double need[MOST_RESOURCES];
+    for (whole k = 0; k < p->resources; k++) need[k] = 0;
+    for (whole at = 0; at < width; at++)
+        if (counts[at])
+            for (whole k = 0; k < p->resources; k++) need[k] += (double)counts[at] * p->need[active[at] * p->resources + k];
+    for (whole offer = 0; offer < p->offers && p->price[offer] < under; offer++)
+        if (holds(p, offer, width, active, counts, need)) return offer;
+    return p->offers;
+}
+
+/* A node that costs more than its pods are worth, more likely than not; beside another one, it is likely to be in the same domain. */
+static whole pick(const struct problem *p, const struct plan *plan, bits *dice, whole beside) {
+    whole best = below(dice, *plan->nodes);
+    for (whole turn = 0; turn < 3; turn++) {
+        whole other = below(dice, *plan->nodes);
+        if (beside >= 0) {
+            whole wanted = p->domain[plan->offer[beside]];
+            whole mine = p->domain[plan->offer[best]] == wanted, its = p->domain[plan->offer[other]] == wanted;
+            if (its != mine) {
+                if (its) best = other;
+                continue;
+            }
+        }
+        if (turn < 2 && plan->loss[other] > plan->loss[best]) best = other;
+    }
+    return best;
+}
+
+/* What taking a few nodes apart works with. */
+struct bench {
+    struct race race;
+    whole *active, *left, *taken, *best, *made; /* items each, made: MOST_MADE x items */
+    whole *usable, open;                        /* offers that some of the pods may use, in order of price, and how many */
+    double *demand, *worth;                     /* items each */
+    whole offers[MOST_MADE];
+    double cells;                               /* how much was filled */
+};
+
+static whole of_use(const struct problem *p, whole offer, whole width, const whole *active) {
+    for (whole at = 0; at < width; at++)
+        if (p->open[offer * p->items + active[at]]) return 1;
+    return 0;
+}
+
+/* An offer to look at: one that the plan uses elsewhere, or any. */
+static whole look_at(const struct problem *p, const struct plan *plan, struct bench *b, whole width, whole dearest, whole known, bits *dice) {
+    for (whole turn = 0; known && turn < 4; turn++) {
+        whole offer = plan->offer[below(dice, *plan->nodes)];
+        if (of_use(p, offer, width, b->active)) return offer;
+    }
+    return b->usable[below(dice, dearest)];
+}
+
+/* Nodes for everything that is left, each the best for its price among some offers, as long as they stay below a price. Answers how many,
+ * or -1. */
+static whole pack_anew(const struct problem *p, const struct plan *plan, struct bench *b, whole width, const double *true_worth, double before,
+                       double noise, bits *dice) {
+    static const double shares[4] = {1.0, 1.0, 0.5, 0.34};
+    double tilt[MOST_RESOURCES], cost = 0, share = shares[below(dice, 4)];
+    whole number = 0, tilted = below(dice, 2), few = below(dice, 3) == 0;
+    for (whole k = 0; k < p->resources; k++) tilt[k] = 0.4 + 1.2 * chance(dice);
+    for (whole at = 0; at < width; at++) b->worth[at] = true_worth[b->active[at]] * (1.0 + noise * (2.0 * chance(dice) - 1.0));
+    double rest = 0;
+    for (whole at = 0; at < width; at++) rest += (double)b->left[at] * true_worth[b->active[at]];
+    while (1) {
+        whole dearest = 0; /* offers are in order of price: only those below what may still be spent */
+        for (whole low = 0, high = b->open; low < high; dearest = low) {
+            whole middle = (low + high) / 2;
+            if (p->price[b->usable[middle]] < before - cost + 1e-9) low = middle + 1; else high = middle;
+        }
+        if (!dearest || number == MOST_MADE) return -1;
+        double under = before - cost + 1e-9;
+        whole ending = p->offers;
+        if (within_caps(p, width, b->active, b->left, b->race.used)) ending = cheapest(p, width, b->active, b->left, under);
+        double best_ratio = 0, best_held = 0;
+        whole best_offer = -1;
+        for (whole at = 0; at < width; at++) b->demand[at] = (double)b->left[at];
+        for (whole look = 0; look < LOOKED_AT; look++) {
+            whole offer = look_at(p, plan, b, width, dearest, few || look & 1, dice);
+            if (p->price[offer] > under) continue;
+            for (whole at = 0; at < width; at++) b->taken[at] = 0;
+            fill_one(p, &b->race, offer, width, b->active, b->demand, b->worth, share, tilted ? tilt : 0, b->taken);
+            b->cells += (double)width;
+            double held = 0;
+            for (whole at = 0; at < width; at++) held += (double)b->taken[at] * true_worth[b->active[at]];
+            double ratio = held / p->price[offer];
+            if (ratio > best_ratio) {
+                best_ratio = ratio;
+                best_held = held;
+                best_offer = offer;
+                whole *swap = b->best;
+                b->best = b->taken;
+                b->taken = swap;
+            }
+        }
+        if (ending < p->offers && (best_offer < 0 || p->price[ending] <= p->price[best_offer] + (rest - best_held) / best_ratio)) {
+            for (whole at = 0; at < width; at++) b->made[number * p->items + at] = b->left[at];
+            b->offers[number++] = ending;
+            return number;
+        }
+        if (best_offer < 0) return -1;
+        whole sized = cheapest(p, width, b->active, b->best, p->price[best_offer]);
+        if (sized < p->offers) best_offer = sized;
+        cost += p->price[best_offer];
+        rest -= best_held;
+        whole more = 0;
+        for (whole at = 0; at < width; at++) {
+            b->made[number * p->items + at] = b->best[at];
+            b->left[at] -= b->best[at];
+            more |= b->left[at];
+        }
+        b->offers[number++] = best_offer;
+        if (!more) return cost < before + 1e-9 ? number : -1;
+        if (cost + 0.97 * rest > before) return -1;
+    }
+}
+
+/* Puts packed nodes in the place of those taken apart. */
+static void put_back(const struct problem *p, struct plan *plan, struct bench *b, whole width, const double *worth, const whole *gone,
+                     whole taken, whole made) {
+    for (whole number = 0; number < made || number < taken; number++) {
+        whole node = number < taken ? gone[number] : *plan->nodes;
+        if (number >= made) { /* fewer than before: the last node moves into the gap; gaps are filled from the end */
+            whole last = --*plan->nodes;
+            if (node != last) {
+                plan->offer[node] = plan->offer[last];
+                plan->loss[node] = plan->loss[last];
+                for (whole item = 0; item < p->items; item++) plan->counts[node * p->items + item] = plan->counts[last * p->items + item];
+            }
+            continue;
+        }
+        if (number >= taken) ++*plan->nodes;
+        double value = 0;
+        whole *counts = plan->counts + node * p->items;
+        for (whole item = 0; item < p->items; item++) counts[item] = 0;
+        for (whole at = 0; at < width; at++) {
+            counts[b->active[at]] = b->made[number * p->items + at];
+            value += (double)counts[b->active[at]] * worth[b->active[at]];
+        }
+        plan->offer[node] = b->offers[number];
+        plan->loss[node] = p->price[b->offers[number]] - value;
+    }
+}
+
+/* Takes a few nodes apart and packs their pods anew, so many times; what is no dearer stays, and now and then what is dearer by up to the
+ * share ``heat``. nodes: how many there are, and in the end how many there are; most: room for how many. offer: most. counts: most x items. loss: most. worth: items. dice: their state. reals: items x
+ * (resources + 5). wholes: items x (6 + MOST_MADE) + 2 x caps + offers. Answers how much was saved; cells: how much work it was. */
+double repack(const struct problem *p, whole *nodes, whole most, whole *offer, whole *counts, double *loss, const double *worth, double heat,
+              whole turns, bits *dice, double *reals, whole *wholes, double *cells) {
+    struct plan plan = {nodes, offer, counts, loss, most};
+    struct bench bench, *b = &bench;
+    lay_out(p, &b->race, reals, wholes);
+    b->demand = reals + p->items * (p->resources + 3);
+    b->worth = b->demand + p->items;
+    b->active = wholes + 2 * (p->items + p->caps);
+    b->left = b->active + p->items;
+    b->taken = b->left + p->items;
+    b->best = b->taken + p->items;
+    b->made = b->best + p->items;
+    b->usable = b->made + MOST_MADE * p->items;
+    b->cells = 0;
+    double saved = 0;
+    for (whole turn = 0; turn < turns && *nodes > 1; turn++) {
+        whole gone[MOST_TAKEN], taken = 0, wanted = 2 + below(dice, MOST_TAKEN - 1), width = 0;
+        double before = 0;
+        if (wanted > *nodes) wanted = *nodes;
+        for (whole tries = 0; taken < wanted && tries < 3 * MOST_TAKEN; tries++) {
+            whole node = pick(p, &plan, dice, taken ? gone[0] : -1), known = 0;
+            for (whole at = 0; at < taken; at++) known |= gone[at] == node;
+            if (!known) gone[taken++] = node;
+        }
+        for (whole at = 0; at < taken; at++) before += p->price[offer[gone[at]]];
+        for (whole item = 0; item < p->items; item++) {
+            whole number = 0;
+            for (whole at = 0; at < taken; at++) number += counts[gone[at] * p->items + item];
+            if (!number) continue;
+            b->active[width] = item;
+            b->left[width++] = number;
+        }
+        b->open = 0;
+        for (whole at = 0; at < p->offers && p->price[at] < before + 1e-9; at++)
+            if (of_use(p, at, width, b->active)) b->usable[b->open++] = at;
+        b->cells += 0.1 * (double)(p->items * taken + p->offers);
+        double noise = 0.5 * chance(dice) * chance(dice), bearable = before * (1.0 + heat * chance(dice));
+        whole made = pack_anew(p, &plan, b, width, worth, bearable, noise, dice);
+        if (made < 0 || *nodes + made - taken > most) continue;
+        double after = 0;
+        for (whole at = 0; at < made; at++) after += p->price[b->offers[at]];
+        if (after > bearable + 1e-9) continue;
+        for (whole at = 1; at < taken; at++) /* the largest positions last, so that gaps are filled from the end */
+            for (whole back = at; back && gone[back] < gone[back - 1]; back--) {
+                whole swap = gone[back];
+                gone[back] = gone[back - 1];
+                gone[back - 1] = swap;
+            }
+        if (made < taken) { /* gaps: the largest positions first */
+            for (whole low = made, high = taken - 1; low < high; low++, high--) {
+                whole swap = gone[low];
+                gone[low] = gone[high];
+                gone[high] = swap;
+            }
+        }
+        put_back(p, &plan, b, width, worth, gone, taken, made);
+        saved += before - after;
+    }
+    *cells = b->cells;
+    return saved;
 }
