@@ -1,9 +1,13 @@
 """Recorded packing cases (``cases.jsonl``, ``catalogue.json``, ``answers.jsonl``) as our values.
 
-A case counts equal pods together and says in a few words what a manifest says in many; its folder's README is the format. Cases drawn
-from a trace that is not ours to ship are read from the same folder, and skipped where it is absent.
+A case counts equal pods together and says in a few words what a manifest says in many. ``pods`` are rows of count, millicores, MiB, GPUs
+and constraints: ``app`` is the pod's only label; ``zoneSpread``, ``hostSpread`` (skew 1), ``zoneAffinity``, ``hostAntiAffinity`` name the
+app that they count; ``category`` is a node selector on it; ``tolerates`` a taint's key. ``daemonset_overhead`` is by node. The answers are
+those of Karpenter's own scheduler, recorded once. ``bench/data`` holds the cases that are ours to ship; others are read from any folder of
+that form.
 """
 
+import gzip
 import json
 import math
 import re
@@ -66,18 +70,24 @@ class Case:
 
 def read_cases(folder: Path) -> list[Case]:
     """All cases of a folder; none where it is absent."""
-    if not (folder / "cases.jsonl").exists():
-        return []
-    answers = {one["name"]: one for one in map(json.loads, (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines())}
-    cases = map(json.loads, (folder / "cases.jsonl").read_text(encoding="utf-8").splitlines())
+    answers = {one["name"]: one for one in map(json.loads, _text(folder / "answers.jsonl").splitlines())}
+    cases = map(json.loads, _text(folder / "cases.jsonl").splitlines())
     return [Case(one["name"], one, answers.get(one["name"])) for one in cases]
 
 
 def read_catalogue(folder: Path) -> Catalogue:
     """Every type of the folder's catalogue, with what a node of it can allocate exactly as the recorded runs had it."""
-    table = json.loads((folder / "catalogue.json").read_text(encoding="utf-8"))
+    table = json.loads(_text(folder / "catalogue.json"))
     rows = (dict(zip(table["columns"], row, strict=True)) for row in table["types"])
     return Catalogue.from_json({row["name"]: instance_type(row) for row in rows})
+
+
+def _text(path: Path) -> str:
+    """A file as it is, or packed beside it; nothing where there is neither."""
+    if path.exists():
+        return path.read_text(encoding="utf-8")
+    packed = path.with_name(f"{path.name}.gz")
+    return gzip.decompress(packed.read_bytes()).decode() if packed.exists() else ""
 
 
 def instance_type(row: Json) -> Json:

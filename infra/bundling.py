@@ -32,6 +32,8 @@ RECIPE: Final = "2"
 MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 """Lambda's Amazon Linux 2023 has glibc 2.34. pip takes the tags it is told, and no older ones by itself."""
 
+MACHINES: Final = ("x86_64", "aarch64")
+
 LEFT_OUT: Final = (
     "bin/*",  # scripts that name the interpreter of the machine that packs
     "*/tests/*",
@@ -78,9 +80,18 @@ class Target:
         """How pip is told the target; nothing for the running interpreter, which pip knows best (macOS included)."""
         if self.is_host:
             return ()
-        machine = "aarch64" if self.architecture == "arm64" else "x86_64"
-        platforms = tuple(option for tag in MANYLINUX for option in ("--platform", f"{tag}_{machine}"))
+        platforms = tuple(option for tag in MANYLINUX for option in ("--platform", f"{tag}_{self.machine}"))
         return (*platforms, "--python-version", self.python, "--implementation", "cp")
+
+    @property
+    def machine(self) -> str:
+        """The architecture as Linux and wheels name it."""
+        return "aarch64" if self.architecture == "arm64" else "x86_64"
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Patterns of compiled libraries of ours that this target cannot load."""
+        return tuple(f"*-{machine}.so" for machine in MACHINES if machine != self.machine)
 
     @property
     def compiler(self) -> str:
@@ -105,7 +116,7 @@ def bundle_sources(name: str, trees: Mapping[str, Path], target: Target) -> Path
         f"{prefix}/{inside}".lstrip("/"): path
         for prefix, root in trees.items()
         for path in root.rglob("*")
-        if path.is_file() and not _is_left_out(inside := path.relative_to(root).as_posix(), NOT_SOURCES)
+        if path.is_file() and not _is_left_out(inside := path.relative_to(root).as_posix(), (*NOT_SOURCES, *target.foreign))
     }
     if not files:
         raise BundlingError(f"nothing to pack for {name} in {', '.join(map(str, trees.values()))}")

@@ -107,6 +107,14 @@ class Beginning:
         }
 
     def _begin(self, task: Task, case: Case, around: Surroundings, now: datetime) -> Begun | LeftOut:
+        """A claim whose retirement could not begin is nobody's again, and whoever looks next may take it."""
+        try:
+            return self._begin_one(task, case, around, now)
+        except KubeError:
+            self._retirements.disown(case.asked.claim, task.execution.arn)
+            raise
+
+    def _begin_one(self, task: Task, case: Case, around: Surroundings, now: datetime) -> Begun | LeftOut:
         asked, owner = case.asked, task.execution.arn
         if why := around.objection(case):
             self._take_back(case, owner)
@@ -138,6 +146,7 @@ class Beginning:
             instance=instance,
             node=node.name if node else "",
             since=since,
+            launched=_launched(claim),
             stage=first_stage(case.asked.reason, instance, node),
         )
 
@@ -165,6 +174,11 @@ class Beginning:
         if case.claim is not None and not case.claim.deleting and (node := case.newest(self._kube)) is not None and not node.deletion:
             change(self._kube, node, untainted)
         self._retirements.give_up(case.asked.claim, owner, str(case.asked.reason))
+
+
+def _launched(claim: NodeClaim | None) -> int:
+    moment = claim.conditions["Launched"].since if claim is not None and claim.conditions.true("Launched") else None
+    return int(moment.timestamp()) if moment is not None else 0
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -12,7 +12,7 @@ from joiner.adapters.claims import by_name, list_claims
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import NotFound
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.nodes import pods_on
+from joiner.adapters.nodes import pods_on, read_node
 from joiner.cluster import InvalidField, Node, Pod
 from joiner.lifecycle.draining import DrainingPod, must_move
 from joiner.lifecycle.retirement import Asked, World, deadline, objection, voluntary
@@ -26,11 +26,12 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One claim that was asked for, as far as it and its node are there."""
+    """One claim that was asked for, as far as it and its node are there. `unreadable` names a node that is there and cannot be read."""
 
     asked: Asked
     claim: NodeClaim | None
     node: Node | None
+    unreadable: str = ""
 
     @property
     def voluntary(self) -> bool:
@@ -40,7 +41,7 @@ class Case:
     def newest(self, kube: Kube) -> Node | None:
         """The node as it stands now."""
         try:
-            return Node.from_kube(kube.get(kinds.NODES, self.node.name)) if self.node is not None else None
+            return read_node(kube.get(kinds.NODES, self.node.name)) if self.node is not None else None
         except NotFound:
             return None
 
@@ -55,6 +56,8 @@ class Surroundings:
     pods: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
     world: World = field(default_factory=World)
     leased: bool = False
+    instances: Mapping[str, str] = field(default_factory=dict)
+    """Names of all nodes, also of those that cannot be read, by instance."""
 
     @classmethod
     def read(cls, kube: Kube, ledger: Ledger, asked: Iterable[Asked], now: datetime, *, leased: bool) -> "Surroundings":
@@ -63,7 +66,9 @@ class Surroundings:
         claims = by_name(list_claims(kube).claims)
         manifests = kube.list(kinds.NODES)
         nodes = {node.name: node for node in map(_node, manifests) if node is not None}
-        here = cls(claims, nodes, {owner: str(each["metadata"]["name"]) for each in manifests for owner in _owners(each)}, leased=leased)
+        owners = {owner: str(each["metadata"]["name"]) for each in manifests for owner in _owners(each)}
+        instances = {instance: str(each["metadata"]["name"]) for each in manifests if (instance := _instance(each))}
+        here = cls(claims, nodes, owners, leased=leased, instances=instances)
         mine = {case.node.name for case in here.cases(asked) if case.node is not None}
         leaving = leaving_nodes(nodes.values(), claims.values()) if leased else frozenset[str]()
         pods = pods_on(kube, mine | leaving)
@@ -77,7 +82,7 @@ class Surroundings:
             slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
             moving=tuple(pod for name in sorted(leaving) for pod in _pods(pods[name]) if pod.moves),
         )
-        return cls(here.claims, here.nodes, here.owners, pods, world, leased)
+        return cls(here.claims, here.nodes, here.owners, pods, world, leased, instances)
 
     def cases(self, asked: Iterable[Asked]) -> list[Case]:
         """What was asked for, with what there is of it."""
@@ -86,14 +91,17 @@ class Surroundings:
         for one in asked:
             claim = self.claims.get(one.claim)
             instance = (claim.instance_id if claim else "") or one.instance
-            node = by_instance.get(instance) if instance else None
-            found.append(Case(one, claim, node or self.nodes.get(self.owners.get(one.claim, ""))))
+            node = (by_instance.get(instance) if instance else None) or self.nodes.get(self.owners.get(one.claim, ""))
+            unreadable = "" if node is not None else self.instances.get(instance) or self.owners.get(one.claim, "")
+            found.append(Case(one, claim, node, unreadable))
         return found
 
     def objection(self, case: Case) -> str:
         """Why the retirement may not begin; empty if it may."""
         if case.voluntary and not self.leased:
             return "it needs the lease"
+        if case.unreadable:  # it may well run pods, and nobody would ask them to leave
+            return f"its node {case.unreadable} cannot be read"
         return objection(case.asked.reason, case.claim, case.node, self.world)
 
     def again(self, kube: Kube, case: Case) -> str:
@@ -114,9 +122,13 @@ def _owners(node: Manifest) -> list[str]:
     return [str(each.get("name")) for each in node["metadata"].get("ownerReferences") or () if each.get("kind") in ("NodeClaim", "Machine")]
 
 
+def _instance(node: Manifest) -> str:
+    return str((node.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
+
+
 def _node(manifest: Manifest) -> Node | None:
     try:
-        return Node.from_kube(manifest)
+        return read_node(manifest)
     except InvalidField as invalid:
         logger.warning("a node cannot be read", node=manifest["metadata"]["name"], reason=str(invalid))
         return None

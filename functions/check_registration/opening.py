@@ -99,10 +99,9 @@ def _kept_closed_for(one: Filled, filling: Filling, now: datetime) -> str:
     """Why a node is not opened yet; empty if there is no reason."""
     if not one.node.has_taint(FILLING):
         return ""
-    in_time = not deadlines.placing_is_over(one.ready_since, now)
-    if in_time and one.failed:
+    if not deadlines.placing_is_over(one.ready_since, now) and one.failed:
         return f"{len(one.failed)} bindings failed and are tried again: {one.failed[0]}"
-    if in_time and filling.tempts(one):
+    if not deadlines.strays_are_borne(one.ready_since, now) and filling.tempts(one):
         return f"has its {one.placed} pods, and stays closed to those that wait for other nodes"
     if not deadlines.preemption_is_borne(one.ready_since, now) and filling.costs_pods(one):
         return f"has its {one.placed} pods, and stays closed to more important ones that wait for other nodes"

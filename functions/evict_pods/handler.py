@@ -1,11 +1,11 @@
 """Evict pods: one look at nodes that are being drained. It asks the pods to leave that may be asked, and says who is drained.
 
 Which pods, in which order, and what a deadline changes is decided in `joiner.lifecycle.draining`. Nothing is remembered between two looks
-but by the API server; an eviction that was asked for twice is one.
+but by the API server; an eviction that was asked for twice is one. A node that cannot be looked at keeps no other.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,9 +18,10 @@ from joiner.adapters.claims import get_claim, write_status
 from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, EvictionBlocked, KubeError, NotFound
-from joiner.adapters.nodes import pods_on
+from joiner.adapters.ledger_items import Retirement
+from joiner.adapters.nodes import change, pods_on_each, read_node
 from joiner.adapters.parallel import each
-from joiner.adapters.payload import Task
+from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.draining import AT_LEAST, SELDOM, SOON, Deletion, Drain, DrainingPod, drain, pause
 from joiner.lifecycle.retirement import (
@@ -33,6 +34,7 @@ from joiner.lifecycle.retirement import (
     as_draining,
     as_terminating,
     deadline,
+    tainted,
 )
 from joiner.pools import NodeClaim
 from joiner.telling import retiring as telling
@@ -79,21 +81,13 @@ class Eviction:
         self._kube = kube
         self._retirements = retirements
 
-    def answer(self, execution: str, entries: Sequence[Retiring], pause_before: int, now: datetime) -> dict[str, Any]:
+    def answer(self, execution: Execution, entries: Sequence[Retiring], pause_before: int, now: datetime) -> dict[str, Any]:
         """``{"claims", "pause", "evicted"}``: all claims at their stages, and the seconds until the next look."""
         draining = [each for each in entries if each.stage is Stage.DRAINING]
+        self._retirements.see((one.claim for one in draining), execution.arn, int(now.timestamp()))
         noted = self._retirements.all() if draining else {}
-        pods = pods_on(self._kube, {each.node for each in draining})
-        budget = Budget()
-        looks: dict[str, Look] = {}
-        for one in draining:
-            known = noted.get(one.claim)
-            if known is not None and Reason.LOST in known.reasons:
-                looks[one.claim] = Look(one.at(Stage.DRAINED, "its instance is gone"))
-                continue
-            here = [DrainingPod.from_kube(each) for each in pods[one.node]]
-            looks[one.claim] = self._look(one, here, known.deadline if known else 0, budget, now)
-        for untold in tell(self._kube, [event for look in looks.values() for event in look.events], at=now, instance=execution):
+        looks = self._looks(draining, noted, now)
+        for untold in tell(self._kube, [event for look in looks.values() for event in look.events], at=now, instance=execution.name):
             logger.warning("an event could not be told", reason=untold)
         moments = [look.next_at for look in looks.values() if look.next_at is not None]
         progress = any(look.progress for look in looks.values())
@@ -102,6 +96,41 @@ class Eviction:
             "pause": pause(pause_before, progress=progress, now=now, next_at=min(moments, default=None)),
             "evicted": sum(look.asked for look in looks.values()),
         }
+
+    def _looks(self, draining: Sequence[Retiring], noted: Mapping[str, Retirement], now: datetime) -> dict[str, Look]:
+        """By claim."""
+        lost = {one.claim for one in draining if one.claim in noted and Reason.LOST in noted[one.claim].reasons}
+        there = [one for one in draining if one.claim not in lost and one.node]
+        pods = pods_on_each(self._kube, {one.node for one in there})
+        self._close(there)
+        budget = Budget()
+        looks = {one.claim: Look(one.lost("its instance is gone")) for one in draining if one.claim in lost}
+        for one in there:
+            try:
+                found = pods[one.node]
+                if isinstance(found, KubeError):
+                    raise found
+                here = [DrainingPod.from_kube(each) for each in found]
+                known = noted.get(one.claim)
+                looks[one.claim] = self._look(one, here, known.deadline if known else 0, budget, now)
+            except (KubeError, ValueError) as reason:
+                logger.warning("a node could not be looked at", node=one.node, nodeclaim=one.claim, reason=str(reason))
+                looks[one.claim] = Look(one.at(Stage.DRAINING, str(reason)))
+        return looks
+
+    def _close(self, draining: Sequence[Retiring]) -> None:
+        """Nodes that somebody opened again are closed again, or their drain would never end."""
+        for one, reason in each(draining, self._close_one, Exception):
+            if isinstance(reason, Exception):
+                logger.warning("a node could not be closed", node=one.node, nodeclaim=one.claim, reason=str(reason))
+
+    def _close_one(self, one: Retiring) -> None:
+        try:
+            node = read_node(self._kube.get(kinds.NODES, one.node))
+        except NotFound:
+            return
+        if not one.instance or node.instance_id == one.instance:  # else another node of this name
+            change(self._kube, node, tainted)
 
     def _look(self, one: Retiring, pods: Sequence[DrainingPod], noted: int, budget: Budget, now: datetime) -> Look:
         claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
@@ -123,12 +152,13 @@ class Eviction:
         if in_time and now < ready_at:
             return Look(one.at(Stage.DRAINING, "no pod is left; one may still come"), next_at=ready_at)
         volumes = awaited(self._kube, one.node, pods) if in_time else []
-        since = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else now
-        if volumes and since is not None and now - since < VOLUMES_AWAITED:
+        since = _emptied(one, claim, now)
+        if volumes and now - since < VOLUMES_AWAITED:
             self._tell(claim, as_detaching(claim, volumes, at=now) if claim else None)
             why = f"volumes are detached: {', '.join(volumes[:3])}"
             ends = [since + VOLUMES_AWAITED, *([until] if until else [])]
-            return Look(one.at(Stage.DRAINING, why), next_at=min(ends), events=tuple(telling.detaching(one, claim, volumes)))
+            waiting = replace(one.at(Stage.DRAINING, why), emptied=int(since.timestamp()))
+            return Look(waiting, next_at=min(ends), events=tuple(telling.detaching(one, claim, volumes)))
         self._tell(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
         logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
         return Look(one.at(Stage.DRAINED), events=tuple(telling.terminating(one, claim)))
@@ -155,13 +185,21 @@ class Eviction:
         self._kube.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace=order.grace)
 
     def _tell(self, claim: NodeClaim | None, after: NodeClaim | None) -> None:
-        """Write the claim's status if it says anything new."""
+        """Write the claim's status if it says anything new. A drain does not wait for what is only told."""
         if claim is None or after is None or claim.status_to_kube() == after.status_to_kube():
             return
         try:
             write_status(self._kube, after)
         except NotFound:
             return
+        except KubeError as reason:
+            logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(reason))
+
+
+def _emptied(one: Retiring, claim: NodeClaim | None, now: datetime) -> datetime:
+    """Since when its node has been drained: as the claim says, or as this execution remembers, or from now on."""
+    said = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
+    return min([moment for moment in (said, datetime.fromtimestamp(one.emptied, UTC) if one.emptied else None) if moment], default=now)
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:
@@ -175,7 +213,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     eviction = Eviction(environment.kube(task.cluster), environment.retirements())
     entries = [Retiring.from_json(each) for each in event["claims"]]
-    answer = eviction.answer(task.execution.name, entries, int(event.get("pause", SOON)), environment.now())
+    answer = eviction.answer(task.execution, entries, int(event.get("pause", SOON)), environment.now())
     drained = sum(each["stage"] == Stage.DRAINED for each in answer["claims"])
     logger.info("evicted pods", evicted=answer["evicted"], drained=drained, pause=min(answer["pause"], SELDOM))
     metrics.publish(task.cluster.name, {"PodsEvicted": answer["evicted"]})

@@ -22,6 +22,7 @@ from joiner.adapters.store import Store
 from joiner.cluster import Pod
 from joiner.lifecycle.answered import questions, to_ask
 from joiner.lifecycle.declared_status import untold
+from joiner.lifecycle.giving_up import late_joiners
 from joiner.lifecycle.guards import Other, refusal
 from joiner.lifecycle.initialization import closed_too_long
 from joiner.lifecycle.progress import open_assignments, progress, uncovered
@@ -61,7 +62,8 @@ class Look:
 
         world = Snapshot.from_lists(lists)
         # Nobody but the holder launches, and it is here: what is written and not being launched never will be, its own included
-        state = progress(world.claims, launching=launching, watched=watched, lease=task.lease_number + 1)
+        late = late_joiners(world.claims, world.nodes, now)
+        state = progress(world.claims, launching=launching, watched=watched, lease=task.lease_number + 1, late=late)
         kept = open_assignments(state.on_their_way, assignments, world.nodes, world.pods)
         closed = sum(closed_too_long(node, now) for node in world.nodes)
         entering = [claim.name for claim in state.entering]

@@ -22,6 +22,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import each
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
+from joiner.lifecycle.giving_up import may_join_late
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.lifecycle.progress import progress
 from joiner.lifecycle.watching import WATCHED_FOR
@@ -75,12 +76,13 @@ class Recording:
         }
 
     def _await(self, task: Task, claims: Sequence[NodeClaim], now: datetime) -> list[str]:
-        """Write the wave: every claim on its way that no other living execution awaits."""
+        """Write the wave: every claim on its way, or given up a moment ago, that no other living execution awaits."""
         at = int(now.timestamp())
         waves = self._ledger.waves()
         living = at - int(WATCHED_FOR.total_seconds())
         watched = {name for wave in waves if wave.name != task.execution.name and wave.seen_at >= living for name in wave.claims}
-        mine = [claim.name for claim in progress(claims, launching=(), watched=watched, lease=0).unwatched]
+        late = {claim.name for claim in claims if may_join_late(claim, now)}  # a wave finds out soon whose node is there
+        mine = [claim.name for claim in progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched]
         if mine or any(wave.name == task.execution.name for wave in waves):
             self._ledger.begin_wave(task.execution.name, task.execution.arn, mine, at)
         return mine

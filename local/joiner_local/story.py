@@ -162,11 +162,13 @@ def until(question: Callable[[], T | None], *, what: str, limit: float = 60.0) -
     """The first answer that is not None or false; StoryStalled names `what` after `limit` seconds."""
     end = time.monotonic() + limit
     while True:
+        asked = time.monotonic()
         if answer := question():
             return answer
-        if time.monotonic() > end:
+        answered = time.monotonic()
+        if answered > end:
             raise StoryStalled(f"{what}: not within {limit:.0f} s")
-        time.sleep(ROUND_SECONDS)
+        time.sleep(max(ROUND_SECONDS, 2 * (answered - asked)))  # whoever answers slowly is busy with what is waited for
 
 
 def states(client: Any, execution_arn: str) -> list[StateTime]:

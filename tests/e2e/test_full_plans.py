@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from joiner_local.kube_api import Object
-from joiner_local.story import until
+from joiner_local.story import instances, until
 from tests.e2e.quantities import millicores, requested_millicores
 from tests.e2e.world import DEPLOYMENTS, Actor, deployment
 
@@ -55,6 +55,11 @@ Sizes = tuple[int, ...]
 """The sizes of the pods of one node, the smallest first."""
 
 
+def launched(actor: Actor) -> set[str]:
+    """All instances there ever were, by their ids."""
+    return {each["InstanceId"] for each in instances(actor.world.client("ec2"))}
+
+
 @dataclass(frozen=True, slots=True)
 class Crowd:
     """Two hundred pods that wait, and a pool that can serve them as soon as it is made."""
@@ -63,12 +68,12 @@ class Crowd:
 
     def open_the_pool(self) -> list[Sizes]:
         """Make the pool: one plan sees all pods. Which sizes it puts together, a node each."""
-        known = self.actor.executions()
+        known, before = self.actor.executions(), launched(self.actor)
         self.actor.create(*POOL)
         plans = until(lambda: self._plans(known), what="the plan", limit=30)
         first = plans[min(plans)]
         assert (len(first["nodes"]), first["pending"]) == (NODES, []), "this is not the world that the test is about"
-        until(lambda: len(self.actor.instances()) == NODES, what="forty instances", limit=30)
+        until(lambda: len(launched(self.actor) - before) >= NODES, what="forty instances", limit=30)
         sizes = {f"default/{pod['metadata']['name']}": requested_millicores(pod) for pod in self.actor.pods()}
         return [tuple(sorted(sizes[pod] for pod in node["pods"])) for node in first["nodes"]]
 
@@ -99,6 +104,11 @@ class Crowd:
 
 def _in_crowd(pod: Mapping[str, Any]) -> bool:
     return bool(pod["metadata"]["labels"]["app"].startswith("crowd-"))
+
+
+def dead(actor: Actor) -> set[str]:
+    """Instances that were, by their ids."""
+    return launched(actor) - {each["InstanceId"] for each in actor.instances()}
 
 
 @pytest.fixture
@@ -142,14 +152,10 @@ def test_a_rollout_while_the_nodes_boot_changes_nothing_but_the_pods(crowd: Crow
 
 def test_pods_of_nodes_that_die_booting_get_others_and_the_rest_stays_as_planned(crowd: Crowd) -> None:
     crowd.actor.world.stack.agent_knob("faults", {"fault": "dies-while-booting", "every": 10})
+    before = dead(crowd.actor)
     planned = crowd.open_the_pool()
-    first = {each["InstanceId"] for each in crowd.actor.instances()}
+    until(lambda: len(dead(crowd.actor) - before) >= NODES // 10, what="one instance in ten dead", limit=60)
     crowd.actor.world.stack.agent_knob("faults", {"clear": True})
-    until(
-        lambda: len(first - {each["InstanceId"] for each in crowd.actor.instances()}) >= NODES // 10,
-        what="one instance in ten dead",
-        limit=60,
-    )
     crowd.wait_running()
     crowd.actor.rest()
     kept = Counter(planned) & Counter(crowd.on_nodes())

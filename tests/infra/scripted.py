@@ -22,7 +22,7 @@ ACTOR = """
 import json, os, urllib.request
 
 def handler(event, context):
-    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=10))
+    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=60))
     if "raises" in said:
         raise type(said["raises"], (Exception,), {})("as the script says")
     return said["answer"]
@@ -82,7 +82,7 @@ def staged(names: Sequence[str], folder: Path) -> Iterator[Stage]:
         with started_server(folder) as (aws, _):
             role = aws.role("lambda.amazonaws.com")
             told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
-            actors = {name: Callee(aws.function(ACTOR, Role=role, Timeout=20, Environment=told[name]), 20) for name in names}
+            actors = {name: Callee(aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]), 60) for name in names}
             yield Stage(aws, prompter, actors)
     finally:
         box.shutdown()

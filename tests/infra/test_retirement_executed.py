@@ -23,7 +23,7 @@ ACTOR = """
 import json, os, urllib.request
 
 def handler(event, context):
-    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=10))
+    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=60))
     if "raises" in said:
         raise type(said["raises"], (Exception,), {})("as the script says")
     return said["answer"]
@@ -134,7 +134,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with started_server(tmp_path_factory.mktemp("local-aws")) as (aws, _):
         role = aws.role("lambda.amazonaws.com")
         told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in FUNCTIONS}
-        actors = {name: aws.function(ACTOR, Role=role, Timeout=20, Environment=told[name]) for name in FUNCTIONS}
+        actors = {name: aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]) for name in FUNCTIONS}
         yield Stage(aws, prompter, actors)
     box.shutdown()
     box.server_close()
@@ -165,13 +165,13 @@ class World:
         network: Mapping[str, Any] = {}
         self.aws.client("eks").create_cluster(name=self.cluster, roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
         self.aws.client("ssm").put_parameter(Name=pause_parameter(self.cluster), Value="false", Type="String")
-        self.scale_up_arn = self._machine("scale-up", machine({"Ends": succeed()}, comment="ends", timeout=10))
+        self.scale_up_arn = self._machine("scale-up", machine({"Ends": succeed()}, comment="ends", timeout=60))
         parts = RetirementParts(
             integrations=Integrations("aws"),
             cluster=self.cluster,
             table=self.table,
             scale_up_arn=self.scale_up_arn,
-            functions={name: Callee(actor, 20) for name, actor in self.actors.items()},
+            functions={name: Callee(actor, 60) for name, actor in self.actors.items()},
         )
         self.arn = self._machine("retire", retire(parts))
 

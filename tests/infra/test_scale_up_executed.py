@@ -22,7 +22,7 @@ ACTOR = """
 import json, os, urllib.request
 
 def handler(event, context):
-    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=10))
+    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=60))
     if "raises" in said:
         raise type(said["raises"], (Exception,), {})("as the script says")
     return said["answer"]
@@ -124,7 +124,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with started_server(tmp_path_factory.mktemp("local-aws")) as (aws, _):
         role = aws.role("lambda.amazonaws.com")
         told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in FUNCTIONS}
-        actors = {name: aws.function(ACTOR, Role=role, Timeout=20, Environment=told[name]) for name in FUNCTIONS}
+        actors = {name: aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]) for name in FUNCTIONS}
         yield Stage(aws, prompter, actors)
     box.shutdown()
     box.server_close()
@@ -157,7 +157,7 @@ class World:
             integrations=Integrations("aws"),
             cluster=self.cluster,
             table=self.table,
-            functions={name: Callee(actor, 20) for name, actor in self.actors.items()},
+            functions={name: Callee(actor, 60) for name, actor in self.actors.items()},
         )
         self.arn = self.aws.client("stepfunctions").create_state_machine(
             name=self.aws.fresh("scale-up"), definition=json.dumps(scale_up(parts)), roleArn=self.aws.role("states.amazonaws.com")

@@ -7,6 +7,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from botocore.config import Config
 
 Found = TypeVar("Found")
 
-PATIENCE = 10.0  # seconds; nothing here takes one, except on a busy machine
+PATIENCE = 30.0  # seconds; nothing here takes one, except on a busy machine
 
 
 @dataclass(slots=True)
@@ -37,11 +38,10 @@ class RunningAws:
     def knob(self, name: str, /, **asked: Any) -> dict[str, Any]:
         """Turn a knob: `POST /_local/NAME`."""
         host = self.endpoint.removeprefix("http://")
-        connection = http.client.HTTPConnection(host, timeout=PATIENCE)
-        connection.request("POST", f"/_local/{name}", json.dumps(asked))
-        answer = connection.getresponse()
-        body = answer.read()
-        connection.close()
+        with closing(http.client.HTTPConnection(host, timeout=PATIENCE)) as connection:
+            connection.request("POST", f"/_local/{name}", json.dumps(asked))
+            answer = connection.getresponse()
+            body = answer.read()
         assert answer.status == 200, body
         told: dict[str, Any] = json.loads(body)
         return told

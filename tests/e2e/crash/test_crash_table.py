@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.crash.rig import PACE, Rig
 from tests.e2e.crash.table import RETIRE, SCALE_UP, Case, Verdict, a_tenth, show
+from tests.e2e.invariants import failed_executions
 from tests.e2e.world import Actor
 
 pytestmark = [pytest.mark.e2e, pytest.mark.restless("most executions here fail, as they should")]
@@ -32,6 +33,7 @@ def rig(deployed: Actor) -> Iterator[Rig]:
     made = Rig.of(deployed)
     made.clean()
     yield made
+    deployed.told |= failed_executions(deployed.world, ()).keys()  # they were made to fail
     deployed.knob("mishaps/pace", factor=1)
     deployed.knob("instances", **before)
     stack.agent_knob("boot", {"seconds": 1.0, "readySeconds": 0.5, "goneSeconds": 1.0})

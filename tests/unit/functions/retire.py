@@ -39,6 +39,10 @@ class Retirement:
     def retirements(self) -> Retirements:
         return Retirements(self.world.ledger._client, self.world.ledger._table)
 
+    @property
+    def execution(self) -> Execution:
+        return Execution(self.name, arn(self.name), "")
+
     def run(self, *asked: Asked, looks: int = LOOKS) -> "Retirement":
         """From the beginning to its end, or until it dies."""
         try:
@@ -74,7 +78,7 @@ class Retirement:
         return self.world.machine.lease().number
 
     def _begin(self, asked: list[Asked], lease: int) -> dict[str, Any]:
-        world, task = self.world, Task(Execution(self.name, arn(self.name), ""), CLUSTER, lease, 1)
+        world, task = self.world, Task(self.execution, CLUSTER, lease, 1)
         until = int(world.now.timestamp()) + 90
         return self._state(
             "begin_retirement",
@@ -99,7 +103,7 @@ class Retirement:
     def _look(self, wave: Entries, pause: int) -> dict[str, Any]:
         read = [Retiring.from_json(each) for each in wave]
         return self._state(
-            "evict_pods", lambda f: f.Eviction(self.world.kube, self.retirements).answer(self.name, read, pause, self.world.now)
+            "evict_pods", lambda f: f.Eviction(self.world.kube, self.retirements).answer(self.execution, read, pause, self.world.now)
         )
 
     def _terminate(self, function: Any, read: list[Retiring]) -> dict[str, Any]:

@@ -307,5 +307,34 @@ def test_more_garbage_than_there_can_be_is_refused_by_whoever_would_end_it(stand
     assert {each["State"]["Name"] for each in standing.ec2.instances.values()} == {"running"}
 
 
+def given_up_late(world: World) -> NodeClaim:
+    """A claim whose node has not come for sixteen minutes, given up by whoever awaited it; a second later the node joins."""
+    world.prepare(pending("web-1"))
+    world.boots = False
+    world._under_the_lease("up-1", world._take_lease("up-1") or 0)
+    world.now += timedelta(minutes=16)
+    assert world.check("up-1")["failed"] == [claims(world)[0].name]
+    world.dead.add(arn("up-1"))
+    world.boots = True
+    world.boot()
+    del world.kube.objects["pods", "default", "web-1"]  # nobody wants it any more, so nothing but its being there calls for a look
+    return claims(world)[0]
+
+
+def test_a_node_that_joins_just_after_it_was_given_up_is_taken_in(world: World) -> None:
+    late = given_up_late(world)
+
+    world.sweep("s1")
+
+    (claim,) = claims(world)
+    assert (claim.name, claim.registered, claim.initialized) == (late.name, True, True)
+
+
+def test_a_node_that_joined_while_joiner_was_paused_for_long_is_retired_with_its_claim(world: World) -> None:
+    late = given_up_late(world)
+
+    assert retired(looked(world, 1, after=3600)[1]) == [(late.name, "never-joined")]
+
+
 def launch_of(world: World, instance: str) -> str:
     return world.ledger.pairings([instance])[instance].launch

@@ -4,12 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey, Due
 from joiner.lifecycle.checks.deleted import DELETED
 from joiner.lifecycle.checks.empty import EMPTY, empty_claims
 from joiner.lifecycle.checks.expired import EXPIRED
 from joiner.lifecycle.checks.never_joined import NEVER_JOINED
+from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 from joiner.lifecycle.emptiness import SETTLING, SHORTEST
 from joiner.pools import Budget, ClassRef, Disruption, NodeClaim, NodePool
 from tests.unit.lifecycle.world import NOON, claim, daemon_pod, node, pod
@@ -103,6 +106,21 @@ def test_a_claim_that_was_given_up_goes() -> None:
     given_up = claim("a").with_condition("Registered", "False", "RegistrationTimeout", at=NOON)
 
     assert told(NEVER_JOINED.look(survey(given_up, nodes=()))) == [("a", "never-joined", 0)]
+
+
+@pytest.mark.parametrize("reason", ["RegistrationTimeout", "NodeGone"])
+def test_a_node_that_comes_after_its_claim_was_given_up_is_taken_in_and_goes_if_nobody_does_for_long(reason: str) -> None:
+    def found(minutes: int, *nodes: Node) -> tuple[list[tuple[str, str, int]], list[str]]:
+        late = claim("a", provider_id="aws:///us-east-1a/i-a").with_condition("Launched", "True", at=AGO)
+        given_up = late.with_condition("Registered", "False", reason, at=NOON - timedelta(minutes=minutes))
+        seen = survey(given_up, nodes=nodes)
+        return told(NEVER_JOINED.look(seen)), UNWATCHED_CLAIMS.look(seen)
+
+    goes = [("a", "never-joined", 0)]
+    assert found(15, its_node("a")) == ([], ["nobody awaits the node of NodeClaim/a"])
+    assert found(16, its_node("a")) == (goes, [])
+    assert found(0) == (goes, [])
+    assert found(0, replace(its_node("a"), deletion="2026-11-21T11:59:00Z"))[1] == []
 
 
 def test_a_node_that_never_became_ready_goes_unless_something_runs_on_it_all_the_same() -> None:

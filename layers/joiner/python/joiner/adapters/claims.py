@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.finalizers import let_go
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import NotFound
-from joiner.names import TERMINATION_FINALIZER
 from joiner.pools import Declared, NodeClaim, read
 
 
@@ -40,12 +40,7 @@ def write_metadata(kube: Kube, claim: NodeClaim) -> None:
 
 def forget(kube: Kube, claim: NodeClaim) -> None:
     """Delete a claim that has no instance: nothing is left to do for its finalizer. A claim that is gone is success."""
-    kept = [name for name in claim.finalizers if name != TERMINATION_FINALIZER]
-    try:
-        kube.delete(kind_of(claim), claim.name, uid=claim.uid)
-        kube.patch(kind_of(claim), claim.name, {"metadata": {"uid": claim.uid, "finalizers": kept or None}})
-    except NotFound:
-        return
+    let_go(kube, kind_of(claim), claim.name, uid=claim.uid)
 
 
 def get_claim(kube: Kube, kind: str, name: str) -> NodeClaim | None:

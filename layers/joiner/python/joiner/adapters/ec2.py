@@ -89,6 +89,11 @@ class Instance:
         """Not terminated, and not on its way there."""
         return self.state in ("pending", "running", "stopping", "stopped")
 
+    @property
+    def works(self) -> bool:
+        """Does it run pods, or will it in a moment?"""
+        return self.state in ("pending", "running")
+
     @classmethod
     def from_ec2(cls, said: Answer) -> "Instance":
         launched = said.get("LaunchTime")
@@ -150,6 +155,22 @@ class Ec2:
             reservations = self.pages("describe_instances", "Reservations", Filters=[named])
             found |= {one.id: one for each in reservations for one in map(Instance.from_ec2, each["Instances"])}
         return found
+
+    def whereabouts(self, ids: Iterable[str]) -> dict[str, Instance]:
+        """As `whatever_became_of`, but each one that a filter does not find is asked for by its name: who is missing here is not known to
+        EC2 at all. That is an end, but not seconds after the launch, which EC2's answers follow with a delay.
+        """
+        wanted = set(ids)
+        found = self.whatever_became_of(wanted) if wanted else {}
+        named = (self._named(each) for each in sorted(wanted - set(found)))
+        return found | {each.id: each for each in named if each is not None}
+
+    def _named(self, instance: str) -> Instance | None:
+        try:
+            reservations = self.pages("describe_instances", "Reservations", InstanceIds=[instance])
+        except NotFound:
+            return None
+        return next((Instance.from_ec2(one) for each in reservations for one in each["Instances"]), None)
 
     def subnets(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
         """As DescribeSubnets shows them."""

@@ -15,7 +15,7 @@ from joiner.adapters.sweep_slot import SweepSlot
 
 INPUT: Final = json.dumps({"schema": 1})  # a pure function of the name, or a second start would be refused
 GATHERING: Final = timedelta(seconds=1)  # a scale-up lists pods no sooner after its start: until then it covers every ring
-ATTEMPTS: Final = 5  # names tried in one second; the sweep covers what is left
+ATTEMPTS: Final = 5  # names tried; the sweep covers what is left
 
 RUNNING: Final = "RUNNING"
 GONE: Final = "GONE"
@@ -53,15 +53,22 @@ class Executions:
         return name
 
     def start_retirement(self, machine: str, *, claim: str, instance: str, reason: str) -> str:
-        """The retirement of one claim for what happened to its instance; its name. Saying it twice starts it once."""
-        name = f"retire-{instance}-{reason}"
+        """The retirement of one claim for what happened to its instance; its name, empty if none was left.
+
+        Said again while it runs, it is the same; after its end (it may have been refused) it is one more.
+        """
+        first = f"retire-{instance}-{reason}"
         asked = {"reason": reason, "claims": [{"claim": claim, "reason": reason, "instance": instance, "notBefore": 0}]}
-        try:
-            self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps(asked))
-        except ClientError as refused:
-            if refused.response["Error"]["Code"] != "ExecutionAlreadyExists":
-                raise
-        return name
+        for attempt in range(1, ATTEMPTS + 1):
+            name = first if attempt == 1 else f"{first}-{attempt}"
+            try:
+                self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps(asked))
+            except ClientError as refused:
+                if refused.response["Error"]["Code"] != "ExecutionAlreadyExists":
+                    raise
+                continue
+            return name
+        return ""
 
     def status(self, execution: str) -> str:
         """``RUNNING``, how it ended, or ``GONE`` when Step Functions does not know it (any more)."""

@@ -19,6 +19,9 @@ DOORBELL: Final = "DOORBELL"
 
 SCALE_UP: Final = "scale-up"
 
+UNSEEN_FOR: Final = 180
+"""Seconds after which an owner that did not look counts as gone: a minute lies between two looks at most, and a look may be tried again."""
+
 Item = Mapping[str, Mapping[str, Any]]
 
 
@@ -111,9 +114,11 @@ class Assignment:
 @dataclass(frozen=True, slots=True)
 class Retirement:
     """Why and until when a claim's node is being retired, and by whom. Written by begin_retirement (owner, attempt), handle_interruption
-    (reason, deadline), survey_instances (takes the owner off when its execution is dead) and forget_nodes (deletes).
+    (reason, deadline), survey_instances (a loss; takes the owner off when nobody is behind it), whatever acts for the owner (`seen_at`;
+    terminate_instances takes a loss back that was none) and forget_nodes (deletes).
 
-    `owner` is an execution's ARN, empty when nobody sees to it; `deadline` 0 when there is none. A deadline only ever gets shorter.
+    `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not known; `deadline` is 0
+    when there is none, and only ever gets shorter.
     """
 
     claim: str
@@ -122,6 +127,15 @@ class Retirement:
     reasons: tuple[str, ...] = ()
     deadline: int = 0
     since: int = 0
+    seen_at: int = 0
+
+    def attended(self, now: int) -> bool:
+        """Does somebody see to it at `now`?
+
+        >>> Retirement("a", "arn:x", seen_at=100).attended(280), Retirement("a", "arn:x", seen_at=100).attended(281)
+        (True, False)
+        """
+        return bool(self.owner) and (not self.seen_at or now - self.seen_at <= UNSEEN_FOR)
 
     @classmethod
     def of(cls, item: Item) -> "Retirement":
@@ -132,6 +146,7 @@ class Retirement:
             reasons=texts(item, "reasons"),
             deadline=number(item, "deadline"),
             since=number(item, "since"),
+            seen_at=number(item, "seenAt"),
         )
 
 

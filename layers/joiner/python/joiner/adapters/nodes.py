@@ -7,7 +7,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifests
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel import each
-from joiner.cluster import Node
+from joiner.cluster import InvalidField, Node
 
 TRIES: Final = 5  # the kubelet, the node lifecycle controller and others write to the same list
 
@@ -15,11 +15,27 @@ TRIES: Final = 5  # the kubelet, the node lifecycle controller and others write 
 def pods_on(kube: Kube, nodes: Collection[str]) -> dict[str, Manifests]:
     """The pods of each of these nodes. Raises if one list cannot be had: nothing is decided from a part."""
     found: dict[str, Manifests] = {}
-    for name, answer in each(sorted(set(nodes)), lambda name: kube.list(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError):
+    for name, answer in pods_on_each(kube, nodes).items():
         if isinstance(answer, KubeError):
             raise answer
         found[name] = answer
     return found
+
+
+def pods_on_each(kube: Kube, nodes: Collection[str]) -> dict[str, Manifests | KubeError]:
+    """The pods of each of these nodes, or why they cannot be had, for those who decide about each node by itself."""
+    return dict(each(sorted(set(nodes)), lambda name: kube.list(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError))
+
+
+def read_node(manifest: Mapping[str, Any]) -> Node:
+    """A node, also if what it says of its room cannot be read: whoever retires it needs only its name, its taints and its labels.
+
+    InvalidField if those cannot be read either.
+    """
+    try:
+        return Node.from_kube(manifest)
+    except InvalidField:
+        return Node.from_kube({**manifest, "status": {}})
 
 
 def change(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any] | None]) -> Node | None:
@@ -29,14 +45,14 @@ def change(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any] | N
         if changes is None:
             return node
         try:
-            return Node.from_kube(kube.patch(kinds.NODES, node.name, changes))
+            return read_node(kube.patch(kinds.NODES, node.name, changes))
         except NotFound:
             return None
         except Conflict:
             if attempt == TRIES - 1:
                 raise
             try:
-                now = Node.from_kube(kube.get(kinds.NODES, node.name))
+                now = read_node(kube.get(kinds.NODES, node.name))
             except NotFound:
                 return None
             if now.uid != node.uid:

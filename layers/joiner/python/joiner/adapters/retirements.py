@@ -1,14 +1,17 @@
 """The memory of retirements: which claims are being retired, by which execution, why and until when.
 
 One owner a claim: who begins takes it by a conditional write, and a second reason (first empty, then a spot notice) only adds itself and
-shortens the deadline, which the owner reads at each look.
+shortens the deadline, which the owner reads at each look. An owner says at each look that it is there; one that has not for three minutes
+may be followed by another.
 """
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from joiner.adapters.ledger_items import RETIREMENT, Retirement, written
+from joiner.adapters.ledger_items import RETIREMENT, UNSEEN_FOR, Retirement, written
+from joiner.adapters.parallel import every
 from joiner.adapters.table import ConditionFailed, Table, is_condition, key
 
 KEPT: Final = 24 * 3600  # an item whose claim went another way; each execution that goes on with it keeps it longer
@@ -19,14 +22,14 @@ class Retirements(Table):
     """The retirements of one deployment."""
 
     def begin(self, claim: str, owner: str, reason: str, now: int) -> Retirement | None:
-        """Take a claim's retirement for the execution `owner`; None if another one has it. Safe to say again."""
+        """Take a claim's retirement for the execution `owner`; None if another one has it and sees to it. Safe to say again."""
         try:
             item = self._update(
                 RETIREMENT,
                 claim,
-                "SET #owner = :me, since = if_not_exists(since, :now), expires = :expires ADD attempt :one, reasons :reason",
-                {":me": owner, ":now": now, ":expires": now + KEPT, ":one": 1, ":reason": frozenset({reason})},
-                condition="attribute_not_exists(#owner) OR #owner = :me",
+                "SET #owner = :me, seenAt = :now, since = if_not_exists(since, :now), expires = :expires ADD attempt :one, reasons :reason",
+                {":me": owner, ":now": now, ":expires": now + KEPT, ":one": 1, ":reason": frozenset({reason}), ":unseen": now - UNSEEN_FOR},
+                condition="attribute_not_exists(#owner) OR #owner = :me OR seenAt < :unseen",
                 names=OWNER,
             )
         except ConditionFailed:
@@ -50,6 +53,22 @@ class Retirements(Table):
                 condition="attribute_not_exists(deadline) OR deadline > :deadline",
             )
 
+    def see(self, claims: Iterable[str], owner: str, now: int) -> None:
+        """Say that `owner` looked at its claims at `now`; those that are not its own (any more) stay as they are."""
+        condition: Mapping[str, Any] = {"condition": "#owner = :me", "names": OWNER}
+        values = {":me": owner, ":now": now}
+        every(claims, lambda claim: self._try_update(RETIREMENT, claim, "SET seenAt = :now", values, **condition), Exception)
+
+    def add(self, claim: str, reason: str) -> bool:
+        """Tell the owner one more reason; False if the claim has none."""
+        values = {":reason": frozenset({reason})}
+        return self._try_update(RETIREMENT, claim, "ADD reasons :reason", values, condition="attribute_exists(#owner)", names=OWNER)
+
+    def drop(self, claim: str, owner: str, reason: str) -> None:
+        """`owner` found that a reason does not hold."""
+        values = {":me": owner, ":reason": frozenset({reason})}
+        self._try_update(RETIREMENT, claim, "DELETE reasons :reason", values, condition="#owner = :me", names=OWNER)
+
     def give_up(self, claim: str, owner: str, reason: str) -> None:
         """`owner` does not retire the claim for this reason after all; what others wrote stays."""
         self._try_update(
@@ -62,7 +81,7 @@ class Retirements(Table):
         )
 
     def disown(self, claim: str, owner: str) -> bool:
-        """Take the claim from an owner that is known to be dead; False if it has another one by now."""
+        """Take the claim from an owner that does not see to it; False if it has another one by now."""
         return self._try_update(RETIREMENT, claim, "REMOVE #owner", {":owner": owner}, condition="#owner = :owner", names=OWNER)
 
     def of(self, claim: str) -> Retirement | None:

@@ -9,11 +9,17 @@ from joiner.pools.conditions import read_time
 REGISTRATION: Final = timedelta(minutes=15)
 """From launched to registered; as Karpenter's registrationTimeout."""
 
+JOINING_LATE: Final = timedelta(minutes=15)
+"""From the giving up of a claim: a node that comes until then is taken in after all, a later one goes."""
+
 INITIALIZATION: Final = timedelta(minutes=15)
 """From registered to initialized; a start-up taint or a device that takes longer needs a person."""
 
 FILLING_AFTER_READY: Final = timedelta(seconds=10)
 """A node that may take pods stays closed for our own placing no longer than this."""
+
+FILLING_AGAINST_STRAYS: Final = timedelta(seconds=30)
+"""How long it stays closed to a pod whose own node boots and which would fit in here. Nodes of one plan are ready that far apart."""
 
 FILLING_AGAINST_PREEMPTION: Final = timedelta(minutes=2)
 """How long it stays closed to a more important pod whose own node boots, and which would push out what runs here. As long as a boot."""
@@ -44,6 +50,11 @@ def closed_too_long(node_created: str, now: datetime) -> bool:
 def placing_is_over(initialized_since: datetime | None, now: datetime) -> bool:
     """Has our own placing had its time, so that the node opens even with bindings that failed?"""
     return initialized_since is not None and now - initialized_since > FILLING_AFTER_READY
+
+
+def strays_are_borne(initialized_since: datetime | None, now: datetime) -> bool:
+    """Have pods waited long enough for their own nodes, so that they may take what is left here?"""
+    return initialized_since is not None and now - initialized_since > FILLING_AGAINST_STRAYS
 
 
 def preemption_is_borne(initialized_since: datetime | None, now: datetime) -> bool:

@@ -1,11 +1,16 @@
 """Claims that are given up: their node never came, is gone, or never took pods.
 
 They keep no room for pods and nobody awaits them, but they count against limits until they are retired: their instances may cost money.
+If the node comes after all, it is taken in for a while; then it is retired, too.
 Told by the reason, not by the status: a condition that is Unknown, absent or False for another reason is that of a node that boots.
 """
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
+from joiner.cluster import Node
+from joiner.lifecycle.deadlines import JOINING_LATE
 from joiner.pools import NodeClaim
 
 REGISTRATION_TIMEOUT: Final = "RegistrationTimeout"
@@ -14,6 +19,9 @@ INITIALIZATION_TIMEOUT: Final = "InitializationTimeout"
 
 CONDITION: Final = {REGISTRATION_TIMEOUT: "Registered", NODE_GONE: "Registered", INITIALIZATION_TIMEOUT: "Initialized"}
 """Reason -> the condition that says it."""
+
+WITHOUT_NODE: Final = frozenset({REGISTRATION_TIMEOUT, NODE_GONE})
+"""Reasons that a node which comes after all would belie."""
 
 
 def given_up_for(claim: NodeClaim) -> str:
@@ -27,6 +35,19 @@ def given_up_for(claim: NodeClaim) -> str:
     """
     found = (reason for reason, name in CONDITION.items() if _says(claim, name, reason))
     return next(found, "")
+
+
+def may_join_late(claim: NodeClaim, now: datetime) -> bool:
+    """Was it given up for want of a node, so lately that its node would still be taken in?"""
+    reason = given_up_for(claim)
+    since = claim.conditions[CONDITION[reason]].since if reason in WITHOUT_NODE else None
+    return since is not None and now - since <= JOINING_LATE and not claim.deleting
+
+
+def late_joiners(claims: Iterable[NodeClaim], nodes: Iterable[Node], now: datetime) -> frozenset[str]:
+    """Names of the given-up claims whose nodes are there after all and are taken in."""
+    joined = {node.provider_id for node in nodes if node.provider_id and not node.retiring}
+    return frozenset(claim.name for claim in claims if claim.provider_id in joined and may_join_late(claim, now))
 
 
 def _says(claim: NodeClaim, name: str, reason: str) -> bool:

@@ -1,7 +1,8 @@
 """Where each claim stands between being written and being a node: what is on its way, for which pods, and what nobody sees to.
 
 A claim is *entering* while its launch is recorded but not yet on the claim, *stale* when its lease passed without a launch (it was never
-sent, so it may go), and *unwatched* when it was launched and no execution awaits its node. One that was given up is none of these.
+sent, so it may go), and *unwatched* when it was launched and no execution awaits its node. One that was given up is none of these, but
+for one whose node joined late: somebody has to take that in.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -23,19 +24,23 @@ class Progress:
     unwatched: tuple[NodeClaim, ...] = ()
 
 
-def progress(claims: Iterable[NodeClaim], *, launching: Collection[str], watched: Collection[str], lease: int) -> Progress:
-    """`launching` names the claims of unrecorded launches, `watched` those of waves that somebody looks after.
+def progress(
+    claims: Iterable[NodeClaim], *, launching: Collection[str], watched: Collection[str], lease: int, late: Collection[str] = ()
+) -> Progress:
+    """`launching` names the claims of unrecorded launches, `watched` those of waves that somebody looks after, `late` late joiners.
 
     `lease` is the number under which claims may still be launched; claims that a person made (no number) are never stale.
     """
-    mine = [claim for claim in claims if not claim.deleting and not given_up_for(claim)]
+    living = [claim for claim in claims if not claim.deleting]
+    mine = [claim for claim in living if not given_up_for(claim)]
     entering = tuple(claim for claim in mine if not claim.launched and claim.name in launching)
     waiting = tuple(claim for claim in mine if claim.launched and not claim.initialized)
+    wanting = {claim.name for claim in waiting}.union(late).difference(watched)
     return Progress(
         on_their_way=(*entering, *waiting),
         entering=entering,
         stale=tuple(claim for claim in mine if not claim.launched and claim.name not in launching and 0 < claim.lease < lease),
-        unwatched=tuple(claim for claim in waiting if claim.name not in watched),
+        unwatched=tuple(claim for claim in living if claim.name in wanting),
     )
 
 

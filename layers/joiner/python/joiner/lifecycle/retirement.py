@@ -27,6 +27,12 @@ DRAINED: Final = "Drained"
 VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
 
+WHY_AT_MOST: Final = 300
+"""Characters: the reasons of a hundred claims travel between states, and a state's data end at 256 KB."""
+
+BORN_BY: Final = 300
+"""Seconds after its launch from which on EC2 not knowing an instance means that it is gone."""
+
 STILL_LAUNCHED: Final = "it may still be launched"
 """The objection that goes by itself, within seconds: what became of the launch will stand on the claim."""
 
@@ -44,6 +50,14 @@ class Reason(StrEnum):
     SPOT = "spot"
     NEVER_JOINED = "never-joined"
     GARBAGE = "garbage"
+
+    @property
+    def urgency(self) -> int:
+        """Of several reasons the one with the highest is the one to act on: what cannot wait before what need not be."""
+        return len(BY_URGENCY) - BY_URGENCY.index(self)
+
+
+BY_URGENCY: Final = (Reason.LOST, Reason.SPOT, Reason.DELETED, Reason.GARBAGE, Reason.NEVER_JOINED, Reason.EXPIRED, Reason.EMPTY)
 
 
 class Stage(StrEnum):
@@ -71,7 +85,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Retiring:
-    """One claim on its way out, as the states hand it from one to the next. `since` is when it began (epoch seconds)."""
+    """One claim on its way out, as the states hand it from one to the next.
+
+    `since` is when it began, `launched` when its instance was launched, and `emptied` when its last pod was seen gone (epoch seconds, 0 for
+    not known or not yet).
+    """
 
     claim: str
     reason: Reason
@@ -79,6 +97,8 @@ class Retiring:
     instance: str = ""
     node: str = ""
     since: int = 0
+    launched: int = 0
+    emptied: int = 0
     stage: Stage = Stage.DRAINING
     why: str = ""
 
@@ -91,6 +111,8 @@ class Retiring:
             instance=str(said.get("instance") or ""),
             node=str(said.get("node") or ""),
             since=int(said.get("since") or 0),
+            launched=int(said.get("launched") or 0),
+            emptied=int(said.get("emptied") or 0),
             stage=Stage(said["stage"]),
             why=str(said.get("why") or ""),
         )
@@ -103,13 +125,27 @@ class Retiring:
             "instance": self.instance,
             "node": self.node,
             "since": self.since,
+            "launched": self.launched,
+            "emptied": self.emptied,
             "stage": str(self.stage),
             "why": self.why,
         }
 
     def at(self, stage: Stage, why: str = "") -> "Retiring":
         """The same claim, one stage on, or still there for a reason."""
-        return replace(self, stage=stage, why=why)
+        return replace(self, stage=stage, why=why[:WHY_AT_MOST])
+
+    def lost(self, why: str) -> "Retiring":
+        """There is nothing to drain any more."""
+        return replace(self.at(Stage.DRAINED, why), reason=Reason.LOST)
+
+    def found(self, why: str) -> "Retiring":
+        """The instance that was thought lost is there: its node is drained like any other whose claim is deleted."""
+        return replace(self.at(Stage.DRAINING, why), reason=Reason.DELETED)
+
+    def unknown_is_gone(self, now: datetime) -> bool:
+        """Is its instance gone if EC2 does not know it?"""
+        return now.timestamp() - (self.launched or self.since) >= BORN_BY
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +170,7 @@ def voluntary(reason: Reason, claim: NodeClaim | None) -> bool:
 def objection(reason: Reason, claim: NodeClaim | None, node: Node | None, world: World) -> str:
     """Why the retirement may not begin now; empty if it may."""
     if claim is None:
-        return ""
+        return "its claim is gone" if reason in (Reason.EMPTY, Reason.EXPIRED) else ""
     if not claim.launched and claim.name in world.launching:
         return STILL_LAUNCHED
     if reason is Reason.NEVER_JOINED and claim.registered and not (claim.deleting or given_up_for(claim)):

@@ -21,7 +21,10 @@ HOT: Final = 24
 """Offers that gave the best columns are asked again, with dice."""
 SMOOTHING: Final = 0.6
 """How much of the relaxation's prices is mixed into the master's while columns still come."""
-STALLS: Final = 5
+STALLS: Final = 12
+USUAL_NOISE: Final = (0.02, 0.05, 0.1)
+STALLED_NOISE: Final = (0.05, 0.1, 0.2, 0.4)
+"""How far the dice disturb prices: further where nothing new was found."""
 
 
 class Master:
@@ -126,8 +129,9 @@ def _price(
         tilt = np.exp(0.5 * chance.dice.standard_normal((len(offers), problem.need.shape[1])))
         rounds += [(offers, Way(1.0)), (offers, Way(0.5, tilt=tilt))]
     if len(hot):
-        rows = np.repeat(hot, 12 if stalled else 4)
-        noise = np.exp((0.2 if stalled else 0.05) * chance.dice.standard_normal((len(rows), len(active))))
+        rows = np.repeat(hot, 12 * (1 + stalled) if stalled else 4)
+        strength = chance.dice.choice(np.array(STALLED_NOISE if stalled else USUAL_NOISE), (len(rows), 1))
+        noise = np.exp(strength * chance.dice.standard_normal((len(rows), len(active))))
         tilt = np.exp(0.6 * chance.dice.standard_normal((len(rows), problem.need.shape[1])))
         rounds.append((rows, Way(chance.dice.choice(np.array([1.0, 0.5, 0.34]), len(rows)), noise, tilt)))
     added, best = 0, np.full(len(problem.price), -1.0)

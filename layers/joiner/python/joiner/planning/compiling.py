@@ -26,9 +26,11 @@ def compiled(
 ) -> World:
     """The world of this snapshot: nothing placed yet, all that stands in its room, every offer with whom it is open to."""
     who = waiting(snapshot)
-    moving = {pod.key for pod in who.pending}
     reserved = [pod for pods in who.reserved.values() for pod in pods]
-    there = [pod for pod in holding(snapshot) if pod.key not in moving]
+    there = holding(snapshot)
+    if there:
+        moving = {pod.key for pod in who.pending}
+        there = tuple(pod for pod in there if pod.key not in moving)
     groups = group(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
     offered = markets(snapshot, groups, catalogue, unavailable, classes)
     stands = standing(snapshot, catalogue, groups, who)

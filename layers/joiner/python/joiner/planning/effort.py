@@ -11,7 +11,7 @@ from typing import Final
 Clock = Callable[[], float]
 
 STEPS_PER_SECOND: Final = 1000
-"""What a step is: about a millisecond of one core of 2024. Measured by ``bench/planner.py --steps``."""
+"""What a step is: about a millisecond of one core of 2024, with the compiled kernel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,13 @@ MOST_PARTS: Final = 1024
 
 
 def parts_of(demand: Whole) -> int:
-    """How many parts this demand has, none and all included; counted no further than MOST_PARTS."""
-    return int(min(np.prod(np.minimum(demand[demand > 0] + 1, MOST_PARTS + 1).astype(float)), MOST_PARTS + 1))
+    """How many parts this demand has, none and all included; counted no further than one beyond MOST_PARTS."""
+    parts = 1
+    for number in demand[demand > 0].tolist():
+        parts *= number + 1
+        if parts > MOST_PARTS:
+            return MOST_PARTS + 1
+    return parts
 
 
 def cheapest(problem: Problem, demand: Whole) -> Packing:

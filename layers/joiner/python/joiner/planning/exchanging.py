@@ -83,7 +83,7 @@ def _improve(problem: Problem, nodes: Nodes, pair: tuple[int, int], by_price: Wh
     given, taken = _exchanges(nodes.counts[one], nodes.counts[other])
     if not len(given):
         return False
-    chance.meter.spend(0.1)
+    chance.meter.spend(0.3 + 6e-5 * given.size + 2e-5 * len(given) * len(problem.price))
     moved = given @ problem.need - taken @ problem.need
     first, second = nodes.need[one] - moved, nodes.need[other] + moved
     price_first, offer_first = _priced(problem, first, nodes.able[one], taken, by_price)

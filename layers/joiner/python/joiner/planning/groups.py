@@ -5,7 +5,7 @@ group as long as their volumes may be in the same places.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from joiner.cluster import Constraints, DaemonSet, Pod, PodTerm, Requirements, Volumes
@@ -17,7 +17,8 @@ from joiner.planning.mounting import NOTHING_MOUNTED, Mounted, mounted, volume_r
 class Group:
     """``pods`` are the pending ones (none for pods that run already, and daemons). ``where`` are the alternatives that a node
     must meet one of; ``mounted`` is what its volumes ask; ``refused`` says why no node can help at all, or is empty.
-    ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without zeros."""
+    ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without zeros. ``head_room``: its pods
+    do not exist, so nobody else's rules count them."""
 
     index: int
     constraints: Constraints
@@ -29,15 +30,11 @@ class Group:
     refused: str = ""
     vector: tuple[int, ...] = ()
     needs: tuple[tuple[int, int], ...] = ()
+    head_room: bool = False
 
     @property
     def name(self) -> str:
         return f"{self.namespace}/{self.constraints.class_key}"
-
-    @property
-    def head_room(self) -> bool:
-        """Whether its pods do not exist: nobody else's rules count them."""
-        return bool(self.pods) and stands_for_room(self.pods[0].name)
 
     @property
     def places(self) -> tuple[Requirements, ...]:
@@ -96,41 +93,64 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
     waiting: dict[Identity, list[Pod]] = {}
     for pods, into in ((pending, waiting), (placed, members)):
         for pod in pods:
-            into.setdefault(identity(pod, keys, mounts.get(pod.key, NOTHING_MOUNTED)), []).append(pod)
+            into.setdefault(identity(pod, keys, mounts.get(pod.key, NOTHING_MOUNTED) if mounts else NOTHING_MOUNTED), []).append(pod)
     named = {name for one in distinct for name in one.requests} | {name for one in daemon_sets for name in one.requests}
     drivers = {driver for one in mounts.values() for driver, _ in one.volumes} & {name for one in volumes.limits.values() for name in one}
     resources = (*sorted(named), *map(volume_resource, sorted(drivers)))
     found: list[Group] = []
     of_pod: dict[str, Group] = {}
     for known in sorted(waiting.keys() | members.keys()):
-        sample = (waiting.get(known) or members[known])[0]
-        what = mounts.get(sample.key, NOTHING_MOUNTED)
-        one = Group(len(found), sample.constraints, sample.namespace, sample.labels, tuple(waiting.get(known, ())), mounted=what)
-        one = _with_vector(one, resources)
-        found.append(_with_places(one) if one.pods else one)
-        of_pod.update((pod.key, found[-1]) for pod in (*waiting.get(known, ()), *members.get(known, ())))
+        mine = tuple(waiting.get(known, ()))
+        sample = mine[0] if mine else members[known][0]
+        one = _made(len(found), sample, mine, mounts.get(sample.key, NOTHING_MOUNTED), resources)
+        found.append(one)
+        of_pod.update((pod.key, one) for pod in (*mine, *members.get(known, ())))
     daemons: list[tuple[DaemonSet, Group]] = []
     for daemon in sorted(daemon_sets, key=lambda one: one.key):
-        found.append(_with_vector(Group(len(found), daemon.constraints, daemon.namespace, daemon.labels), resources))
+        vector = _vector(daemon.constraints, NOTHING_MOUNTED, resources)
+        found.append(Group(len(found), daemon.constraints, daemon.namespace, daemon.labels, vector=vector, needs=_needs(vector)))
         daemons.append((daemon, found[-1]))
     return Groups(resources, tuple(found), tuple(one for one in found if one.pods), of_pod, tuple(daemons))
 
 
-def _with_vector(group: Group, resources: Sequence[str]) -> Group:
-    asked = {**group.constraints.requests, **{volume_resource(driver): number for driver, number in group.mounted.volumes}}
-    vector = tuple(asked.get(name, 0) for name in resources)
-    return replace(group, vector=vector, needs=tuple((position, amount) for position, amount in enumerate(vector) if amount > 0))
+def _vector(said: Constraints, what: Mounted, resources: Sequence[str]) -> tuple[int, ...]:
+    asked = said.requests.amounts
+    if what.volumes:
+        asked = {**asked, **{volume_resource(driver): number for driver, number in what.volumes}}
+    return tuple([asked.get(name, 0) for name in resources])
 
 
-def _with_places(group: Group) -> Group:
-    """The group with its alternatives of node labels, volumes included; or with why there is no place for such a pod."""
-    said, what = group.constraints, group.mounted
+def _needs(vector: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    return tuple([(position, amount) for position, amount in enumerate(vector) if amount > 0])
+
+
+def _made(index: int, sample: Pod, pods: tuple[Pod, ...], what: Mounted, resources: Sequence[str]) -> Group:
+    """A group of such pods; if some wait, with their alternatives of node labels, volumes included, or with why they have none."""
+    where, refused = _places(sample.constraints, what) if pods else ((), "")
+    vector = _vector(sample.constraints, what, resources)
+    return Group(
+        index=index,
+        constraints=sample.constraints,
+        namespace=sample.namespace,
+        labels=sample.labels,
+        pods=pods,
+        where=where,
+        mounted=what,
+        refused=refused,
+        vector=vector,
+        needs=_needs(vector),
+        head_room=bool(pods) and stands_for_room(sample.name),
+    )
+
+
+def _places(said: Constraints, what: Mounted) -> tuple[tuple[Requirements, ...], str]:
+    """Alternatives of node labels, one of which must be met; or why there are none."""
     if said.resource_claims:
-        return replace(group, refused="it uses resource claims, which are not planned for yet")
+        return (), "it uses resource claims, which are not planned for yet"
     if what.refused:
-        return replace(group, refused=what.refused)
+        return (), what.refused
     both = [own & place for own, place in product(said.on_new_nodes(), what.places)]
     where = tuple(one for one in both if not one.contradictions())
     if both and not where:
-        return replace(group, refused=f"its own requirements exclude each other on {', '.join(both[0].contradictions())}")
-    return replace(group, where=where)
+        return (), f"its own requirements exclude each other on {', '.join(both[0].contradictions())}"
+    return where, ""

@@ -20,29 +20,25 @@ STEPS_A_CELL = 4e-5
 """What the compiled kernel takes for an item that it looks at."""
 TURNS = 64
 """So many at a time, before anybody looks at the clock."""
-HEAT = 0.01
-"""At first, packings that are dearer by up to this share are borne with; less and less as time runs out."""
-PATIENCE = 400
+PATIENCE = 150
 """So many turns for each node without finding anything end the search."""
 
 
-def repack(problem: Problem, packing: Packing, worth: Floats, chance: Chance, *, share: float, good_enough: float) -> Packing:
-    """At most as dear as before; until this share of the effort is used up, or the price is ``good_enough``."""
+def repack(
+    problem: Problem, packing: Packing, worth: Floats, chance: Chance, *, share: float, good_enough: float, patience: int = PATIENCE
+) -> Packing:
+    """At most as dear as before; until this share of the effort is used up, the price is ``good_enough``, or ``patience`` turns for each
+    node found nothing."""
     if chance.bench.kernel is None:
         return _repack_slowly(problem, packing, worth, chance, share=share, good_enough=good_enough)
     value = by_size(problem, worth)
     plan, total, idle = _nodes(problem, packing, value, chance), packing.price, 0
-    best, lowest = plan.copy(), total
-    begun, whole = chance.meter.used, chance.meter.allowance * share
-    while plan.number > 1 and lowest > good_enough and not chance.meter.spent(share) and idle < PATIENCE * plan.number:
-        heat = HEAT * max(1 - (chance.meter.used - begun) / max(whole - begun, 1.0), 0.0)
-        saved, cells = chance.bench.kernel.repack(plan, value, TURNS, heat)
+    while plan.number > 1 and total > good_enough and not chance.meter.spent(share) and idle < patience * plan.number:
+        saved, cells = chance.bench.kernel.repack(plan, value, TURNS)
         chance.meter.spend(0.05 + STEPS_A_CELL * cells)
         total -= saved
-        idle += TURNS
-        if total < lowest - 1e-9:
-            best, lowest, idle = plan.copy(), total, 0
-    rows = [(int(best.offer[node]), np.flatnonzero(best.counts[node]), best.counts[node]) for node in range(best.number)]
+        idle = 0 if saved > 1e-9 else idle + TURNS
+    rows = [(int(plan.offer[node]), np.flatnonzero(plan.counts[node]), plan.counts[node]) for node in range(plan.number)]
     patterns = tuple(Pattern(offer, items, counts[items], 1) for offer, items, counts in rows)
     price = sum(float(problem.price[one.offer]) for one in patterns)
     return Packing(price, patterns) if price < packing.price - 1e-9 else packing

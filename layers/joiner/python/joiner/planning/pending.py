@@ -84,7 +84,7 @@ def waiting(snapshot: Snapshot) -> Waiting:
             del queues[class_key][:count]
         reserved[claim.key] = tuple(taken)
     placed = {pod.key for pods in reserved.values() for pod in pods}
-    return Waiting(tuple(pod for pod in free if pod.key not in placed), reserved)
+    return Waiting(tuple(pod for pod in free if pod.key not in placed) if placed else tuple(free), reserved)
 
 
 def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:

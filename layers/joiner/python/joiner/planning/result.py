@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from joiner import names
-from joiner.cluster import Pod, Requirement, Requirements, ValueSet, total
+from joiner.cluster import Pod, Requirement, Requirements, Resources, ValueSet
 from joiner.planning.alternatives import Alternatives
 from joiner.planning.groups import Group
 from joiner.planning.headroom import stands_for_room
@@ -58,11 +58,11 @@ def _take(queues: Mapping[Group, Iterator[Pod]], room: Room) -> list[Pod]:
     return pods
 
 
-def _classes(pods: Sequence[Pod]) -> dict[str, int]:
-    """How many slots the pods need, by class; head-room needs none: nobody will come for it by name."""
+def _classes(pods: Sequence[Pod], *, real: bool = False) -> dict[str, int]:
+    """How many slots the pods need, by class; head-room needs none: nobody will come for it by name. ``real``: there is none."""
     found: dict[str, int] = {}
     for pod in pods:
-        if not stands_for_room(pod.name):
+        if real or not stands_for_room(pod.name):
             known = pod.constraints.class_key
             found[known] = found.get(known, 0) + 1
     return dict(sorted(found.items()))
@@ -95,13 +95,22 @@ class Writer:
             taints=pool.taints,
             startup_taints=pool.startup_taints,
             requirements=requirements,
-            requests=total([group.constraints.requests * number for group, number in room.planned.items()]),
+            requests=_requests(room),
             daemon_overhead=own.overhead,
             capacity=own.capacity,
             allocatable=own.allocatable,
             pods=tuple([pod.key for pod in pods]),
-            classes=_classes(pods),
+            classes=_classes(pods, real=not any(group.head_room for group in room.planned)),
         )
+
+
+def _requests(room: Room) -> Resources:
+    """What its pods request together."""
+    found: dict[str, int] = {}
+    for group, number in room.planned.items():
+        for name, amount in group.constraints.requests.amounts.items():
+            found[name] = found.get(name, 0) + number * amount
+    return Resources(found)
 
 
 def _requirements(choice: Choice, alternatives: Sequence[Offer]) -> Requirements:

@@ -58,17 +58,16 @@ def solved(problem: Problem, demand: Whole, chance: Chance, *, among: Marks | No
     """The relaxation with domains put back, and with prudent prices (see ``prudent``)."""
     merged = problem.merged
     if merged is None:
-        return prudent(problem, demand, chance.relax(problem, demand, among), among)
+        return prudent(problem, demand, chance.relax(problem, demand, among))
     whole = merged.problem
     total = np.bincount(merged.item_of, weights=demand, minlength=whole.items).astype(np.int64)
     shapes: Marks | None = None if among is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
-    found = prudent(whole, total, chance.relax(whole, total, shapes), shapes)
-    return _apart(problem, demand, total, found)
+    return _apart(problem, demand, total, prudent(whole, total, chance.relax(whole, total, shapes)))
 
 
-def prudent(problem: Problem, demand: Whole, found: Relaxation, among: Marks | None) -> Relaxation:
-    """A resource that is used up almost everywhere may yet have no price; then leftovers would be all of that resource. The worth of items
-    is averaged with what it would be if there were a little more demand for the one and the other."""
+def prudent(problem: Problem, demand: Whole, found: Relaxation) -> Relaxation:
+    """A resource that is used up almost everywhere may yet have no price; then leftovers would be all of that resource. So a small part of
+    the value is shared out again, by what items take of such resources."""
     if found.nodes.sum() <= 0 or found.value <= 0:
         return found
     use, there = demand @ problem.need, found.nodes @ problem.room[found.offers]
@@ -76,16 +75,8 @@ def prudent(problem: Problem, demand: Whole, found: Relaxation, among: Marks | N
     cheap = (price < CAUTION) & (use > 0.93 * there)
     if not cheap.any():
         return found
-    worth, number = found.worth.copy(), 1
-    for resource in np.flatnonzero(use > 0.5 * there):
-        need = problem.need.copy()
-        need[:, resource] *= 1 + CAUTION
-        open_to = problem.open & (need[None, :, resource] <= problem.room[:, resource, None])
-        if (open_to[among if among is not None else slice(None)].any(axis=0) | (demand == 0)).all():
-            other = Programme(replace(problem, need=need, open=open_to)).solve(demand, among)
-            worth += other.worth * (found.value / max(other.value, 1e-12))
-            number += 1
-    return replace(found, worth=worth / number)
+    extra = (problem.need[:, cheap] / use[cheap]).sum(axis=1) * CAUTION * found.value
+    return replace(found, worth=found.worth * (1 - CAUTION * np.count_nonzero(cheap)) + extra)
 
 
 def _apart(problem: Problem, demand: Whole, total: Whole, found: Relaxation) -> Relaxation:
@@ -222,11 +213,11 @@ def _seeds(chance: Chance, offers: Whole, active: Whole, mean: Floats, demand: W
     seed = np.floor(mean + dice.random(mean.shape))
     np.minimum(seed, np.minimum(demand, bench.most[active])[None, :], out=seed)
     seed *= bench.problem.open[np.ix_(offers, active)]
-    for asks, counts, cap in zip(bench.asks[:, active], bench.counts[:, active], bench.caps, strict=True):
-        asking, inside = np.flatnonzero(asks), np.flatnonzero(counts)
-        for row in np.flatnonzero((seed[:, inside].sum(axis=1) > cap) & seed[:, asking].any(axis=1)):
-            there = asking[seed[row, asking] > 0]
-            kept = int(cap) - int(seed[row, inside].sum() - seed[row, there].sum())
+    if len(bench.caps):
+        asks, counts = bench.asks[:, active], bench.counts[:, active]
+        for row, rule in np.argwhere((seed @ counts.T > bench.caps) & (seed @ asks.T > 0)).tolist():
+            there = np.flatnonzero(asks[rule] & (seed[row] > 0))
+            kept = int(bench.caps[rule]) - int(seed[row, counts[rule]].sum() - seed[row, there].sum())
             seed[row, dice.permutation(there)[max(kept, 0) :]] = 0
     room, need = bench.room[offers], bench.need[active]
     over = np.flatnonzero((seed @ need > room).any(axis=1))

@@ -63,17 +63,18 @@ class Proposed:
 
 def search(world: World, meter: Meter, seed: int) -> Found:
     """Leaves the world with the best plan found in it."""
-    if not world.pods_left:
+    pods = world.pods_left
+    if not pods:
         return Found(0.0, 0.0)
     proposed = _proposed(world, meter, seed)
     best = proposed.attempt
-    clear(world)
     doubtful = proposed.hopeful or bool(best.score[0])
-    if doubtful or (world.pods_left <= FEW_PODS and proposed.proven is None and not meter.spent()):
+    if doubtful or (pods <= FEW_PODS and proposed.proven is None and not meter.spent()):
+        clear(world)
         frontier = Frontier(world)
         for attempt in _sequential(world, frontier, bound(world), meter, complete=not doubtful):
             best = min(best, attempt, key=lambda one: one.score)
-    restore(world, best.layout)
+        restore(world, best.layout)
     proven = proposed.proven
     if proven is None or best.missing:
         proven = _proven(world, best)

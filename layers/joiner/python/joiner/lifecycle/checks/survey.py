@@ -8,6 +8,7 @@ from typing import Literal
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.answered import Answer, Lists
 from joiner.lifecycle.emptiness import is_empty
+from joiner.lifecycle.giving_up import late_joiners
 from joiner.lifecycle.progress import Progress, progress
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.pools import NodeClaim, NodePool
@@ -52,7 +53,8 @@ class ClusterSurvey:
         """Where the claims stand."""
         living = (self.now - WATCHED_FOR).timestamp()
         watched = {claim for seen_at, claims in self.watches.values() if seen_at >= living for claim in claims}
-        return progress(self.claims, launching=self.launching, watched=watched, lease=self.lease)
+        late = late_joiners(self.claims, self.nodes, self.now)
+        return progress(self.claims, launching=self.launching, watched=watched, lease=self.lease, late=late)
 
     def node_of(self) -> Mapping[str, Node]:
         """The node of each claim that has joined, by the claim's key."""

@@ -103,9 +103,9 @@ class Kernel:
             *map(ctypes.c_void_p, (_address(counts), reals, wholes)),
         )
 
-    def repack(self, plan: "Nodes", worth: Floats, turns: int, heat: float) -> tuple[float, float]:
-        """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays, and now and then what is dearer by up to the
-        share ``heat``. Answers what was saved in $/h, and how much work it was, in cells of ``fill``."""
+    def repack(self, plan: "Nodes", worth: Floats, turns: int) -> tuple[float, float]:
+        """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays. Answers what was saved in $/h, and how much
+        work it was, in cells of ``fill``."""
         nodes, cells = ctypes.c_longlong(plan.number), ctypes.c_double(0.0)
         worth = np.ascontiguousarray(worth)
         saved = self._repack(
@@ -113,7 +113,6 @@ class Kernel:
             ctypes.byref(nodes),
             ctypes.c_longlong(len(plan.offer)),
             *map(ctypes.c_void_p, map(_address, (plan.offer, plan.counts, plan.loss, worth))),
-            ctypes.c_double(heat),
             ctypes.c_longlong(turns),
             ctypes.c_void_p(_address(plan.dice)),
             *map(ctypes.c_void_p, self._fixed),
@@ -133,11 +132,6 @@ class Nodes:
     counts: Whole
     loss: Floats
     dice: NDArray[np.uint64]
-
-    def copy(self) -> "Nodes":
-        """As it is now; the dice are the same."""
-        here = slice(self.number)
-        return Nodes(self.number, self.offer[here].copy(), self.counts[here].copy(), self.loss[here].copy(), self.dice)
 
 
 def _address(array: NDArray[np.generic]) -> int:

@@ -16,7 +16,7 @@ typedef long long whole;
 typedef unsigned long long bits;
 
 enum { COUNTS = 1, ASKS = 2 };
-enum { MOST_RESOURCES = 64, MOST_TAKEN = 6, MOST_MADE = 24, LOOKED_AT = 20 };
+enum { MOST_RESOURCES = 64, MOST_TAKEN = 4, MOST_MADE = 24, LOOKED_AT = 20 };
 
 /* The problem, the same in every call. */
 struct problem {
@@ -360,11 +360,11 @@ static void put_back(const struct problem *p, struct plan *plan, struct bench *b
     }
 }
 
-/* Takes a few nodes apart and packs their pods anew, so many times; what is no dearer stays, and now and then what is dearer by up to the
- * share ``heat``. nodes: how many there are, and in the end how many there are; most: room for how many. offer: most. counts: most x items. loss: most. worth: items. dice: their state. reals: items x
+/* Takes a few nodes apart and packs their pods anew, so many times; what is no dearer stays. nodes: how many there are, and in the end how
+ * many there are; most: room for how many. offer: most. counts: most x items. loss: most. worth: items. dice: their state. reals: items x
  * (resources + 5). wholes: items x (6 + MOST_MADE) + 2 x caps + offers. Answers how much was saved; cells: how much work it was. */
-double repack(const struct problem *p, whole *nodes, whole most, whole *offer, whole *counts, double *loss, const double *worth, double heat,
-              whole turns, bits *dice, double *reals, whole *wholes, double *cells) {
+double repack(const struct problem *p, whole *nodes, whole most, whole *offer, whole *counts, double *loss, const double *worth, whole turns,
+              bits *dice, double *reals, whole *wholes, double *cells) {
     struct plan plan = {nodes, offer, counts, loss, most};
     struct bench bench, *b = &bench;
     lay_out(p, &b->race, reals, wholes);
@@ -399,12 +399,12 @@ double repack(const struct problem *p, whole *nodes, whole most, whole *offer, w
         for (whole at = 0; at < p->offers && p->price[at] < before + 1e-9; at++)
             if (of_use(p, at, width, b->active)) b->usable[b->open++] = at;
         b->cells += 0.1 * (double)(p->items * taken + p->offers);
-        double noise = 0.5 * chance(dice) * chance(dice), bearable = before * (1.0 + heat * chance(dice));
-        whole made = pack_anew(p, &plan, b, width, worth, bearable, noise, dice);
+        double noise = 0.5 * chance(dice) * chance(dice);
+        whole made = pack_anew(p, &plan, b, width, worth, before, noise, dice);
         if (made < 0 || *nodes + made - taken > most) continue;
         double after = 0;
         for (whole at = 0; at < made; at++) after += p->price[b->offers[at]];
-        if (after > bearable + 1e-9) continue;
+        if (after > before + 1e-9) continue;
         for (whole at = 1; at < taken; at++) /* the largest positions last, so that gaps are filled from the end */
             for (whole back = at; back && gone[back] < gone[back - 1]; back--) {
                 whole swap = gone[back];

@@ -1,0 +1,107 @@
+"""The compiled loops beside what they stand for: the same nodes as numpy fills, and plans that are never dearer and lose no pod."""
+
+import hashlib
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+from joiner.planning.arrays import Floats, Whole
+from joiner.planning.effort import Effort, Meter
+from joiner.planning.kernel import FOLDER, MACHINES, binary, loaded
+from joiner.planning.neighbourhoods import repack
+from joiner.planning.packing import Bench, Packing, Pattern, Way
+from joiner.planning.problem import Problem
+from joiner.planning.rounding import Chance
+from joiner.planning.table import Choices
+
+compiled = pytest.mark.skipif(loaded() is None, reason="the kernel is not compiled for this machine")
+
+
+def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> Problem:
+    """Items and offers of every size, some closed to each other, with rules about hosts of every kind."""
+    dice = np.random.default_rng(seed)
+    need = np.stack([dice.integers(1, 40, items), dice.integers(1, 90, items), np.ones(items)], axis=1).astype(float)
+    room = np.stack([dice.integers(50, 200, offers), dice.integers(90, 400, offers), dice.integers(8, 30, offers)], axis=1).astype(float)
+    open_to = (dice.random((offers, items)) < 0.8) & (need[None] <= room[:, None]).all(axis=2)
+    open_to[-1] = True
+    return Problem(
+        need=need,
+        demand=dice.integers(1, 9, items),
+        room=room,
+        price=np.sort(room.sum(axis=1) * dice.uniform(0.9, 1.1, offers)),
+        open=open_to,
+        asks=dice.random((rules, items)) < 0.3,
+        counts=dice.random((rules, items)) < 0.4,
+        caps=dice.integers(0, 3, rules),
+        firm=np.zeros(rules, bool),
+        members=(),
+        choices=cast(Choices, None),
+        domain=np.zeros(offers, np.int64),
+    )
+
+
+def contents(known: Problem, counts: Whole, active: Whole) -> Whole:
+    whole = np.zeros((len(counts), known.items), np.int64)
+    whole[:, active] = counts
+    return whole
+
+
+@compiled
+@pytest.mark.parametrize("seed", range(40))
+def test_the_compiled_loop_fills_as_numpy_does(seed: int) -> None:
+    known, dice = problem(seed), np.random.default_rng(seed)
+    active = np.flatnonzero(dice.random(known.items) < 0.8)
+    offers = dice.integers(0, len(known.price), 20)
+    worth: Floats = dice.uniform(0.5, 2.0, len(active)) * known.need[active].sum(axis=1)
+    noise, tilt = np.exp(0.2 * dice.standard_normal((20, len(active)))), np.exp(0.5 * dice.standard_normal((20, 3)))
+    ways = (Way(), Way(1.0, noise), Way(dice.choice([0.34, 1.0], 20), noise, tilt))
+
+    for way in ways:
+        fast, slow = (Bench(known, compiled=each).fill(offers, active, known.demand[active], worth, way=way) for each in (True, False))
+
+        assert fast.tolist() == slow.tolist()
+
+
+@pytest.mark.parametrize("native", [pytest.param(True, marks=compiled), False])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_filled_node_holds_its_pods_and_breaks_no_rule(seed: int, native: bool) -> None:
+    known, active = problem(seed), np.arange(12)
+    offers = np.arange(9)
+    counts = Bench(known, compiled=native).fill(offers, active, known.demand, known.need.sum(axis=1))
+
+    assert (counts @ known.need <= known.room).all()
+    assert (counts <= known.demand).all()
+    assert not counts[~known.open].any()
+    assert not known.clashing(contents(known, counts, active)).any()
+
+
+@compiled
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_taken_apart_is_never_dearer_and_loses_no_pod(seed: int) -> None:
+    known = problem(seed, rules=0)
+    alone = Packing(
+        float(known.price[-1] * known.demand.sum()),
+        tuple(Pattern(len(known.price) - 1, np.array([item]), np.array([1]), int(known.demand[item])) for item in range(known.items)),
+    )
+    known.room[-1] = known.room.max(axis=0)
+    chance = Chance.of(known, seed, Meter(Effort(steps=20)))
+    made = repack(known, alone, known.need.sum(axis=1), chance, share=1.0, good_enough=0.0)
+
+    held = np.zeros(known.items, np.int64)
+    for one in made.patterns:
+        held[one.items] += one.times * one.counts
+        assert (one.counts @ known.need[one.items] <= known.room[one.offer]).all()
+        assert known.open[one.offer, one.items].all()
+    assert held.tolist() == known.demand.tolist()
+    assert made.price < alone.price
+    assert made.price == pytest.approx(sum(one.times * known.price[one.offer] for one in made.patterns))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_libraries_were_compiled_from_the_source_beside_them(machine: str) -> None:
+    """Otherwise run ``python -m bench.build_kernel``."""
+    digest = hashlib.sha256((Path(FOLDER) / "fill.c").read_bytes()).hexdigest()
+
+    assert digest.encode() in Path(binary(machine)).read_bytes()

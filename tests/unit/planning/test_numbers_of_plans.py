@@ -1,0 +1,73 @@
+"""A plan's numbers are Python's own, so that anything can write it down; and what it says of itself is true."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from joiner.catalogue import Catalogue
+from joiner.planning import Plan, Snapshot, plan
+from joiner.planning.effort import Effort
+from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONE, Json, node_pool, pods, spread
+
+SIZES = {"exact": 3, "searched": 40, "rounded": 700}
+NOTHING = Effort(steps=0)
+
+
+def world(size: int) -> dict[str, list[Json]]:
+    kinds = [
+        pods(size // 3, "small", cpu="300m", memory="200Mi"),
+        pods(size // 3, "large", cpu="1500m", memory="2Gi"),
+        pods(size - 2 * (size // 3), "even", cpu="700m", topologySpreadConstraints=[spread(ZONE, app="even")]),
+    ]
+    return {"pods": [pod for kind in kinds for pod in kind], "nodepools": [node_pool()]}
+
+
+def planned(size: int, effort: Effort) -> Plan:
+    return plan(Snapshot.from_lists(world(size)), Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=effort)
+
+
+def values(said: Any) -> Iterator[Any]:
+    if isinstance(said, dict):
+        for value in said.values():
+            yield from values(value)
+    elif isinstance(said, list | tuple):
+        for value in said:
+            yield from values(value)
+    else:
+        yield said
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_a_plan_can_be_written_down_by_anybody(size: int) -> None:
+    told = planned(size, NOTHING).to_json()
+
+    assert {type(value) for value in values(told)} <= {str, int, float, bool, type(None)}
+    assert msgspec.json.decode(msgspec.json.encode(told)) == msgspec.json.decode(msgspec.json.encode(told))
+
+
+@pytest.mark.parametrize("size", [3, 12, 40])
+def test_no_small_plan_is_dearer_than_the_greedy(size: int) -> None:
+    for effort in (NOTHING, Effort(steps=50)):
+        found = planned(size, effort)
+
+        assert found.lower_bound_per_hour <= found.price_per_hour <= found.greedy_price_per_hour
+
+
+def test_more_steps_find_nothing_dearer_and_the_same_again() -> None:
+    first, second, third = (planned(40, Effort(steps=steps)) for steps in (0, 60, 60))
+
+    assert second.price_per_hour <= first.price_per_hour
+    assert second == third
+
+
+def test_a_plan_that_the_clock_cut_short_says_so() -> None:
+    """A clock on which every look costs a second: no machine is that slow, and it still plans everything."""
+    ticks = iter(range(10**9))
+    cut = planned(40, Effort(seconds=2.0, clock=lambda: float(next(ticks))))
+
+    assert cut.cut_short
+    assert cut.to_json()["cutShort"] is True
+    assert cut.pods_placed == 40
+    assert not planned(40, NOTHING).cut_short
