@@ -142,11 +142,10 @@ def measure(world: World) -> Point:
     slower, started = calibrate(), time.process_time()
     import gc
 
-    import msgspec
-
     from joiner.catalogue import Catalogue
     from joiner.planning import Snapshot, plan, searching  # the last with all that only the function that plans carries
     from joiner.planning.effort import Effort
+    from joiner.planning.listing import read_pods
     from joiner.pools import ResolvedNodeClass, Subnet
 
     imported = time.process_time()
@@ -156,7 +155,7 @@ def measure(world: World) -> Point:
     classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
     begun, pods = time.process_time(), list[Any]()
     for page in sys.stdin.buffer:
-        pods += Snapshot.trim({"pods": msgspec.json.decode(page)["items"]})["pods"]
+        pods += read_pods(page)
     snapshot = Snapshot.from_lists({**lists_of(world), "pods": pods})
     read = time.process_time()
     made = plan(snapshot, known, classes=classes, effort=Effort(steps=0))

@@ -112,18 +112,19 @@ class Counter:
 
     def of(self, act: Any) -> Use:
         """What `act` used, from a machine at rest to a machine at rest."""
+        self._rest()
         self.stack.knob("accounts", {"reset": True})
-        began = time.time()
+        began, before = time.time(), self._transitions()
         act()
-        return self._used(began)
+        return self._used(began, before)
 
-    def _used(self, began: float) -> Use:
+    def _used(self, began: float, before: int) -> Use:
         calls: Mapping[str, Mapping[str, int]] = self.stack.knob("accounts", {})["calls"]
         items, documents = calls.get("dynamodb", {}), calls.get("s3", {})
         told = list(reports(self.stack.client("lambda"), self.stack.client("logs"), began))
         express = [each for each in self._express() if each["startDate"] >= began]
         return Use(
-            transitions=sum(self._transitions(arn, began) for arn in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"])),
+            transitions=self._transitions() - before,
             express=len(express),
             express_seconds=sum(each["stopDate"] - each["startDate"] for each in express),
             calls=len(told),
@@ -140,12 +141,12 @@ class Counter:
         executions: Sequence[Mapping[str, Any]] = [each for each in told["executions"] if each["status"] != "RUNNING"]
         return executions
 
-    def _transitions(self, machine: str, began: float) -> int:
-        client = self.world.client("stepfunctions")
-        listed = [e for page in client.get_paginator("list_executions").paginate(stateMachineArn=machine) for e in page["executions"]]
-        count = 0
-        for execution in listed:
-            if execution["startDate"].timestamp() >= began:
+    def _transitions(self) -> int:
+        """Of all executions of the Standard machines there ever were."""
+        client, count = self.world.client("stepfunctions"), 0
+        for machine in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"]):
+            listed = [e for page in client.get_paginator("list_executions").paginate(stateMachineArn=machine) for e in page["executions"]]
+            for execution in listed:
                 pages = client.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])
                 count += sum(event["type"].endswith("StateEntered") for page in pages for event in page["events"])
         return count

@@ -64,6 +64,7 @@ class ClusterStack(Stack):
             "Alarms",
             settings=settings,
             scale_up=self.scale_up.machine.machine,
+            retirement=self.retirement.machine.machine,
             sweep=self.sweep.machine.machine,
             dead_letters=self.interruption.dead_letters,
         )

@@ -186,15 +186,19 @@ DUTIES: Final[Mapping[str, Duty]] = {
         timeout=60,
         memory=512,
         reads_items=("RETIREMENT",),
+        writes_items=("RETIREMENT",),
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
-    "terminate_instances": Duty("Ends the instances of drained nodes", Side.AWS, timeout=60, heeds_pause=True),
-    "confirm_termination": Duty("Looks whether instances are gone", Side.AWS, timeout=30),
+    "terminate_instances": Duty(
+        "Ends the instances of drained nodes", Side.AWS, timeout=60, writes_items=("RETIREMENT",), heeds_pause=True
+    ),
+    "confirm_termination": Duty("Looks whether instances are gone", Side.AWS, timeout=30, writes_items=("RETIREMENT",)),
     "forget_nodes": Duty(
         "Lets go of nodes and claims whose instances are gone",
         Side.KUBERNETES,
         timeout=60,
         memory=512,
+        writes_items=("RETIREMENT",),
         deletes_items=("ASSIGNMENT", "INSTANCE", "RETIREMENT"),
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
@@ -202,7 +206,7 @@ DUTIES: Final[Mapping[str, Duty]] = {
     "handle_interruption": Duty(
         "Judges what EC2 and AWS Health say about our instances, and has those retired that are lost",
         Side.AWS,
-        timeout=30,
+        timeout=15,
         reads_items=("INSTANCE", "RETIREMENT"),
         writes_items=("LEASE", "RETIREMENT", "UNAVAILABLE"),
         heeds_pause=True,

@@ -42,6 +42,11 @@ RETENTION: Final = Duration.hours(1)
 """A notice of two minutes is worth nothing after an hour, and the sweep has seen the rest by then."""
 
 
+TRIES: Final = 6
+"""A message that could not be handled comes again after half a minute, not after the six timeouts that AWS advises: a notice of two minutes
+is to be tried three times more while it lasts."""
+
+
 class Interruption(Construct):
     """The rules, the queue with its dead letters, and `handle_interruption` behind it."""
 
@@ -63,8 +68,8 @@ class Interruption(Construct):
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=RETENTION,
-            visibility_timeout=Duration.seconds(6 * self.function.duty.timeout),  # what Lambda asks of a queue
-            dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=4, queue=self.dead_letters),
+            visibility_timeout=Duration.seconds(2 * self.function.duty.timeout),
+            dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=TRIES, queue=self.dead_letters),
         )
         for id_, pattern in PATTERNS.items():
             events.Rule(self, id_, event_pattern=pattern, targets=[targets.SqsQueue(self.queue)])

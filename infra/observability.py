@@ -1,7 +1,7 @@
 """What is written down about the state machines, and the few alarms that mean "look at Joiner".
 
-Alarms are few on purpose: a scale-up that failed or ran out of time, a sweep that fails again and again, an interruption that nobody could
-handle. All else shows in the state machines' own history.
+Alarms are few on purpose: a scale-up or a retirement that failed or ran out of time, a sweep that fails again and again, an interruption
+that nobody could handle. All else shows in the state machines' own history.
 """
 
 from aws_cdk import Duration, RemovalPolicy, Stack
@@ -62,16 +62,18 @@ class Alarms(Construct):
         *,
         settings: Settings,
         scale_up: sfn.IStateMachine,
+        retirement: sfn.IStateMachine,
         sweep: sfn.IStateMachine,
         dead_letters: sqs.IQueue,
     ) -> None:
         super().__init__(scope, id)
         minutes = Duration.minutes(5)
         self._topic = sns.Topic.from_topic_arn(self, "Topic", settings.alarm_topic) if settings.alarm_topic else None
-        self._alarm("ScaleUpFailed", scale_up.metric_failed(period=minutes), 1, 1, "A scale-up failed: read its execution's last state.")
-        # One that timed out is no failed one to CloudWatch. One that was aborted has somebody who knows.
-        timed_out = scale_up.metric_timed_out(period=minutes)
-        self._alarm("ScaleUpTimedOut", timed_out, 1, 1, "A scale-up ran out of time: read what its execution waited for.")
+        for name, said, machine in (("ScaleUp", "A scale-up", scale_up), ("Retirement", "A retirement", retirement)):
+            failed, timed_out = machine.metric_failed(period=minutes), machine.metric_timed_out(period=minutes)
+            self._alarm(f"{name}Failed", failed, 1, 1, f"{said} failed: read its execution's last state.")
+            # One that timed out is no failed one to CloudWatch. One that was aborted has somebody who knows.
+            self._alarm(f"{name}TimedOut", timed_out, 1, 1, f"{said} ran out of time: read what its execution waited for.")
         self._alarm("SweepFails", sweep.metric_failed(period=minutes), 1, 3, "Sweeps fail for 15 minutes: lost rings are not mended.")
         self._alarm(
             "InterruptionUnhandled",

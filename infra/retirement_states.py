@@ -2,7 +2,8 @@
 
 What may be taken back begins under the lease, what may not begins at once. Then each wave goes round: pods are asked to leave, instances
 whose nodes are drained are terminated, nodes whose instances are gone are forgotten; a node that is blocked keeps no other. After half an
-hour the execution ends and says what it waited for: all that matters stands on the claims, and the sweep starts the next one.
+hour the execution ends and says what it waited for: all that matters stands on the claims, and the sweep starts the next one. It ends
+between two looks, too, when somebody pauses Joiner.
 """
 
 from collections.abc import Mapping
@@ -45,7 +46,7 @@ GROUPS: Final = f"""$append(
 """What must go, and what may; a filter over both would make one group of the two (JSONata keeps the array that it filters)."""
 
 LONGEST_WAIT: Final = 90
-"""Seconds until what is due before the next sweep is due."""
+"""Seconds until whatever is asked for is due: the sweep asks no sooner (`AHEAD` in `joiner.lifecycle.emptiness`)."""
 
 UNTIL_DUE: Final = f"$max([0, $min([{LONGEST_WAIT}, $max($append([0], $wanted.notBefore)) - {NOW}])])"
 
@@ -64,11 +65,15 @@ GOES_ON_FOR: Final = 1800
 LIMIT_SECONDS: Final = 3600
 """An hour bounds whatever else may happen."""
 
+LOOKS: Final = 100
+"""Looks after which a wave ends although it gets on. All waves share one history, which ends at 25,000 events: a look at which every
+function has something to do makes 41, and 100 claims that must go and that may make six waves at most."""
+
 SELDOM: Final = 60
 GOING: Final = 15
 """Seconds between two looks at most: while pods leave, and while instances shut down."""
 
-OVER: Final = f"$millis() - $toMillis($states.context.Execution.StartTime) > {GOES_ON_FOR * 1000}"
+OVER: Final = f"$look >= {LOOKS} or $millis() - $toMillis($states.context.Execution.StartTime) > {GOES_ON_FOR * 1000}"
 
 SUMMARY: Final = """{
   "refused": [$states.result.refused, ""][0],
@@ -109,10 +114,14 @@ def retire(parts: RetirementParts) -> State:
             assign={"turn": 1, "asked": jsonata("[$states.context.Execution.Input.claims]")},
             catch=failing,
         ),
-        "Retire": {**groups, "Assign": {"told": jsonata(SUMMARY)}},
+        "Retire": {**groups, "Assign": {"told": jsonata(SUMMARY), "paused": jsonata("true in [$states.result.waves.paused]")}},
         **refused("$told.refused", otherwise="What came of it?"),
         "What came of it?": choice(
-            {"$count($told.failures) > 0": "Name the failure", "$count($told.waiting) > 0": "Waiting for what keeps nodes"},
+            {
+                "$count($told.failures) > 0": "Name the failure",
+                "$paused": "Joiner is paused",
+                "$count($told.waiting) > 0": "Waiting for what keeps nodes",
+            },
             otherwise="Summarise",
         ),
         "Waiting for what keeps nodes": succeed(jsonata("$told")),
@@ -241,12 +250,16 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
         ),
         "Wait": wait(
             jsonata(f'$min([$pause, $count($wave[stage = "terminating"]) > 0 ? {GOING} : {SELDOM}])'),
-            next="Look again",
+            next="Read the pause again",
+        ),
+        **parts.integrations.unless_paused_meanwhile(
+            parts.cluster, next="Look again", paused="The wave is paused", failed="The wave failed"
         ),
         "Look again": note(
             assign={"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {SELDOM}])")}, next="Is any node to be drained?"
         ),
         "Tell of the wave": note(output={"claims": jsonata("$wave")}),
+        "The wave is paused": note(output={"claims": jsonata("$wave"), "paused": True}),
         "The wave failed": note(output={"claims": jsonata("$wave"), "failed": jsonata("$states.input")}),
     }
 
@@ -321,5 +334,5 @@ def _release_the_lease(parts: RetirementParts, *, next: str) -> State:
         next=next,
         assign={"ringsNow": jsonata("$number($states.result.Attributes.rings.N)")},
         output=jsonata("$states.input"),
-        catch=[Catch(CONDITION_FAILED, next, kept=False), Catch([EVERY_ERROR], next, kept=False)],
+        catch=[Catch(errors, next, kept=False, output=jsonata("$states.input")) for errors in (CONDITION_FAILED, [EVERY_ERROR])],
     ).render()

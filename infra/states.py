@@ -92,16 +92,18 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """Where an error leads; the error itself is kept in `$failure`, unless an earlier one is what people should read."""
+    """Where an error leads; the error itself is kept in `$failure`, unless an earlier one is what people should read. It is the output,
+    too, unless another one is given."""
 
     errors: Sequence[str]
     next: str
     kept: bool = True
+    output: Any = None
 
     def render(self) -> State:
         """As Amazon States Language has it."""
         keeping = {"Assign": {"failure": jsonata("$states.errorOutput")}} if self.kept else {}
-        return {"ErrorEquals": list(self.errors), **keeping, "Next": self.next}
+        return _without_nothing({"ErrorEquals": list(self.errors), **keeping, "Output": self.output, "Next": self.next})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,19 +191,30 @@ class Integrations:
 
         The first is "Read the pause". A parameter that somebody deleted pauses nobody; one that cannot be read is an error.
         """
-        read = Task(
-            resource=self.service("aws-sdk:ssm:getParameter"),
-            arguments={"Name": pause_parameter(cluster)},
-            timeout=10,
-            next="Is Joiner paused?",
-            assign={"paused": jsonata("$states.result.Parameter.Value = 'true'")},
-            catch=[Catch(NO_PARAMETER, next, kept=False), *catch],
-        )
         return {
-            "Read the pause": read.render(),
+            "Read the pause": self._read_the_pause(cluster, next="Is Joiner paused?", unknown=next, into="paused", catch=catch),
             "Is Joiner paused?": choice({"$paused": "Joiner is paused"}, otherwise=next),
             "Joiner is paused": succeed({"paused": True}),
         }
+
+    def unless_paused_meanwhile(self, cluster: str, *, next: str, paused: str, failed: str) -> Mapping[str, State]:
+        """Two states before the next look of what goes on for long, in a Map: where it sets no variable of an outer scope."""
+        catch = [Catch([EVERY_ERROR], failed, kept=False)]
+        is_it = "Was Joiner paused meanwhile?"
+        return {
+            "Read the pause again": self._read_the_pause(cluster, next=is_it, unknown=next, into="pausedMeanwhile", catch=catch),
+            is_it: choice({"$pausedMeanwhile": paused}, otherwise=next),
+        }
+
+    def _read_the_pause(self, cluster: str, *, next: str, unknown: str, into: str, catch: Sequence[Catch]) -> State:
+        return Task(
+            resource=self.service("aws-sdk:ssm:getParameter"),
+            arguments={"Name": pause_parameter(cluster)},
+            timeout=10,
+            next=next,
+            assign={into: jsonata("$states.result.Parameter.Value = 'true'")},
+            catch=[Catch(NO_PARAMETER, unknown, kept=False), *catch],
+        ).render()
 
 
 CLUSTER: Final = """{

@@ -15,7 +15,8 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.nodes import pods_on, read_node
 from joiner.cluster import InvalidField, Node, Pod
 from joiner.lifecycle.draining import DrainingPod, must_move
-from joiner.lifecycle.retirement import Asked, World, deadline, objection, voluntary
+from joiner.lifecycle.making_way import began_lately, kept_for
+from joiner.lifecycle.retirement import Asked, Reason, World, deadline, objection, voluntary
 from joiner.pools import NodeClaim
 from joiner.pools.leaving import leaving_nodes
 
@@ -69,18 +70,22 @@ class Surroundings:
         owners = {owner: str(each["metadata"]["name"]) for each in manifests for owner in _owners(each)}
         instances = {instance: str(each["metadata"]["name"]) for each in manifests if (instance := _instance(each))}
         here = cls(claims, nodes, owners, leased=leased, instances=instances)
-        mine = {case.node.name for case in here.cases(asked) if case.node is not None}
+        cases = here.cases(asked)
+        mine = {case.node.name for case in cases if case.node is not None}
         leaving = leaving_nodes(nodes.values(), claims.values()) if leased else frozenset[str]()
         pods = pods_on(kube, mine | leaving)
         current = lease.number if lease.living(int(now.timestamp())) else 0
+        here_now = tuple(pod for name in sorted(mine) for pod in _pods(pods[name]))
+        moving = (pod for name in began_lately(leaving, nodes.values(), claims.values(), now) for pod in _pods(pods[name]) if pod.moves)
+        empty = [case.node for case in cases if case.node is not None and case.asked.reason is Reason.EMPTY]
         world = World(
-            pods=tuple(pod for name in sorted(mine) for pod in _pods(pods[name])),
+            pods=here_now,
             launching=frozenset(
                 {claim for launch in launches for claim in launch.claims}
                 | {claim.name for claim in claims.values() if current and claim.lease >= current and not claim.provider_id}
             ),
             slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
-            moving=tuple(pod for name in sorted(leaving) for pod in _pods(pods[name]) if pod.moves),
+            kept_for=kept_for(empty, moving, here_now),
         )
         return cls(here.claims, here.nodes, here.owners, pods, world, leased, instances)
 
@@ -109,7 +114,7 @@ class Surroundings:
         if case.node is None:
             return ""
         pods = tuple(_pods(pods_on(kube, [case.node.name])[case.node.name]))
-        world = World(pods, self.world.launching, self.world.slots, self.world.moving)
+        world = World(pods, self.world.launching, self.world.slots, self.world.kept_for)
         return objection(case.asked.reason, case.claim, case.node, world)
 
     def moving(self, case: Case, claim: NodeClaim | None, noted: int, now: datetime) -> int:

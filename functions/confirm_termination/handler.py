@@ -1,9 +1,10 @@
 """Confirm termination: which of the instances that were told to go are gone.
 
-Gone is what EC2 shows as terminated, or does not show any more although it was told to terminate it.
+Gone is what EC2 shows as terminated, or does not know any more by its name.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -11,6 +12,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import environment
 from joiner.adapters.ec2 import Ec2, Instance
 from joiner.adapters.payload import Task
+from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Retiring, Stage
 
 logger = Logger()
@@ -19,22 +21,27 @@ logger = Logger()
 class Confirmation:
     """One look at a wave's instances; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, ec2: Ec2) -> None:
+    def __init__(self, ec2: Ec2, retirements: Retirements) -> None:
         self._ec2 = ec2
+        self._retirements = retirements
 
-    def answer(self, entries: Sequence[Retiring]) -> dict[str, Any]:
+    def answer(self, owner: str, entries: Sequence[Retiring], now: datetime) -> dict[str, Any]:
         """``{"claims", "gone"}``: all claims at their stages."""
         going = [one for one in entries if one.stage is Stage.TERMINATING]
-        shown = self._ec2.whatever_became_of(one.instance for one in going) if going else {}
-        done = {one.claim: _judged(one, shown.get(one.instance)) for one in going}
+        self._retirements.see((one.claim for one in going), owner, int(now.timestamp()))
+        shown = self._ec2.whereabouts(one.instance for one in going)
+        done = {one.claim: _judged(one, shown.get(one.instance), now) for one in going}
         gone = [one.instance for one in done.values() if one.stage is Stage.TERMINATED]
         logger.info("confirmed termination", gone=gone, going=len(done) - len(gone))
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "gone": len(gone)}
 
 
-def _judged(one: Retiring, instance: Instance | None) -> Retiring:
+def _judged(one: Retiring, instance: Instance | None, now: datetime) -> Retiring:
     """One that lives was told to go, and did not hear it, or was started again: it is told once more."""
-    if instance is None or instance.state == "terminated":
+    if instance is None:
+        stage = Stage.TERMINATED if one.unknown_is_gone(now) else Stage.TERMINATING
+        return one.at(stage, f"EC2 knows no instance {one.instance}")
+    if instance.state == "terminated":
         return one.at(Stage.TERMINATED)
     stage = Stage.DRAINED if instance.alive else Stage.TERMINATING
     return one.at(stage, f"instance {one.instance} is {instance.state}")
@@ -45,4 +52,6 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    return Confirmation(Ec2(environment.client("ec2"))).answer([Retiring.from_json(each) for each in event["claims"]])
+    confirmation = Confirmation(Ec2(environment.client("ec2")), environment.retirements())
+    entries = [Retiring.from_json(each) for each in event["claims"]]
+    return confirmation.answer(task.execution.arn, entries, environment.now())

@@ -104,7 +104,8 @@ class Eviction:
         pods = pods_on_each(self._kube, {one.node for one in there})
         self._close(there)
         budget = Budget()
-        looks = {one.claim: Look(one.lost("its instance is gone")) for one in draining if one.claim in lost}
+        looks = {one.claim: Look(one.at(Stage.DRAINED, "it has no node")) for one in draining if not one.node}
+        looks |= {one.claim: Look(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         for one in there:
             try:
                 found = pods[one.node]
@@ -144,7 +145,7 @@ class Eviction:
             events += telling.blocked(one, claim, [*plan.blockers, *blockers])
         self._tell(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
         logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
-        return Look(one.at(Stage.DRAINING, why), asked, plan.next_at, tuple(events))
+        return Look(replace(one.at(Stage.DRAINING, why), emptied=0), asked, plan.next_at, tuple(events))
 
     def _drained(self, one: Retiring, claim: NodeClaim | None, pods: Sequence[DrainingPod], until: datetime | None, now: datetime) -> Look:
         ready_at = datetime.fromtimestamp(one.since, UTC) + AT_LEAST

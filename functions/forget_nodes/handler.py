@@ -4,7 +4,8 @@ The order is made for dying in between: the claim's own finalizer goes last. As 
 has it retired once more, which finds nothing left to do but what was not done.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -12,6 +13,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import forget, get_claim, list_claims
+from joiner.adapters.finalizers import let_go
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.ledger import Ledger
@@ -21,7 +23,6 @@ from joiner.adapters.payload import Task
 from joiner.adapters.pools import write_usage
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Retiring, Stage
-from joiner.names import TERMINATION_FINALIZER
 
 logger = Logger()
 
@@ -34,12 +35,12 @@ class Forgetting:
         self._ledger = ledger
         self._retirements = retirements
 
-    def answer(self, owner: str, entries: Sequence[Retiring]) -> dict[str, Any]:
+    def answer(self, owner: str, entries: Sequence[Retiring], now: datetime) -> dict[str, Any]:
         """``{"claims", "forgotten"}``: all claims at their stages. A claim that could not be forgotten says why, and is tried again."""
         gone = [one for one in entries if one.stage is Stage.TERMINATED]
+        self._retirements.see((one.claim for one in gone), owner, int(now.timestamp()))
         nodes = self._kube.list(kinds.NODES) if gone else []
-        of = {one.claim: [node for node in nodes if _belongs(node, one)] for one in gone}
-        answers = each(gone, lambda one: self._forget(one, of[one.claim], owner), KubeError)
+        answers = each(gone, lambda one: self._forget(one, nodes, owner), KubeError)
         done = {one.claim: answer if isinstance(answer, Retiring) else one.at(one.stage, str(answer)) for one, answer in answers}
         forgotten = [one.claim for one in done.values() if one.stage is Stage.FORGOTTEN]
         if forgotten:
@@ -48,9 +49,13 @@ class Forgetting:
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "forgotten": len(forgotten)}
 
     def _forget(self, one: Retiring, nodes: Sequence[Mapping[str, Any]], owner: str) -> Retiring:
-        self._end_pods([str(node["metadata"]["name"]) for node in nodes] or ([one.node] if one.node else []))
-        for node in nodes:
-            self._end_node(node)
+        its = [node["metadata"] for node in nodes if _belongs(node, one)]
+        names = {str(node["name"]) for node in its}
+        if one.node and one.node not in {str(node["metadata"]["name"]) for node in nodes}:
+            names.add(one.node)  # nobody's by now; a node of another instance that took the name runs its pods
+        self._end_pods(names)
+        for node in its:
+            let_go(self._kube, kinds.NODES, str(node["name"]), uid=str(node["uid"]))
         self._ledger.unassign(one.claim)
         if one.instance:
             self._ledger.forget_instance(one.instance)
@@ -61,7 +66,7 @@ class Forgetting:
         logger.info("forgotten", nodeclaim=one.claim, node=one.node, instance=one.instance, reason=str(one.reason))
         return one.at(Stage.FORGOTTEN, f"instance {one.instance} and node {one.node} are gone".strip())
 
-    def _end_pods(self, nodes: Sequence[str]) -> None:
+    def _end_pods(self, nodes: Collection[str]) -> None:
         """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their place."""
         pods = [pod["metadata"] for found in pods_on(self._kube, nodes).values() for pod in found]
 
@@ -74,17 +79,6 @@ class Forgetting:
         for _, answer in each(pods, end, KubeError):
             if isinstance(answer, KubeError):
                 raise answer
-
-    def _end_node(self, node: Mapping[str, Any]) -> None:
-        """The Node goes, but for finalizers of others."""
-        metadata = node["metadata"]
-        kept = [name for name in metadata.get("finalizers") or () if name != TERMINATION_FINALIZER]
-        try:
-            self._kube.delete(kinds.NODES, metadata["name"], uid=metadata["uid"])
-            if TERMINATION_FINALIZER in (metadata.get("finalizers") or ()):
-                self._kube.patch(kinds.NODES, metadata["name"], {"metadata": {"uid": metadata["uid"], "finalizers": kept or None}})
-        except (NotFound, Conflict):  # gone, or another node of the same name by now
-            return
 
 
 def _belongs(node: Mapping[str, Any], one: Retiring) -> bool:
@@ -102,6 +96,6 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     forgetting = Forgetting(environment.kube(task.cluster), environment.ledger(), environment.retirements())
     entries = [Retiring.from_json(each) for each in event["claims"]]
-    answer = forgetting.answer(task.execution.arn, entries)
+    answer = forgetting.answer(task.execution.arn, entries, environment.now())
     metrics.publish(task.cluster.name, {"NodesRetired": answer["forgotten"]})
     return answer

@@ -1,36 +1,35 @@
 """What EventBridge says of instances: ours are looked up in the ledger, short offerings are remembered, and lost nodes are retired.
 
-A warning notes on the claim why and until when its node may drain, rings for the replacement, and then starts the retirement. An instance
-that is gone is a loss unless its claim is being retired: then it is our own doing, or its owner sees it. While Joiner is paused nothing is
-started: what was lost is found by the first sweep after that.
+A warning notes on the claim why and until when its node may drain, and starts the retirement; then comes what may fail: the ring for the
+replacement (the retirement rings, too), and that the offering is short. A loss is believed if EC2 says so now: an event may be late, and
+its instance run again. Whoever retires the claim already is told of it. While Joiner is paused nothing is started: what was lost is found
+by the first sweep after that.
 
 Most of an account's events are about strangers: one batch read of the ledger tells them apart, no call to EC2 is made for them.
 A message that cannot be read is told and dropped; one that could not be handled comes back, and ends in the dead-letter queue.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
 from aws_lambda_powertools import Logger
+from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters import environment
-from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ec2 import Ec2, Ec2Error, Instance
 from joiner.adapters.executions import Executions, ring_scale_up
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import Offering
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.interruptions import Interruption, Kind, UnknownEvent, interruptions
+from joiner.lifecycle.retirement import Reason
 
 logger = Logger()
 
 SHORT_FOR: Final = 180  # seconds for which an offering that was taken back is not asked for again, as for one that was short
-
-
-SPOT: Final = "spot"
-LOST: Final = "lost"
 
 
 class Switch(Protocol):
@@ -71,46 +70,82 @@ class Desk:
         """The message ids that have to come again."""
         told = {str(record["messageId"]): _read(record) for record in records}
         ours = self._ledger.pairings({each.instance for found in told.values() for each in found})
+        now_there = Look(self._ec2, {each.instance for found in told.values() for each in found if each.is_loss} & set(ours))
         again: list[str] = []
         for message, found in told.items():
             try:
                 for each in found:
                     if each.instance in ours:
-                        self._take(each, ours[each.instance].claim, now)
+                        self._take(each, ours[each.instance].claim, now_there, now)
             except Exception:  # the queue is the retry: the others of the batch are not to wait for this one
                 logger.exception("a message comes again", messageId=message)
                 again.append(message)
         return again
 
-    def _take(self, news: Interruption, claim: str, now: datetime) -> None:
+    def _take(self, news: Interruption, claim: str, there: "Look", now: datetime) -> None:
         logger.info(f"{news.kind.value} of an instance of ours", instance=news.instance, nodeclaim=claim, state=news.state)
+        if (news.is_warning or news.is_loss) and not self._paused(news, claim):
+            if news.is_warning:
+                self._hurry(news, claim, now)
+            elif there.works(news.instance):
+                logger.warning("an instance that is said to go runs", instance=news.instance, nodeclaim=claim, state=news.state)
+            else:
+                self._lose(news, claim, now)
         if news.kind is Kind.SPOT:
             self._remember_shortage(news.instance, now)
-        if not (news.is_warning or news.is_loss):
-            return
-        if self._pause.on():
-            logger.warning("Joiner is paused: nothing is retired", nodeclaim=claim, instance=news.instance)
-            return
-        standing = self._retirements.of(claim)
-        retiring = standing is not None and bool(standing.owner)
-        if news.is_warning:
-            self._retirements.hurry(claim, SPOT, int(news.drained_by(now).timestamp()), int(now.timestamp()))
-        elif not retiring:
-            self._retirements.hurry(claim, LOST, 0, int(now.timestamp()))
-        if not retiring:
-            self._retire(news, claim, now)
 
-    def _retire(self, news: Interruption, claim: str, now: datetime) -> None:
-        """The replacement first: from here on the node's pods count as pending."""
-        ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now)
-        reason = SPOT if news.is_warning else LOST
+    def _paused(self, news: Interruption, claim: str) -> bool:
+        if paused := self._pause.on():
+            logger.warning("Joiner is paused: nothing is retired", nodeclaim=claim, instance=news.instance)
+        return paused
+
+    def _hurry(self, news: Interruption, claim: str, now: datetime) -> None:
+        """Whoever retires the claim already reads the deadline at its next look."""
+        standing = self._retirements.of(claim)
+        self._retirements.hurry(claim, Reason.SPOT, int(news.drained_by(now).timestamp()), int(now.timestamp()))
+        if standing is None or not standing.attended(int(now.timestamp())):
+            self._retire(news, claim, Reason.SPOT, now)
+
+    def _lose(self, news: Interruption, claim: str, now: datetime) -> None:
+        """It may be our own doing; whoever drains the node has to know in any case."""
+        standing = self._retirements.of(claim)
+        if standing is not None and standing.attended(int(now.timestamp())):
+            self._retirements.add(claim, Reason.LOST)
+            return
+        self._retirements.hurry(claim, Reason.LOST, 0, int(now.timestamp()))
+        self._retire(news, claim, Reason.LOST, now)
+
+    def _retire(self, news: Interruption, claim: str, reason: Reason, now: datetime) -> None:
         name = self._executions.start_retirement(self._machines.retire, claim=claim, instance=news.instance, reason=reason)
-        logger.info("retires a node", nodeclaim=claim, instance=news.instance, retirement=name)
+        if name:
+            logger.info("retires a node", nodeclaim=claim, instance=news.instance, retirement=name)
+        else:
+            logger.warning("no name is left for a retirement: it is the sweep's", nodeclaim=claim, instance=news.instance)
+        ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now)
 
     def _remember_shortage(self, instance: str, now: datetime) -> None:
-        for known in self._ec2.instances([instance]):
-            offering = Offering(known.capacity_type, known.instance_type, known.zone)
-            self._ledger.mark_unavailable(offering, int(now.timestamp()) + SHORT_FOR, "spot interruption")
+        """A hint for the next plan: nobody waits for it."""
+        try:
+            for known in self._ec2.instances([instance]):
+                offering = Offering(known.capacity_type, known.instance_type, known.zone)
+                self._ledger.mark_unavailable(offering, int(now.timestamp()) + SHORT_FOR, "spot interruption")
+        except (Ec2Error, BotoCoreError, ClientError) as reason:
+            logger.warning("a shortage was not remembered", instance=instance, reason=str(reason))
+
+
+class Look:
+    """What EC2 says now of instances that are said to be lost: asked when the first one matters, and of all of them at once."""
+
+    def __init__(self, ec2: Ec2, instances: Iterable[str]) -> None:
+        self._ec2 = ec2
+        self._instances = frozenset(instances)
+        self._found: Mapping[str, Instance] | None = None
+
+    def works(self, instance: str) -> bool:
+        """Does it run after all? One that EC2 does not know is gone."""
+        if self._found is None:
+            self._found = self._ec2.whereabouts(self._instances)
+        return instance in self._found and self._found[instance].works
 
 
 def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:

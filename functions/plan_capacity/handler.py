@@ -51,14 +51,27 @@ class Planner:
         return answer
 
     def _remember(self, made: Plan, world: Snapshot, snapshot: str, at: int) -> None:
-        """Pods that stay pending are not looked at again until something changes, or their back-off ends."""
+        """Pods that stay pending are not looked at again until something changes, or their back-off ends; nor are those that must leave
+        their nodes, if there is room for them elsewhere."""
         class_of = {pod.key: pod.class_key for pod in world.pods}
         waiting = {class_of[pending.pod] for pending in made.pending}
         hopeless = waiting - {class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)}
         before = self._answers.all()
-        after = answered(documents.get_questions(self._store, snapshot), hopeless, before, at)
+        after = answered(documents.get_questions(self._store, snapshot), hopeless | _will_move(made, world), before, at)
         if after != before:
             self._answers.put(after, at)
+
+
+def _will_move(made: Plan, world: Snapshot) -> set[str]:
+    """Classes all of whose pods still run on nodes that they have to leave, and fit nodes that are there.
+
+    A pod that waits is not answered so: the scheduler may give its room away, and then it wants another at once. One that is evicted is
+    another pod, and asks anew.
+    """
+    fitting = {key for room in made.existing for key in room.pods}
+    wanted = fitting.union(*(node.pods for node in made.nodes), (pending.pod for pending in made.pending))
+    pods = [pod for pod in world.pods if pod.key in wanted]
+    return {pod.class_key for pod in pods} - {pod.class_key for pod in pods if not pod.node_name or pod.key not in fitting}
 
 
 def summary(made: Plan) -> dict[str, Any]:

@@ -24,12 +24,17 @@ from joiner.adapters.store import Store
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, Due, SeenClaim
 from joiner.lifecycle.checks.empty import empty_claims
 from joiner.lifecycle.guards import refusal
+from joiner.lifecycle.resting import drained_by, is_blocked
+from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
 
 logger = Logger()
 
+Manifest = Mapping[str, Any]
+
 REASONS: Final = 20  # the answer is read in the console, and stays far below the payload limit
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the rest at the next sweep
+OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
 BEGUN_WITHIN: Final = 30  # seconds after its time, a retirement that was asked for has begun, or never will
 
 
@@ -67,7 +72,7 @@ class Survey:
             logger.warning("an event could not be told", reason=reason)
         if refused := refusal(others):
             return {"refused": refused, "reasons": [other.message for other in others]}
-        survey, nodes = self._look(now)
+        survey, manifests = self._look(now)
         survey = self._remember(survey, task)
         findings = {check.name: check.look(survey) for check in CHECKS}
         due = self._due(survey, task)
@@ -80,12 +85,12 @@ class Survey:
                 {"claim": each.claim.name, "reason": each.reason, "instance": each.claim.instance_id, "notBefore": each.not_before}
                 for each in due
             ],
-            "survey": documents.put_survey(self._store, task, KeptSurvey(survey.at, _seen(survey), nodes)),
+            "survey": documents.put_survey(self._store, task, _kept(survey, manifests)),
             "reasons": reasons[:REASONS],
         }
 
-    def _look(self, now: datetime) -> tuple[ClusterSurvey, dict[str, str]]:
-        """The survey, and the names of all nodes by instance id."""
+    def _look(self, now: datetime) -> tuple[ClusterSurvey, Sequence[Manifest]]:
+        """The survey, and all nodes as they were listed."""
         lease = self._ledger.lease()
         launches = self._ledger.unrecorded_launches()
         waves = self._ledger.waves()
@@ -108,7 +113,7 @@ class Survey:
             unavailable=tuple(mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))),
             answers=self._answers.all(),
         )
-        return survey, _nodes(lists["nodes"])
+        return survey, lists["nodes"]
 
     def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
         """The survey with the memory of empty nodes, which is brought up to date."""
@@ -138,14 +143,21 @@ class Survey:
         return sorted(found.values(), key=lambda due: due.claim.name in owned)[:RETIRED_AT_ONCE]
 
 
-def _nodes(manifests: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Names of nodes by instance id, of those too that cannot be read: for them to be missing must mean that they are not there."""
-    found = {}
-    for manifest in manifests:
-        instance = str((manifest.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
-        if instance:
-            found[instance] = str(manifest["metadata"]["name"])
-    return found
+def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
+    """For the look at EC2. Nodes that cannot be read count, too: for them to be missing must mean that they are not there."""
+    by_instance = {str((each.get("spec") or {}).get("providerID") or "").rpartition("/")[2]: each["metadata"] for each in manifests}
+    nodes = {instance: metadata for instance, metadata in by_instance.items() if instance}
+    return KeptSurvey(
+        at=survey.at,
+        claims=_seen(survey),
+        nodes={instance: str(metadata["name"]) for instance, metadata in nodes.items()},
+        ours=tuple(instance for instance, metadata in nodes.items() if _is_held(metadata)),
+    )
+
+
+def _is_held(metadata: Manifest) -> bool:
+    """Is it a node of a pool that only Joiner lets go?"""
+    return TERMINATION_FINALIZER in (metadata.get("finalizers") or ()) and bool(OF_A_POOL & set(metadata.get("labels") or ()))
 
 
 def _obscured(lists: Lists, world: Snapshot) -> frozenset[str]:
@@ -159,7 +171,15 @@ def _obscured(lists: Lists, world: Snapshot) -> frozenset[str]:
 
 def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:
     return tuple(
-        SeenClaim(name=claim.name, kind=claim.kind, provider_id=claim.provider_id, registered=claim.registered, deleting=claim.deleting)
+        SeenClaim(
+            name=claim.name,
+            kind=claim.kind,
+            provider_id=claim.provider_id,
+            registered=claim.registered,
+            deleting=claim.deleting,
+            blocked=is_blocked(claim),
+            drained_by=drained_by(claim),
+        )
         for claim in survey.claims
     )
 

@@ -19,7 +19,7 @@ from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.ec2 import Ec2
-from joiner.adapters.executions import RUNNING, Executions
+from joiner.adapters.executions import RUNNING, SUCCEEDED, Executions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Retirement
 from joiner.adapters.payload import Task
@@ -27,6 +27,8 @@ from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.lifecycle.checks import INSTANCE_CHECKS, Case, InstanceSurvey, SeenClaim, SeenInstance
 from joiner.lifecycle.orphans import Verdict, judge
+from joiner.lifecycle.resting import may_rest, rest_after
+from joiner.lifecycle.retirement import Reason
 
 logger = Logger()
 
@@ -68,12 +70,16 @@ class Survey:
         """
         broken, dead = self._broken_lease(), self._dead_waves()
         seen = documents.get_survey(self._store, key)
-        instances = self._instances(task.cluster.name, seen.claims)
+        instances = self._instances(task.cluster.name, seen)
         left = self._ledger.unrecorded_launches()
         verdict = self._judge(seen, instances, left)
         retirements = self._retirements.all()
         freed = self._dead_owners(retirements)
-        retire = self._whom_to_retire(asked, verdict, seen.claims, retirements, freed)
+        retirements = self._retirements.all() if freed else retirements
+        begun = self._begun(seen.claims, retirements, freed, instances)
+        wanted = self._whom_to_retire([*begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
+        resting = self._resting(seen.claims, retirements)
+        retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == Reason.LOST]
         return {
             "instances": len(instances),
             "deadWaves": len(dead),
@@ -88,16 +94,16 @@ class Survey:
                 *([f"{broken} held the lease and runs no more"] if broken else []),
                 *(f"wave {name} is watched by nobody" for name in dead),
                 *(f"launch {launch.id} is {'closed but not recorded' if launch.closed else 'open'}" for launch in left),
-                *(f"whoever retired {claim} runs no more" for claim in freed),
+                *(f"nobody sees to the retirement of {claim} any more" for claim in freed),
                 *([f"{verdict.refused} orphans at once are too many to be true: nothing was ended"] if verdict.refused else []),
                 *(case.said for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)),
             ][:REASONS],
         }
 
-    def _instances(self, cluster: str, claims: Sequence[SeenClaim]) -> dict[str, SeenInstance]:
-        """All of ours in whatever state, and those of claims that have lost their tags: they are there all the same."""
+    def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, SeenInstance]:
+        """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all the same."""
         found = {each.id: each for each in self._ec2.instances_of_cluster(cluster, ended=True)}
-        untagged = {claim.instance for claim in claims if claim.instance} - set(found)
+        untagged = {claim.instance for claim in seen.claims if claim.instance}.union(seen.ours).difference(found)
         found |= self._ec2.whatever_became_of(untagged)
         return {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
 
@@ -105,42 +111,63 @@ class Survey:
         """Two looks agree if the second one's cluster was read after the first one's EC2: an instance that was there by then had its claim,
         which is written before it is launched. So an absence counts from now on, and is judged as of when the cluster was `seen`."""
         known = {claim.instance for claim in seen.claims}
-        strangers = [each for each in instances if each not in known]
+        strangers = sorted(each for each in {*instances, *seen.ours} if each not in known)
         pairings = {each.instance: each.claim for each in self._ledger.pairings(strangers).values()} if strangers else {}
-        survey = InstanceSurvey(seen.claims, seen.nodes, instances, frozenset(launch.id for launch in left), pairings)
+        unrecorded = frozenset(launch.id for launch in left)
+        survey = InstanceSurvey(seen.claims, seen.nodes, instances, unrecorded, pairings, frozenset(seen.ours))
         cases = [case for check in INSTANCE_CHECKS for case in check.look(survey)]
         since = self._absences.since()
         self._absences.keep({case.absent for case in cases if case.absent}, since, ceil(self._clock().timestamp()))
         return judge(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
 
-    def _whom_to_retire(
+    def _whom_to_retire(self, asked: Sequence[Asked], retirements: Mapping[str, Retirement], freed: Sequence[str]) -> list[Asked]:
+        """Each claim once, for its most urgent reason. Whoever retires a claim is told if its instance is lost, and is left alone."""
+        found: dict[str, Asked] = {}
+        for each in asked:
+            claim = str(each["claim"])
+            if claim not in found or _urgency(each) >= _urgency(found[claim]):
+                found[claim] = each
+        owned = {claim: one for claim, one in retirements.items() if one.owner and claim not in freed}
+        for claim, one in owned.items():
+            if claim in found and found[claim]["reason"] == Reason.LOST and Reason.LOST not in one.reasons:
+                self._retirements.add(claim, Reason.LOST)
+        return [each for claim, each in found.items() if claim not in owned]
+
+    def _begun(
         self,
-        asked: Sequence[Asked],
-        verdict: Verdict,
         claims: Sequence[SeenClaim],
         retirements: Mapping[str, Retirement],
         freed: Sequence[str],
+        instances: Mapping[str, SeenInstance],
     ) -> list[Asked]:
-        """Each claim once: what EC2 says of its instance counts more than what the cluster says of its node."""
-        found = {str(each["claim"]): each for each in (*self._begun(claims, retirements, freed), *asked)}
-        found |= {case.claim: _asked(case) for case in verdict.retire}
-        owned = {claim for claim, retirement in retirements.items() if retirement.owner} - set(freed)
-        return [each for claim, each in found.items() if claim not in owned]
-
-    def _begun(self, claims: Sequence[SeenClaim], retirements: Mapping[str, Retirement], freed: Sequence[str]) -> list[Asked]:
-        """Claims whose retirement was begun or asked for, and that nobody sees to any more."""
+        """Claims whose retirement was begun or asked for, and that nobody sees to any more. A loss that was noted is none any more if EC2
+        shows the instance alive."""
         there = {claim.name: claim for claim in claims}
-        return [
-            {"claim": claim, "reason": retirement.reasons[0], "instance": there[claim].instance, "notBefore": 0}
-            for claim, retirement in sorted(retirements.items())
-            if claim in there and retirement.reasons and (claim in freed or not retirement.owner)
-        ]
+        found: list[Asked] = []
+        for name, retirement in sorted(retirements.items()):
+            if name not in there or (retirement.owner and name not in freed):
+                continue
+            instance = instances.get(there[name].instance)
+            reasons = {Reason(each) for each in retirement.reasons if each in set(Reason)}
+            reasons -= {Reason.LOST} if instance is not None and not instance.gone else set()
+            if reasons:
+                reason = max(reasons, key=lambda each: each.urgency)
+                found.append({"claim": name, "reason": str(reason), "instance": there[name].instance, "notBefore": 0})
+        return found
 
     def _dead_owners(self, retirements: Mapping[str, Retirement]) -> list[str]:
-        """Claims that were taken from executions that run no more."""
-        owners = {each.owner for each in retirements.values() if each.owner}
-        dead = {owner for owner in owners if self._executions.status(owner) != RUNNING}
-        return [each.claim for each in retirements.values() if each.owner in dead and self._retirements.disown(each.claim, each.owner)]
+        """Claims that were taken from executions that run no more, or that have not looked at them for minutes."""
+        owned, now = [each for each in retirements.values() if each.owner], int(self._clock().timestamp())
+        status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
+        left = [each for each in owned if status[each.owner] != RUNNING or not each.attended(now)]
+        rest = {each.claim: now + rest_after(each.attempt) for each in left if status[each.owner] == SUCCEEDED}
+        return [each.claim for each in left if self._retirements.disown(each.claim, each.owner, rest.get(each.claim, 0))]
+
+    def _resting(self, claims: Sequence[SeenClaim], retirements: Mapping[str, Retirement]) -> set[str]:
+        """Claims whose last execution ended well, and that say what keeps their nodes."""
+        now = int(self._clock().timestamp())
+        blocked = ((claim, retirements[claim.name]) for claim in claims if claim.blocked and claim.name in retirements)
+        return {claim.name for claim, known in blocked if may_rest(known.look_at, (known.deadline, claim.drained_by), now)}
 
     def _broken_lease(self) -> str:
         lease = self._ledger.lease()
@@ -153,6 +180,10 @@ class Survey:
         for name in dead:
             self._ledger.end_wave(name)
         return dead
+
+
+def _urgency(asked: Asked) -> int:
+    return Reason(asked["reason"]).urgency
 
 
 def _asked(case: Case) -> Asked:

@@ -1,19 +1,20 @@
 """Terminate instances: those of drained claims, by id, and only if they carry this cluster's tags.
 
-Asked twice is asked once. What EC2 does not show (any more, or yet) is asked for nevertheless, one by one: EC2 says whether it exists, and
-its IAM policy holds this function to instances with our tags.
+Asked twice is asked once. EC2 is asked first what became of each, because what is gone needs no end and may have lost its tags, and because
+a loss is only believed if EC2 says so now: an instance that was thought lost and runs is drained like any other.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
 from joiner.adapters.ec2 import Ec2, Ec2Error, Instance
-from joiner.adapters.parallel import each
 from joiner.adapters.payload import Task
-from joiner.lifecycle.retirement import Retiring, Stage
+from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.retirement import Reason, Retiring, Stage
 from joiner.names import CLUSTER_NAME_TAG, cluster_tag
 
 logger = Logger()
@@ -29,33 +30,34 @@ class Switch(Protocol):
 class Termination:
     """One termination of a wave's instances; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, ec2: Ec2, pause: Switch) -> None:
+    def __init__(self, ec2: Ec2, retirements: Retirements, pause: Switch) -> None:
         self._ec2 = ec2
+        self._retirements = retirements
         self._pause = pause
 
-    def answer(self, cluster: str, entries: Sequence[Retiring]) -> dict[str, Any]:
+    def answer(self, owner: str, cluster: str, entries: Sequence[Retiring], now: datetime) -> dict[str, Any]:
         """``{"claims", "terminated"}``: all claims at their stages."""
+        self._retirements.see((one.claim for one in entries if one.stage is Stage.DRAINED), owner, int(now.timestamp()))
         if self._pause.on():  # since this execution began; it goes round, and looks again
             paused = [one.at(one.stage, "Joiner is paused") if one.stage is Stage.DRAINED else one for one in entries]
             return {"claims": [one.to_json() for one in paused], "terminated": 0}
-        drained = {one.instance: one for one in entries if one.stage is Stage.DRAINED}
-        shown = self._ec2.whatever_became_of(drained) if drained else {}
-        done = {one.claim: one for one in self._end(cluster, drained, shown)}
+        drained = {one.instance: one for one in entries if one.stage is Stage.DRAINED and one.instance}
+        shown = self._ec2.whereabouts(drained)
+        done = {one.claim: one for one in self._end(cluster, drained, shown, now)}
+        done |= {one.claim: one.at(Stage.TERMINATED) for one in entries if one.stage is Stage.DRAINED and not one.instance}
         for one in done.values():
+            if one.stage is Stage.DRAINING:
+                self._retirements.drop(one.claim, owner, Reason.LOST)
             logger.info("instance", instance=one.instance, nodeclaim=one.claim, node=one.node, stage=str(one.stage), why=one.why)
         return {
             "claims": [done.get(one.claim, one).to_json() for one in entries],
             "terminated": sum(one.stage is Stage.TERMINATING for one in done.values()),
         }
 
-    def _end(self, cluster: str, drained: Mapping[str, Retiring], shown: Mapping[str, Instance]) -> list[Retiring]:
-        ours = [instance for instance in drained if instance in shown and _is_ours(shown[instance], cluster)]
-        strangers = [instance for instance in drained if instance in shown and instance not in ours]
-        unseen = [instance for instance in drained if instance not in shown]
-        alive = [instance for instance in ours if shown[instance].alive]
-        ended = [drained[one].at(Stage.TERMINATING, f"instance {one} is {shown[one].state}") for one in ours if not shown[one].alive]
-        ended += [drained[one].at(Stage.DRAINED, f"instance {one} does not carry the tags of {cluster}") for one in strangers]
-        return ended + self._terminate(alive, drained) + self._terminate_unseen(unseen, drained)
+    def _end(self, cluster: str, drained: Mapping[str, Retiring], shown: Mapping[str, Instance], now: datetime) -> list[Retiring]:
+        judged = {name: _judged(one, shown.get(name), cluster, now) for name, one in drained.items()}
+        alive = [name for name, judgement in judged.items() if judgement is None]
+        return [judgement for judgement in judged.values() if judgement is not None] + self._terminate(alive, drained)
 
     def _terminate(self, alive: Sequence[str], drained: Mapping[str, Retiring]) -> list[Retiring]:
         """All in one call; where that is refused, each alone, so that one (protected from termination) does not keep the others."""
@@ -69,15 +71,19 @@ class Termination:
             return [found for one in alive for found in self._terminate([one], drained)]
         return [drained[one].at(Stage.TERMINATING, f"instance {one} is shutting-down") for one in alive]
 
-    def _terminate_unseen(self, unseen: Sequence[str], drained: Mapping[str, Retiring]) -> list[Retiring]:
-        found = []
-        for instance, answer in each(unseen, lambda one: self._ec2.terminate([one]), Ec2Error):
-            if isinstance(answer, Ec2Error):
-                found.append(drained[instance].at(Stage.DRAINED, str(answer)))
-            else:
-                stage = Stage.TERMINATING if answer else Stage.TERMINATED
-                found.append(drained[instance].at(stage, f"EC2 {'shows' if answer else 'knows'} no instance {instance}"))
-        return found
+
+def _judged(one: Retiring, instance: Instance | None, cluster: str, now: datetime) -> Retiring | None:
+    """What becomes of a claim whose instance is not told to go; None if it is."""
+    if instance is None:
+        stage = Stage.TERMINATED if one.unknown_is_gone(now) else Stage.DRAINED
+        return one.at(stage, f"EC2 knows no instance {one.instance}")
+    if not instance.alive:
+        return one.at(Stage.TERMINATING, f"instance {one.instance} is {instance.state}")
+    if not _is_ours(instance, cluster):
+        return one.at(Stage.DRAINED, f"instance {one.instance} does not carry the tags of {cluster}")
+    if one.reason is Reason.LOST and instance.works and one.node:
+        return one.found(f"instance {one.instance} is {instance.state}")
+    return None
 
 
 def _is_ours(instance: Instance, cluster: str) -> bool:
@@ -89,7 +95,8 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    termination = Termination(Ec2(environment.client("ec2")), environment.pause())
-    answer = termination.answer(task.cluster.name, [Retiring.from_json(each) for each in event["claims"]])
+    termination = Termination(Ec2(environment.client("ec2")), environment.retirements(), environment.pause())
+    entries = [Retiring.from_json(each) for each in event["claims"]]
+    answer = termination.answer(task.execution.arn, task.cluster.name, entries, environment.now())
     metrics.publish(task.cluster.name, {"InstancesTerminated": answer["terminated"]})
     return answer

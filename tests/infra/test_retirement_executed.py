@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from infra import retirement_states
 from infra.retirement import FUNCTIONS
-from infra.retirement_states import RetirementParts, retire
+from infra.retirement_states import LOOKS, RetirementParts, retire
 from infra.states import Callee, Integrations, machine, succeed
 from joiner.names import pause_parameter
 from tests.local.conftest import started_server
@@ -343,6 +344,19 @@ def test_a_failure_gives_the_lease_back_and_says_what_failed(stage: Stage) -> No
     assert "holder" not in world.lease
 
 
+def test_a_failure_is_told_although_the_lease_is_somebody_elses_by_then(stage: Stage) -> None:
+    def loses_the_lease_and_breaks(world: World, _event: Mapping[str, Any]) -> Answer | str:
+        world.hold_the_lease(until=9_999_999_999)
+        return "Broken"
+
+    world = stage.world(begin_retirement=[loses_the_lease_and_breaks])
+
+    ended = world.end(world.start(claim("a", "empty")))
+
+    assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
+    assert world.lease["holder"] == {"S": "arn"}
+
+
 def test_a_node_that_is_blocked_keeps_no_other(stage: Stage) -> None:
     def only_b(_world: World, event: Mapping[str, Any]) -> Answer:
         drained = [{**each, "stage": "drained"} if each["claim"] == "b" else each for each in event["claims"]]
@@ -408,3 +422,36 @@ def test_while_joiner_is_paused_nothing_begins(stage: Stage) -> None:
     assert world.told(execution) == {"paused": True}
     assert world.states(execution) == ["Read the pause", "Is Joiner paused?", "Joiner is paused"]
     assert world.calls == {}
+
+
+def test_whoever_pauses_joiner_ends_a_drain_before_its_next_look(stage: Stage) -> None:
+    def is_paused(world: World, event: Mapping[str, Any]) -> Answer:
+        stage.aws.client("ssm").put_parameter(Name=pause_parameter(world.cluster), Value="true", Overwrite=True)
+        return {"claims": event["claims"], "pause": 1}
+
+    world = stage.world(evict_pods=[is_paused])
+
+    execution = world.start(claim("a"))
+
+    assert world.told(execution) == {"paused": True}
+    assert len(world.calls["evict_pods"]) == 1
+    paused = ["Wait", "Read the pause again", "Was Joiner paused meanwhile?", "The wave is paused"]
+    assert world.states(execution)[-7:] == [*paused, "Tell of the group", "Who is in charge?", "What came of it?", "Joiner is paused"][-7:]
+
+
+def test_a_pause_that_was_deleted_pauses_no_drain(stage: Stage) -> None:
+    world = stage.world(evict_pods=[STAYS, SMOOTH["evict_pods"][0]])
+    stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
+
+    assert world.told(world.start(claim("a")))["retired"] == ["a"]
+
+
+def test_a_wave_that_goes_on_and_on_ends_before_its_history_does(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retirement_states, "OVER", retirement_states.OVER.replace(f">= {LOOKS}", ">= 3"))
+    world = stage.world(evict_pods=[STAYS])
+
+    execution = world.start(claim("a"))
+
+    assert [each["claim"] for each in world.told(execution)["waiting"]] == ["a"]
+    assert len(world.calls["evict_pods"]) == 3
+    assert world.states(execution)[-1] == "Waiting for what keeps nodes"

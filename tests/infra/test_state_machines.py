@@ -9,8 +9,10 @@ import jsonata
 import pytest
 
 from infra.duties import DUTIES
+from infra.retirement_states import LONGEST_WAIT
 from infra.scale_up_states import AWAIT_SECONDS, LEASE_SECONDS, SUMMARY
 from infra.states import CLUSTER
+from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import Synthesis, flat
 
 States = Mapping[str, Mapping[str, Any]]
@@ -143,7 +145,12 @@ def test_retire_tells_its_story_in_these_states(machines: Mapping[str, Mapping[s
         "Terminate instances",
         "Confirm termination",
         "Forget the nodes",
+        "Read the pause again",
     ]
+
+
+def test_a_retirement_waits_for_as_long_as_the_sweep_asks_ahead() -> None:
+    assert LONGEST_WAIT == AHEAD
 
 
 def test_a_retirement_under_the_lease_gives_it_back_on_every_way(machines: Mapping[str, Mapping[str, Any]]) -> None:

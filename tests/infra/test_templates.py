@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from infra.bundling import Target
+from infra.duties import DUTIES
 from infra.settings import Logs, NodeRoles, Settings, Sweep, Vpc
 from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat
 
@@ -196,11 +197,12 @@ def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(synthesi
     assert placed["find_pending_pods"] == {"SubnetIds": list(vpc.subnets), "SecurityGroupIds": [vpc.security_group]}
 
 
-def test_a_scale_up_that_fails_or_runs_out_of_time_is_an_alarm(example: Synthesis) -> None:
-    scale_up = next(name for name in example.resources("AWS::StepFunctions::StateMachine") if name.startswith("ScaleUp"))
+@pytest.mark.parametrize("machine", ["ScaleUp", "Retirement"])
+def test_a_scale_up_or_a_retirement_that_fails_or_runs_out_of_time_is_an_alarm(example: Synthesis, machine: str) -> None:
+    its_name = next(name for name in example.resources("AWS::StepFunctions::StateMachine") if name.startswith(machine))
     alarms = [each["Properties"] for each in example.resources("AWS::CloudWatch::Alarm").values()]
 
-    told = {each["MetricName"] for each in alarms if flat(each["Dimensions"])[0]["Value"] == f"${{{scale_up}}}"}
+    told = {each["MetricName"] for each in alarms if flat(each["Dimensions"])[0]["Value"] == f"${{{its_name}}}"}
     assert told == {"ExecutionsFailed", "ExecutionsTimedOut"}
 
 
@@ -298,7 +300,8 @@ def test_interruption_events_go_through_an_encrypted_queue_with_dead_letters(exa
         "EC2 Spot Instance Interruption Warning",
     }
     assert queue["SqsManagedSseEnabled"] is True
-    assert queue["RedrivePolicy"]["maxReceiveCount"] == 4
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == 6
+    assert queue["VisibilityTimeout"] == 2 * DUTIES["handle_interruption"].timeout <= 45  # seconds of the two minutes that a try may cost
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     policies = [flat(each["Properties"]["PolicyDocument"]) for each in example.resources("AWS::SQS::QueuePolicy").values()]
     assert all(

@@ -3,7 +3,7 @@
 A test says which offerings are short; the fleet takes the first of its offers that is not, as "lowest-price" does with priorities.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -125,10 +125,15 @@ class FakePages:
 
     client: FakeEc2Client
 
-    def paginate(self, *, Filters: list[Mapping[str, Any]]) -> Iterator[Answer]:
-        yield self.client._do("DescribeInstances", lambda: self._page(Filters))
+    def paginate(self, *, Filters: Sequence[Mapping[str, Any]] = (), InstanceIds: Sequence[str] = ()) -> Iterator[Answer]:
+        yield self.client._do("DescribeInstances", lambda: self._named(InstanceIds) if InstanceIds else self._page(Filters))
 
-    def _page(self, filters: list[Mapping[str, Any]]) -> Answer:
+    def _named(self, ids: Sequence[str]) -> Answer:
+        if unknown := [each for each in ids if each not in self.client.instances]:
+            raise refused("DescribeInstances", "InvalidInstanceID.NotFound", unknown[0])
+        return {"Reservations": [{"Instances": [self.client.instances[each] for each in ids]}]}
+
+    def _page(self, filters: Sequence[Mapping[str, Any]]) -> Answer:
         found = [each for each in self.client.instances.values() if all(_matches(each, wanted) for wanted in filters)]
         return {"Reservations": [{"Instances": found}]}
 

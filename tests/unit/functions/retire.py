@@ -92,7 +92,7 @@ class Retirement:
                 evicted = self._look(wave, pause)
                 wave, pause = evicted["claims"], evicted["pause"]
             wave = self._step(wave, "drained", "terminate_instances", self._terminate)
-            wave = self._step(wave, "terminating", "confirm_termination", lambda f, read: f.Confirmation(Ec2(self.world.ec2)).answer(read))
+            wave = self._step(wave, "terminating", "confirm_termination", self._confirm)
             wave = self._step(wave, "terminated", "forget_nodes", self._forget)
             if all(each["stage"] == "forgotten" for each in wave):
                 break
@@ -107,11 +107,18 @@ class Retirement:
         )
 
     def _terminate(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
-        answer: dict[str, Any] = function.Termination(Ec2(self.world.ec2), self.world.pause).answer(CLUSTER.name, read)
+        termination = function.Termination(Ec2(self.world.ec2), self.retirements, self.world.pause)
+        answer: dict[str, Any] = termination.answer(arn(self.name), CLUSTER.name, read, self.world.now)
+        return answer
+
+    def _confirm(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
+        confirmation = function.Confirmation(Ec2(self.world.ec2), self.retirements)
+        answer: dict[str, Any] = confirmation.answer(arn(self.name), read, self.world.now)
         return answer
 
     def _forget(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
-        answer: dict[str, Any] = function.Forgetting(self.world.kube, self.world.ledger, self.retirements).answer(arn(self.name), read)
+        forgetting = function.Forgetting(self.world.kube, self.world.ledger, self.retirements)
+        answer: dict[str, Any] = forgetting.answer(arn(self.name), read, self.world.now)
         return answer
 
     def _step(self, wave: Entries, stage: str, name: str, act: Callable[[Any, list[Retiring]], dict[str, Any]]) -> Entries:

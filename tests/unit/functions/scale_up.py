@@ -118,7 +118,7 @@ class FakePause:
 
 @dataclass
 class World:
-    """A cluster, an account and a deployment; the clock stands unless a test moves it."""
+    """A cluster, an account and a deployment; the clock stands unless a test moves it. Executions are `dead` or have `ended` well."""
 
     ledger: Ledger
     store: Store
@@ -128,6 +128,7 @@ class World:
     ec2: FakeEc2Client = field(default_factory=FakeEc2Client)
     now: datetime = NOON
     dead: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
     stop_after: str = ""
     boots: bool = True
@@ -322,6 +323,8 @@ class World:
 
     def status(self, execution: str) -> str:
         """As `Executions.status`."""
+        if execution in self.ended:
+            return "SUCCEEDED"
         return "ABORTED" if execution in self.dead else "RUNNING"
 
 

@@ -12,6 +12,7 @@ from joiner.adapters.ec2 import Ec2
 from joiner.adapters.executions import Executions
 from joiner.adapters.ledger_items import Offering
 from joiner.adapters.retirements import Retirements
+from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.loading import FUNCTIONS, load
 from tests.unit.functions.scale_up import World
 
@@ -22,18 +23,21 @@ MINE = "i-0123456789abcdef0"
 
 
 class FakeStepFunctions:
-    """Executions by machine and name, in the order in which they were started."""
+    """Executions by machine and name, in the order in which they were started; `ended` are names of those that run no more."""
 
     def __init__(self) -> None:
         self.started: list[tuple[str, str]] = []
         self.inputs: dict[str, Any] = {}
-        self.broken = False
+        self.ended: set[str] = set()
+        self.broken: set[str] = set()
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:
-        if self.broken:
+        if stateMachineArn in self.broken:
             raise ClientError({"Error": {"Code": "ServiceUnavailable", "Message": ""}}, "StartExecution")
-        if name in self.inputs:
+        if name in self.ended or (name in self.inputs and self.inputs[name] != json.loads(input)):
             raise ClientError({"Error": {"Code": "ExecutionAlreadyExists", "Message": name}}, "StartExecution")
+        if name in self.inputs:
+            return {"startDate": NOW}
         self.started.append((stateMachineArn, name))
         self.inputs[name] = json.loads(input)
         return {"startDate": NOW}
@@ -61,6 +65,10 @@ class Told:
             "Tags": [],
         }
 
+    def ended(self, state: str) -> None:
+        """EC2 shows the instance in a state in which it runs nothing."""
+        self.world.ec2.instances[MINE]["State"] = {"Name": state}
+
     def tell(self, *bodies: Any) -> list[str]:
         records = [
             {"messageId": f"m-{index}", "body": body if isinstance(body, str) else json.dumps(body)} for index, body in enumerate(bodies)
@@ -84,10 +92,10 @@ def state_change(state: str, instance: str = MINE) -> dict[str, Any]:
     return {**warning(), "detail-type": "EC2 Instance State-change Notification", "detail": {"instance-id": instance, "state": state}}
 
 
-def test_a_spot_warning_notes_the_deadline_rings_for_a_replacement_and_then_starts_the_drain(told: Told) -> None:
+def test_a_spot_warning_notes_the_deadline_starts_the_drain_and_rings_for_a_replacement(told: Told) -> None:
     assert told.tell(warning()) == []
 
-    assert told.states.started == [("scale-up", "up-20261121T051730"), ("retire", f"retire-{MINE}-spot")]
+    assert told.states.started == [("retire", f"retire-{MINE}-spot"), ("scale-up", "up-20261121T051730")]
     noted = told.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.deadline, noted.owner) == (("spot",), int(WARNED_AT.timestamp()) + 120, "")
@@ -117,25 +125,87 @@ def test_a_warning_about_a_claim_that_is_being_retired_only_shortens_its_deadlin
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down", "terminated"])
 def test_an_instance_that_goes_behind_our_back_is_retired_as_lost(told: Told, state: str) -> None:
+    told.ended(state)
+
     told.tell(state_change(state))
 
-    assert [name for _, name in told.states.started] == ["up-20261121T051730", f"retire-{MINE}-lost"]
+    assert [name for _, name in told.states.started] == [f"retire-{MINE}-lost", "up-20261121T051730"]
     assert told.states.inputs[f"retire-{MINE}-lost"]["claims"][0]["reason"] == "lost"
 
 
 def test_two_states_of_one_loss_start_one_retirement(told: Told) -> None:
+    told.ended("terminated")
+
     assert told.tell(state_change("shutting-down"), state_change("terminated")) == []
 
+    assert told.world.ec2.asked == ["DescribeInstances"]
     assert [name for machine, name in told.states.started if machine == "retire"] == [f"retire-{MINE}-lost"]
 
 
-def test_the_end_of_an_instance_whose_claim_is_being_retired_is_our_own_doing(told: Told) -> None:
+@pytest.mark.parametrize("state", ["stopped", "terminated"])
+def test_a_late_event_of_an_instance_that_runs_again_is_no_loss(told: Told, state: str) -> None:
+    assert told.tell(state_change(state)) == []
+
+    assert (told.states.started, told.retirements.of("default-a")) == ([], None)
+
+
+def test_an_instance_that_ec2_does_not_know_any_more_is_lost(told: Told) -> None:
+    del told.world.ec2.instances[MINE]
+
+    told.tell(state_change("terminated"))
+
+    assert ("retire", f"retire-{MINE}-lost") in told.states.started
+
+
+def test_the_loss_of_an_instance_whose_claim_is_being_retired_is_told_to_whoever_drains_it(told: Told) -> None:
     told.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()))
+    told.ended("terminated")
 
     told.tell(state_change("shutting-down"), state_change("terminated"))
 
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert (noted.reasons, noted.owner, noted.deadline) == (("deleted", "lost"), "arn:retire-1", 0)
     assert told.states.started == []
     assert told.world.ledger.lease().rings == 0
+
+
+@pytest.mark.parametrize("event", [warning(), state_change("terminated")], ids=["warning", "loss"])
+def test_an_execution_that_has_not_looked_for_minutes_is_followed_by_another(told: Told, event: dict[str, Any]) -> None:
+    told.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()) - 181)
+    told.ended("terminated")
+
+    told.tell(event)
+
+    assert [machine for machine, _ in told.states.started] == ["retire", "scale-up"]
+    assert told.retirements.begin("default-a", "arn:retire-2", "spot", int(NOW.timestamp())) is not None
+
+
+def test_a_second_notice_after_a_retirement_that_came_to_nothing_starts_another(told: Told) -> None:
+    told.tell(warning())
+    told.states.ended.add(f"retire-{MINE}-spot")
+
+    told.tell(warning())
+
+    assert [name for machine, name in told.states.started if machine == "retire"] == [f"retire-{MINE}-spot", f"retire-{MINE}-spot-2"]
+
+
+def test_a_warning_is_heeded_although_ec2_does_not_answer(told: Told) -> None:
+    def throttled(operation: str, _: Any) -> Any:
+        raise refused(operation, "RequestLimitExceeded", "slow down", 503)
+
+    told.world.ec2.fault = throttled
+
+    assert told.tell(warning()) == []
+    assert ("retire", f"retire-{MINE}-spot") in told.states.started
+
+
+def test_a_warning_is_heeded_although_nobody_can_be_rung_for(told: Told) -> None:
+    told.states.broken = {"scale-up"}
+
+    told.tell(warning())
+
+    assert told.states.started == [("retire", f"retire-{MINE}-spot")]
 
 
 def test_strangers_cost_no_call_to_ec2_and_start_nothing(told: Told) -> None:
@@ -177,9 +247,9 @@ def test_what_cannot_be_read_is_dropped_and_keeps_no_other(told: Told, body: str
 
 
 def test_what_could_not_be_handled_comes_again(told: Told) -> None:
-    told.states.broken = True
+    told.states.broken = {"retire", "scale-up"}
     assert told.tell(warning("i-stranger"), warning()) == ["m-1"]
 
-    told.states.broken = False
+    told.states.broken = set()
     assert told.tell(warning()) == []
-    assert [name for _, name in told.states.started] == ["up-20261121T051730", f"retire-{MINE}-spot"]
+    assert [name for _, name in told.states.started] == [f"retire-{MINE}-spot", "up-20261121T051730"]

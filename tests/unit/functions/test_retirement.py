@@ -233,6 +233,23 @@ def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: World) -
     assert done.left_out == {emptied.name: f"pod default/{pod} has to move and may want its node"}
 
 
+def test_a_pod_that_has_to_leave_keeps_one_empty_node_and_not_all_that_it_fits_and_not_for_ever(grown: World) -> None:
+    leaving, emptied = claims(grown)
+    [pod] = pods_on(grown, leaving.node_name)
+    grown.kube.held.add(pod)
+    retire(grown, (leaving.name, "deleted"), looks=2)
+    empty(grown, emptied)
+    _node(grown, "default-3", "i-0003", "node-3")
+
+    done = retire(grown, ("default-3", "empty"), (emptied.name, "empty"), name="retire-2")
+
+    assert done.left_out == {emptied.name: f"pod default/{pod} has to move and may want its node"}
+    assert [each["claim"] for each in done.told] == ["default-3"]
+
+    grown.now += timedelta(minutes=10)
+    assert not retire(grown, (emptied.name, "empty"), name="retire-3").left_out
+
+
 def test_what_is_voluntary_does_not_begin_without_the_lease(grown: World) -> None:
     claim = first(grown)
     empty(grown, claim)

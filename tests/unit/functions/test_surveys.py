@@ -10,11 +10,15 @@ from joiner.adapters.absences import Absences
 from joiner.adapters.claims import list_claims
 from joiner.adapters.ec2 import Ec2
 from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.retirement import Asked, Reason
 from joiner.pools import NodeClaim
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.loading import load
+from tests.unit.functions.retire import Retirement
+from tests.unit.functions.retire import arn as retire_arn
 from tests.unit.functions.scale_up import CLUSTER, World, arn, pending
 
 WHEN_EMPTY = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
@@ -121,12 +125,83 @@ def test_a_claim_that_somebody_retires_is_left_to_them_until_they_run_no_more(st
     assert memory(standing, Retirements).of(claim.name).owner == ""
 
 
+def blocked_until_its_execution_ended(world: World, name: str) -> NodeClaim:
+    """A node whose pod is held by its budget; the execution ends and says so."""
+    claim = claims(world)[0]
+    world.kube.held.update(each["metadata"]["name"] for each in world.kube.all(kinds.PODS))
+    Retirement(world, name).run(Asked(claim.name, Reason.DELETED), looks=2)
+    world.ended.add(retire_arn(name))
+    return claim
+
+
+def test_a_retirement_that_ended_for_what_keeps_its_node_rests_before_the_next_one_and_longer_each_time(standing: World) -> None:
+    rests = []
+    for turn in range(1, 4):
+        claim, ended = blocked_until_its_execution_ended(standing, f"retire-{turn}"), standing.now
+        while not retired(looked(standing, turn, after=10)[1]):
+            pass
+        rests.append((standing.now - ended).total_seconds())
+        assert claim.name in memory(standing, Retirements).all()
+
+    assert rests == [70, 130, 250]  # the first look frees it
+
+
+def test_nothing_rests_whose_deadline_is_near_whose_instance_is_gone_or_whose_execution_died(standing: World) -> None:
+    claim = blocked_until_its_execution_ended(standing, "retire-1")
+    assert retired(looked(standing, 1, after=10)[1]) == []
+
+    memory(standing, Retirements).hurry(claim.name, "spot", int(standing.now.timestamp()) + 300, int(standing.now.timestamp()))
+    assert retired(looked(standing, 2, after=1)[1]) == [(claim.name, "spot")]
+
+    other = blocked_until_its_execution_ended(standing, "retire-2")
+    standing.ec2.instances[other.instance_id]["State"] = {"Name": "terminated"}
+    assert retired(looked(standing, 3, after=1)[1]) == [(other.name, "lost")]
+
+
+def test_a_retirement_that_ended_while_its_pods_were_leaving_goes_on_at_once(standing: World) -> None:
+    claim = claims(standing)[0]
+    Retirement(standing, "retire-1").run(Asked(claim.name, Reason.DELETED), looks=1)
+    standing.ended.add(retire_arn("retire-1"))
+
+    assert retired(looked(standing, 1, after=10)[1]) == [(claim.name, "deleted")]
+
+
 def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(standing: World) -> None:
     """The spot warning was written down, and whoever wrote it died before it could start anything."""
     claim = claims(standing)[0]
     memory(standing, Retirements).hurry(claim.name, "spot", int(standing.now.timestamp()) + 120, int(standing.now.timestamp()))
 
     assert retired(looked(standing, 1)[1]) == [(claim.name, "spot")]
+
+
+def test_of_several_reasons_the_most_urgent_one_counts_whoever_says_it(standing: World) -> None:
+    """A node that was closed when it was empty looks half begun, and its spot instance is about to go."""
+    claim = claims(standing)[0]
+    retirements, now = memory(standing, Retirements), int(standing.now.timestamp())
+    standing.kube.patch(kinds.NODES, claim.node_name, {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}})
+    for reason in ("empty", "spot"):
+        retirements.hurry(claim.name, reason, 0, now)
+    assert retired(looked(standing, 1)[1]) == [(claim.name, "spot")]
+
+    standing.ec2.instances[claim.instance_id]["State"] = {"Name": "stopping"}
+    assert retired(looked(standing, 2)[1]) == [(claim.name, "lost")]
+
+
+def test_a_loss_that_was_noted_is_none_any_more_if_the_instance_runs(standing: World) -> None:
+    claim = claims(standing)[0]
+    memory(standing, Retirements).hurry(claim.name, "lost", 0, int(standing.now.timestamp()))
+
+    assert retired(looked(standing, 1)[1]) == []
+
+
+def test_a_loss_is_told_to_whoever_retires_the_claim(standing: World) -> None:
+    claim = claims(standing)[0]
+    retirements = memory(standing, Retirements)
+    retirements.begin(claim.name, arn("retire-1"), "deleted", int(standing.now.timestamp()))
+    standing.ec2.instances[claim.instance_id]["State"] = {"Name": "terminated"}
+
+    assert retired(looked(standing, 1)[1]) == []
+    assert retirements.of(claim.name).reasons == ("deleted", "lost")
 
 
 def test_a_retirement_of_a_claim_that_is_gone_is_nobodys_business(standing: World) -> None:
@@ -253,6 +328,55 @@ def test_a_node_without_a_claim_gets_it_back_at_the_second_look(standing: World)
     assert (third["rebuild"], third["garbage"], third["retire"]) == ([], [], [])
 
 
+def test_a_claim_whose_rebuilding_died_halfway_is_completed_by_a_later_sweep(standing: World) -> None:
+    claim = claims(standing)[0]
+    without_claim(standing, claim)
+    looked(standing, 1)
+    task = Task(Execution("sweep", arn("sweep"), ""), CLUSTER, 0, 1)
+    rebuilding = load("rebuild_claims").Rebuilding(standing.kube)
+
+    def breaks_at_the_status(_method: str, path: str, do: Any) -> Any:
+        if path.endswith(f"{claim.name}/status"):
+            raise Unreachable("no answer")
+        return do()
+
+    standing.kube.fault = breaks_at_the_status
+    half = rebuilding.answer(task, looked(standing, 2)[1]["rebuild"], standing.now)
+    standing.kube.fault = None
+    whole = rebuilding.answer(task, looked(standing, 3)[1]["rebuild"], standing.now)
+
+    assert (half["rebuilt"], whole) == ([], {"rebuilt": [claim.name], "left": []})
+    (again,) = (each for each in claims(standing) if each.name == claim.name)
+    assert (again.instance_id, again.initialized) == (claim.instance_id, True)
+    assert looked(standing, 4)[1]["rebuild"] == []
+
+
+@pytest.mark.parametrize("became", ["terminated", "unknown"])
+def test_a_node_without_a_claim_whose_instance_is_gone_is_retired_at_the_second_look(standing: World, became: str) -> None:
+    claim = claims(standing)[0]
+    without_claim(standing, claim)
+    if became == "unknown":
+        del standing.ec2.instances[claim.instance_id]
+    else:
+        standing.ec2.instances[claim.instance_id]["State"] = {"Name": became}
+
+    first, second = (retired(looked(standing, number)[1]) for number in (1, 2))
+    standing.now += timedelta(minutes=5)  # so long EC2 may not know a new instance
+    Retirement(standing, "retire-1").run(Asked(claim.name, Reason.LOST, claim.instance_id))
+
+    assert (first, second) == ([], [(claim.name, "lost")])
+    assert ("nodes", "", claim.node_name) not in standing.kube.objects
+    assert memory(standing, Retirements).all() == {}
+
+
+def test_a_node_without_a_claim_whose_instance_runs_without_its_tags_stays(standing: World) -> None:
+    claim = claims(standing)[0]
+    without_claim(standing, claim)
+    standing.ec2.instances[claim.instance_id]["Tags"] = []
+
+    assert [retired(looked(standing, number)[1]) for number in (1, 2)] == [[], []]
+
+
 def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(standing: World) -> None:
     claim = claims(standing)[0]
     asked = [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
@@ -334,6 +458,30 @@ def test_a_node_that_joined_while_joiner_was_paused_for_long_is_retired_with_its
     late = given_up_late(world)
 
     assert retired(looked(world, 1, after=3600)[1]) == [(late.name, "never-joined")]
+
+
+def test_pods_that_cannot_leave_yet_and_have_room_elsewhere_are_planned_for_ever_more_seldom(standing: World) -> None:
+    leaving, other = claims(standing)[:2]
+    end_pods(standing, other)
+    standing.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": {"consolidateAfter": "Never"}}})
+    standing.kube.delete(kinds.NODECLAIMS, leaving.name)
+    memory(standing, Retirements).begin(leaving.name, arn("retire-1"), "deleted", int(standing.now.timestamp()))
+
+    planned = []
+    for number in range(12):
+        standing.now += timedelta(seconds=60)
+        memory(standing, Retirements).see([leaving.name], arn("retire-1"), int(standing.now.timestamp()))
+        if standing.sweep(f"s{number}")["pendingPods"]:
+            planned.append(number)
+
+    assert planned == [0, 1, 3, 7]
+    assert len(claims(standing)) == 3
+    (evicted,) = (each for each in standing.kube.all(kinds.PODS) if each["spec"].get("nodeName") == leaving.node_name)
+    del standing.kube.objects["pods", "default", evicted["metadata"]["name"]]
+    successor = pending("web-again")
+    successor["metadata"]["creationTimestamp"] = "2026-11-21T14:00:00Z"
+    standing.kube.put(successor)
+    assert looked(standing, 12)[0]["pendingPods"] == 1
 
 
 def launch_of(world: World, instance: str) -> str:

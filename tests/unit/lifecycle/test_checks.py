@@ -91,6 +91,15 @@ def test_an_expired_machine_stays_while_its_node_must_not_be_disrupted_and_a_nod
     assert told(EXPIRED.look(survey(running("a", expire_after=60), nodes=stays, pools=pools))) == [("a", "expired", 0)]
 
 
+def test_an_expired_machine_stays_for_a_pod_that_must_not_be_disrupted_and_for_pods_on_their_way() -> None:
+    machine, pools = running("a", kind="Machine"), (pool(kind="Provisioner", expire_after=60),)
+    protected = replace(pod("job", on="node-a"), protected=True)
+
+    assert EXPIRED.look(survey(machine, pools=pools, pods=(protected,))) == []
+    assert EXPIRED.look(survey(machine, pools=pools, assignments={"a": {"class": 1}})) == []
+    assert told(EXPIRED.look(survey(machine, pools=pools, pods=(replace(protected, phase="Succeeded"),)))) == [("a", "expired", 0)]
+
+
 # Never joined
 
 
@@ -143,6 +152,13 @@ def test_one_whose_time_comes_before_the_next_sweep_is_asked_for_now_for_that_ti
     assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 10}))) == [("a", "empty", AT + 20)]
 
 
+def test_however_seldom_sweeps_are_nothing_is_asked_for_longer_ahead_than_a_retirement_waits() -> None:
+    def found(seconds: int) -> list[tuple[str, str, int]]:
+        return told(EMPTY.look(survey(running("a"), pools=(pool(disruption=Disruption("WhenEmpty", seconds)),), interval=300)))
+
+    assert (found(90), found(91)) == ([("a", "empty", AT + 90)], [])
+
+
 def test_one_whose_time_comes_later_waits_for_a_later_sweep() -> None:
     patient = (pool(disruption=Disruption("WhenEmpty", 61)),)
 
@@ -176,6 +192,12 @@ def test_any_other_pod_keeps_a_node_and_so_does_one_that_the_scheduler_promised_
 
     for holding in (pod("web", on="node-a"), pod("alone", on="node-a", owner=""), ending, promised):
         assert empty_claims(survey(running("a"), pods=(holding,))) == []
+
+
+def test_a_daemons_pod_that_must_not_be_disrupted_keeps_its_node() -> None:
+    agent = replace(daemon_pod("agent", "node-a", on="node-a"), protected=True)
+
+    assert empty_claims(survey(running("a"), pods=(agent,))) == []
 
 
 def test_a_pod_that_cannot_be_read_keeps_its_node() -> None:

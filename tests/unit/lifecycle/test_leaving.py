@@ -9,6 +9,7 @@ from joiner.cluster import Pod, Taint
 from joiner.lifecycle.checks import ClusterSurvey
 from joiner.lifecycle.checks.half_begun import HALF_BEGUN
 from joiner.lifecycle.progress import uncovered
+from joiner.lifecycle.retirement import Reason, Retiring, Stage
 from joiner.names import DISRUPTED
 from joiner.pools.leaving import leaving_nodes
 from tests.unit.lifecycle.world import NOON, claim, node, pod
@@ -57,3 +58,24 @@ def test_a_node_that_was_closed_for_a_retirement_that_died_is_asked_for_again() 
     assert found() == ["empty"]
     assert found(deletion=NOON) == []
     assert HALF_BEGUN.look(ClusterSurvey(NOON, nodes=(HOME,), claims=(STANDING,))) == []
+
+
+def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> None:
+    said = sorted(Reason, key=lambda reason: reason.urgency, reverse=True)
+
+    assert [str(reason) for reason in said] == ["lost", "spot", "deleted", "never-joined", "expired", "empty"]
+
+
+def test_a_retirement_travels_between_states_whole_but_for_a_long_reason() -> None:
+    one = Retiring("a", Reason.SPOT, "NodeClaim", "i-1", "node-1", since=1, launched=2, emptied=3).at(Stage.DRAINED, "x" * 999)
+
+    assert Retiring.from_json(one.to_json()) == one
+    assert len(one.why) == 300
+
+
+def test_what_ec2_does_not_know_is_gone_minutes_after_its_launch() -> None:
+    now = int(NOON.timestamp())
+
+    assert Retiring("a", Reason.LOST, since=now, launched=now - 300).unknown_is_gone(NOON)
+    assert not Retiring("a", Reason.LOST, since=now - 999, launched=now - 299).unknown_is_gone(NOON)
+    assert [Retiring("a", Reason.LOST, since=now - ago).unknown_is_gone(NOON) for ago in (299, 300)] == [False, True]

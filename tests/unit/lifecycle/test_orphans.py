@@ -68,7 +68,21 @@ def test_an_instance_whose_node_is_there_is_never_garbage_its_claim_is_rebuilt()
 
 def test_an_instance_of_a_launch_that_is_not_recorded_yet_will_be_told_to_its_claim() -> None:
     assert cases(survey(instances={"i-x": "running"}, unrecorded=frozenset({"launch-1"}))) == []
-    assert cases(survey(seen("a"), instances={"i-x": "running"}, pairings={"i-x": "a"})) == []
+
+
+def test_a_claim_that_was_rebuilt_by_half_is_rebuilt_to_its_end() -> None:
+    half = survey(seen("a"), instances={"i-x": "running"}, nodes={"i-x": "node-x"}, pairings={"i-x": "a"})
+
+    assert [(case.action, case.claim, case.node, bool(case.absent)) for case in cases(half)] == [("rebuild", "a", "node-x", True)]
+
+
+@pytest.mark.parametrize("instances", [{}, {"i-x": "shutting-down"}, {"i-x": "terminated"}], ids=str)
+def test_a_node_of_ours_without_claim_and_instance_goes_if_it_stays_so(instances: dict[str, str]) -> None:
+    lost: dict[str, Any] = {"instances": instances, "nodes": {"i-x": "node-x"}, "ours": frozenset({"i-x"})}
+
+    assert said(survey(**lost)) == [("retire", "node-x", "lost", False)]
+    assert said(survey(**lost, pairings={"i-x": "default-x"})) == [("retire", "default-x", "lost", False)]
+    assert cases(survey(**{**lost, "ours": frozenset()})) == []
 
 
 def test_a_second_instance_of_one_claim_is_garbage() -> None:

@@ -132,11 +132,13 @@ def get_plan(store: Store, key: str) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class KeptSurvey:
-    """What a sweep saw in the cluster, for its look at EC2: when it began to look (epoch seconds), claims, and nodes' names by instance."""
+    """What a sweep saw in the cluster, for its look at EC2: when it began to look (epoch seconds), claims, nodes' names by instance, and
+    the instances of nodes that our finalizer holds."""
 
     at: int
     claims: tuple[SeenClaim, ...]
     nodes: Mapping[str, str]
+    ours: tuple[str, ...] = ()
 
 
 def put_survey(store: Store, task: Task, survey: KeptSurvey) -> str:
@@ -149,7 +151,7 @@ def put_survey(store: Store, task: Task, survey: KeptSurvey) -> str:
 def get_survey(store: Store, key: str) -> KeptSurvey:
     """A kept survey."""
     said = store.get(key)
-    return KeptSurvey(int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"])
+    return KeptSurvey(int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"], tuple(said["ours"]))
 
 
 CATALOGUE: Final = "catalogue/latest.json.gz"

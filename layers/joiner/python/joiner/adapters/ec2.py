@@ -18,6 +18,7 @@ ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
 THROTTLES: Final = frozenset(
     {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "EC2ThrottledException"}
 )
+UNKNOWN_INSTANCE: Final = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
 TAGGED_AT_ONCE: Final = 500
 NAMED_AT_ONCE: Final = 200  # values of one filter
 TERMINATED_AT_ONCE: Final = 500  # EC2 takes 1,000 ids; half of them keeps a refused call small
@@ -168,8 +169,10 @@ class Ec2:
     def _named(self, instance: str) -> Instance | None:
         try:
             reservations = self.pages("describe_instances", "Reservations", InstanceIds=[instance])
-        except NotFound:
-            return None
+        except Ec2Error as reason:
+            if reason.code in UNKNOWN_INSTANCE:
+                return None
+            raise
         return next((Instance.from_ec2(one) for each in reservations for one in each["Instances"]), None)
 
     def subnets(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:

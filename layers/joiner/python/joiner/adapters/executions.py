@@ -18,6 +18,7 @@ GATHERING: Final = timedelta(seconds=1)  # a scale-up lists pods no sooner after
 ATTEMPTS: Final = 5  # names tried; the sweep covers what is left
 
 RUNNING: Final = "RUNNING"
+SUCCEEDED: Final = "SUCCEEDED"
 GONE: Final = "GONE"
 
 

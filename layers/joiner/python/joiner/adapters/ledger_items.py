@@ -118,7 +118,7 @@ class Retirement:
     terminate_instances takes a loss back that was none) and forget_nodes (deletes).
 
     `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not known; `deadline` is 0
-    when there is none, and only ever gets shorter.
+    when there is none, and only ever gets shorter; `look_at` is until when it may rest without an owner (`joiner.lifecycle.resting`).
     """
 
     claim: str
@@ -128,6 +128,7 @@ class Retirement:
     deadline: int = 0
     since: int = 0
     seen_at: int = 0
+    look_at: int = 0
 
     def attended(self, now: int) -> bool:
         """Does somebody see to it at `now`?
@@ -147,6 +148,7 @@ class Retirement:
             deadline=number(item, "deadline"),
             since=number(item, "since"),
             seen_at=number(item, "seenAt"),
+            look_at=number(item, "lookAt"),
         )
 
 

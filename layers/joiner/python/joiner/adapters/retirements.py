@@ -80,9 +80,10 @@ class Retirements(Table):
             names=OWNER,
         )
 
-    def disown(self, claim: str, owner: str) -> bool:
-        """Take the claim from an owner that does not see to it; False if it has another one by now."""
-        return self._try_update(RETIREMENT, claim, "REMOVE #owner", {":owner": owner}, condition="#owner = :owner", names=OWNER)
+    def disown(self, claim: str, owner: str, look_at: int = 0) -> bool:
+        """Take the claim from an owner that does not see to it; False if it has another one by now. Nobody need follow before `look_at`."""
+        values = {":owner": owner, ":look": look_at}
+        return self._try_update(RETIREMENT, claim, "SET lookAt = :look REMOVE #owner", values, condition="#owner = :owner", names=OWNER)
 
     def of(self, claim: str) -> Retirement | None:
         """The retirement of one claim; None if it is not being retired."""

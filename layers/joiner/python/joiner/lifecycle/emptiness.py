@@ -15,6 +15,9 @@ from joiner.pools import NodeClaim, NodePool
 SETTLING: Final = timedelta(seconds=20)
 """A node that has just opened stays at least so long: what it was made for, the scheduler may still be putting there."""
 
+AHEAD: Final = 90
+"""Seconds by which a retirement is asked for before its time at most: so long it waits. Where sweeps are rarer, a later one asks."""
+
 SHORTEST: Final = 15
 """Seconds for which a node must be empty even where its pool says 0; as long as Karpenter validates."""
 
@@ -45,6 +48,17 @@ def must_not_be_disrupted(claim: NodeClaim, node: Node) -> bool:
     """Did somebody say that this node stays, unless it must go?"""
     said: tuple[Mapping[str, str], ...] = (claim.annotations, node.annotations)
     return any(each.get(names.DO_NOT_DISRUPT) == "true" for each in said)
+
+
+def disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int) -> str:
+    """Why the node must be left in peace by whatever is not urgent; empty if it need not. `pods` are of any node, `slots` counts the pods
+    that an assignment still sends to this one.
+    """
+    if must_not_be_disrupted(claim, node):
+        return f"it is annotated {names.DO_NOT_DISRUPT}"
+    if any(pod.protected and pod.node_name == node.name and not pod.terminal for pod in pods):
+        return "a pod on its node asks not to be disrupted"
+    return "pods are on their way to its node" if slots > 0 else ""
 
 
 def settled_at(claim: NodeClaim) -> datetime | None:

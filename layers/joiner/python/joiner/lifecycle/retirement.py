@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Node, Pod, Taint
-from joiner.lifecycle.emptiness import is_empty, must_not_be_disrupted
+from joiner.lifecycle.emptiness import disturbance, is_empty
 from joiner.lifecycle.giving_up import given_up_for
 from joiner.pools import NodeClaim
 from joiner.pools.conditions import read_time, write_time
@@ -49,7 +49,6 @@ class Reason(StrEnum):
     LOST = "lost"
     SPOT = "spot"
     NEVER_JOINED = "never-joined"
-    GARBAGE = "garbage"
 
     @property
     def urgency(self) -> int:
@@ -57,7 +56,7 @@ class Reason(StrEnum):
         return len(BY_URGENCY) - BY_URGENCY.index(self)
 
 
-BY_URGENCY: Final = (Reason.LOST, Reason.SPOT, Reason.DELETED, Reason.GARBAGE, Reason.NEVER_JOINED, Reason.EXPIRED, Reason.EMPTY)
+BY_URGENCY: Final = (Reason.LOST, Reason.SPOT, Reason.DELETED, Reason.NEVER_JOINED, Reason.EXPIRED, Reason.EMPTY)
 
 
 class Stage(StrEnum):
@@ -151,12 +150,13 @@ class Retiring:
 @dataclass(frozen=True, slots=True)
 class World:
     """What a decision to begin looks at. `launching` are claims that may still be launched, `pods` those of the nodes concerned,
-    `slots` how many pods an assignment still counts on a claim's node for, and `moving` pods that will soon look for a place."""
+    `slots` how many pods an assignment still counts on a claim's node for, and `kept_for` pods that will soon want an empty node, by its
+    name."""
 
     pods: tuple[Pod, ...] = ()
     launching: frozenset[str] = frozenset()
     slots: Mapping[str, int] = field(default_factory=dict)
-    moving: tuple[Pod, ...] = ()
+    kept_for: Mapping[str, str] = field(default_factory=dict)
 
 
 def voluntary(reason: Reason, claim: NodeClaim | None) -> bool:
@@ -177,29 +177,17 @@ def objection(reason: Reason, claim: NodeClaim | None, node: Node | None, world:
         return "its node joined"
     if claim.deleting or node is None or not voluntary(reason, claim):
         return ""
-    return _disturbance(claim, node, world) or (_landed(node, world.pods) or _wanted(node, world.moving) if reason is Reason.EMPTY else "")
-
-
-def _disturbance(claim: NodeClaim, node: Node, world: World) -> str:
-    if must_not_be_disrupted(claim, node):
-        return f"it is annotated {names.DO_NOT_DISRUPT}"
-    if any(pod.protected and pod.node_name == node.name and not pod.terminal for pod in world.pods):
-        return "a pod on its node asks not to be disrupted"
-    return "pods are on their way to its node" if world.slots.get(claim.name, 0) > 0 else ""
+    if why := disturbance(claim, node, world.pods, slots=world.slots.get(claim.name, 0)):
+        return why
+    return _landed(node, world.pods) or _wanted(node, world.kept_for) if reason is Reason.EMPTY else ""
 
 
 def _landed(node: Node, pods: Iterable[Pod]) -> str:
     return "" if is_empty(node, pods) else "its node is not empty"
 
 
-def _wanted(node: Node, moving: Iterable[Pod]) -> str:
-    """A pod that has to leave another node will want one that is empty: it was planned to go there, or the node was made for it."""
-    taints = tuple(taint for taint in node.taints if not taint.matches(DISRUPTED))
-    for pod in moving:
-        suits = pod.constraints.untolerated(taints) is None and pod.constraints.suits(node.labels, node.name)
-        if suits and pod.node_name != node.name and pod.requests.fits(node.allocatable):
-            return f"pod {pod.key} has to move and may want its node"
-    return ""
+def _wanted(node: Node, kept_for: Mapping[str, str]) -> str:
+    return f"pod {kept_for[node.name]} has to move and may want its node" if node.name in kept_for else ""
 
 
 def first_stage(reason: Reason, instance: str, node: Node | None) -> Stage:

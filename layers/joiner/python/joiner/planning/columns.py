@@ -21,7 +21,11 @@ HOT: Final = 24
 """Offers that gave the best columns are asked again, with dice."""
 SMOOTHING: Final = 0.6
 """How much of the relaxation's prices is mixed into the master's while columns still come."""
-STALLS: Final = 12
+MOST_CELLS: Final = 40_000
+"""So many rows times items are filled with dice at a time."""
+STALLS: Final = 8
+GROWING: Final = 0.65
+"""Of the time that is left for columns, so much goes to finding them; the rest to rounding their mix."""
 USUAL_NOISE: Final = (0.02, 0.05, 0.1)
 STALLED_NOISE: Final = (0.05, 0.1, 0.2, 0.4)
 """How far the dice disturb prices: further where nothing new was found."""
@@ -81,7 +85,8 @@ def generate(
     master = Master(problem, demand)
     for pattern in packing.patterns:
         master.add(pattern)
-    worth, mix = _grow(problem, demand, relaxation, master, chance, share=0.55 * share, good_enough=good_enough)
+    used = min(chance.meter.used / max(chance.meter.allowance, 1.0), share)
+    worth, mix = _grow(problem, demand, relaxation, master, chance, share=used + GROWING * (share - used), good_enough=good_enough)
     best, turn = packing, 0
     while best.price > good_enough and not chance.meter.spent(share) and turn < 60:
         made = _rounded(problem, demand, master, chance, mix=mix, worth=worth, turn=turn, under=best.price)
@@ -99,7 +104,7 @@ def _grow(
     while True:
         value, worth, mix = master.solve()
         turn += 1
-        chance.meter.spend(0.5 + 0.01 * problem.items + 0.002 * len(master.patterns))
+        chance.meter.spend(0.3 + 0.003 * problem.items + 0.0005 * len(master.patterns))
         if value <= good_enough or stalled > STALLS or chance.meter.spent(share):
             return worth, mix
         smooth = SMOOTHING if not stalled else 0.0
@@ -129,7 +134,8 @@ def _price(
         tilt = np.exp(0.5 * chance.dice.standard_normal((len(offers), problem.need.shape[1])))
         rounds += [(offers, Way(1.0)), (offers, Way(0.5, tilt=tilt))]
     if len(hot):
-        rows = np.repeat(hot, 12 * (1 + stalled) if stalled else 4)
+        times = min(12 * (1 + stalled) if stalled else 4, max(MOST_CELLS // (len(hot) * len(active)), 2))
+        rows = np.repeat(hot, times)
         strength = chance.dice.choice(np.array(STALLED_NOISE if stalled else USUAL_NOISE), (len(rows), 1))
         noise = np.exp(strength * chance.dice.standard_normal((len(rows), len(active))))
         tilt = np.exp(0.6 * chance.dice.standard_normal((len(rows), problem.need.shape[1])))
@@ -137,7 +143,7 @@ def _price(
     added, best = 0, np.full(len(problem.price), -1.0)
     for rows, way in rounds:
         counts = chance.bench.fill(rows, active, demand[active], prices[active], way=way)
-        chance.meter.spend(filling_steps(counts.size))
+        chance.meter.spend(filling_steps(counts.size * (1 if way.noise is None else 2)))  # dice cost as much as what they are for
         ratio = (counts @ worth[active]) / problem.price[rows]
         np.maximum.at(best, rows, ratio)
         for row in np.argsort(-ratio, kind="stable")[:MOST_ADDED].tolist():

@@ -43,6 +43,7 @@ class Meter:
         self._started = effort.clock() if effort.clock else 0.0
         self.used = 0.0
         self.cut_short = False
+        self._kept_back = 0.0
 
     @property
     def allowance(self) -> float:
@@ -52,14 +53,18 @@ class Meter:
     def spend(self, steps: float) -> None:
         self.used += steps
 
+    def keep_back(self, seconds: float) -> None:
+        """Time before the deadline that the search may not use, because carrying out takes about as much; at most half of it."""
+        self._kept_back = min(seconds, (self._effort.seconds or 0.0) / 2)
+
     def spent(self, share: float = 1.0) -> bool:
-        """Whether this share of the allowance is used up, or the deadline is over."""
+        """Whether this share of the allowance is used up, or of the time until the deadline."""
         if self.used >= self._effort.allowance * share:
             return True
         deadline = self._effort.seconds
-        if self._effort.clock and deadline is not None and self.seconds > deadline:
-            self.cut_short = True
-        return self.cut_short
+        late = self._effort.clock is not None and deadline is not None and self.seconds > (deadline - self._kept_back) * share
+        self.cut_short |= late
+        return late
 
     @property
     def seconds(self) -> float:

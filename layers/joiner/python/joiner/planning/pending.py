@@ -69,9 +69,11 @@ def waiting(snapshot: Snapshot) -> Waiting:
     """Pending and reserved pods, each in order of importance."""
     nodes = nodes_of_claims(snapshot)
     leaving = leaving_nodes(snapshot.nodes, snapshot.claims)
-    free = sorted((pod for pod in snapshot.pods if pod.provisionable or (pod.moves and pod.node_name in leaving)), key=importance)
+    free = sorted(
+        (pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving)), key=importance
+    )
     queues: dict[str, list[Pod]] = defaultdict(list)
-    for pod in free:
+    for pod in free if snapshot.claims else ():
         if not pod.node_name:
             queues[pod.class_key].append(pod)
     reserved: dict[str, tuple[Pod, ...]] = {}

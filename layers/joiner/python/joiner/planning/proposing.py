@@ -50,7 +50,7 @@ def propose(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Cha
         return best
     many = best.nodes >= MANY_NODES
     if many and (problem.items <= max(FEW_ITEMS, best.nodes) or chance.meter.allowance >= PLENTY_OF_TIME):
-        share = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items else COLUMNS
+        share = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
         best = generate(problem, demand, relaxation, best, chance, share=share, good_enough=goal)
     best = repack(problem, best, relaxation.worth, chance, share=1.0, good_enough=goal)
     return _from_elsewhere(problem, demand, relaxation, best, chance, goal=goal)

@@ -96,6 +96,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         problem = compile_problem(world, dealt, inside)
         demand = np.where(problem.open.any(axis=0), problem.demand, 0)
         chance = Chance.of(problem, seed, meter)
+        meter.keep_back(meter.seconds)
         relaxation = solved(problem, demand, chance)
         packing, price = _best_packing(problem, demand, relaxation, chance)
         carrier = Carrier(world, problem, dealt)

@@ -15,7 +15,6 @@ WHY = {
     Reason.LOST: "its instance is gone",
     Reason.SPOT: "its spot instance is about to be interrupted",
     Reason.NEVER_JOINED: "its node never joined",
-    Reason.GARBAGE: "nothing belongs to it",
 }
 
 

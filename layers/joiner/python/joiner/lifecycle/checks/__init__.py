@@ -15,6 +15,7 @@ from joiner.lifecycle.checks.lost_instances import LOST_INSTANCES
 from joiner.lifecycle.checks.never_joined import NEVER_JOINED
 from joiner.lifecycle.checks.orphan_claims import ORPHAN_CLAIMS
 from joiner.lifecycle.checks.orphan_instances import ORPHAN_INSTANCES
+from joiner.lifecycle.checks.orphan_nodes import ORPHAN_NODES
 from joiner.lifecycle.checks.pending_pods import PENDING_PODS
 from joiner.lifecycle.checks.stale_claims import STALE_CLAIMS
 from joiner.lifecycle.checks.survey import Check, ClusterSurvey, Due, RetirementCheck
@@ -25,7 +26,7 @@ CHECKS = (PENDING_PODS, UNWATCHED_CLAIMS, STALE_CLAIMS, CLOSED_NODES)
 RETIREMENTS = (DELETED, NEVER_JOINED, EXPIRED, EMPTY, HALF_BEGUN)
 """The first that finds a claim says why it goes."""
 
-INSTANCE_CHECKS = (LOST_INSTANCES, ORPHAN_CLAIMS, ORPHAN_INSTANCES)
+INSTANCE_CHECKS = (LOST_INSTANCES, ORPHAN_CLAIMS, ORPHAN_INSTANCES, ORPHAN_NODES)
 
 __all__ = [
     "CHECKS",

@@ -1,15 +1,15 @@
 """Nodes that have been empty for as long as their pool says, within the pool's disruption budgets.
 
-How long a node is empty is remembered from sweep to sweep. One whose time comes before the next sweep is asked for now, for that time:
-the retirement waits, and looks again before it begins.
+How long a node is empty is remembered from sweep to sweep. One whose time comes before the next sweep, and soon, is asked for now, for
+that time: the retirement waits, and looks again before it begins.
 """
 
 from collections.abc import Mapping
 from math import ceil
 
-from joiner.cluster import Node, Pod
+from joiner.cluster import Node
 from joiner.lifecycle.checks.survey import ClusterSurvey, Due, RetirementCheck
-from joiner.lifecycle.emptiness import empty_for, may_empty_nodes_go, must_not_be_disrupted, settled_at
+from joiner.lifecycle.emptiness import AHEAD, empty_for, may_empty_nodes_go, settled_at
 from joiner.lifecycle.giving_up import given_up_for
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.budgets import allowed
@@ -17,18 +17,15 @@ from joiner.pools.budgets import allowed
 
 def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
     """The claims whose nodes are empty now and may go for it; the memory is of these, and of no others."""
-    pools, nodes = survey.pool_of(), survey.node_of()
-    on_node: dict[str, list[Pod]] = {}
-    for pod in survey.pods:
-        for name in {pod.node_name, pod.nominated_node} - {""}:
-            on_node.setdefault(name, []).append(pod)
+    pools, nodes, on_node = survey.pool_of(), survey.node_of(), survey.pods_of()
     found = []
     for claim in survey.claims:
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
-        if node is None or pool is None or not may_empty_nodes_go(pool) or _is_awaited(claim, survey):
+        if node is None or pool is None or not may_empty_nodes_go(pool):
             continue
-        staying = claim.deleting or node.retiring or bool(given_up_for(claim)) or must_not_be_disrupted(claim, node)
-        if not staying and settled_at(claim) is not None and survey.is_empty(node, on_node.get(node.name, ())):
+        pods = on_node.get(node.name, ())
+        staying = claim.deleting or node.retiring or bool(given_up_for(claim) or survey.disturbance(claim, node, pods))
+        if not staying and settled_at(claim) is not None and survey.is_empty(node, pods):
             found.append(claim)
     return found
 
@@ -41,7 +38,7 @@ def look(survey: ClusterSurvey) -> list[Due]:
     for claim in sorted(empty_claims(survey), key=lambda each: (survey.empty_since.get(each.name, survey.at), each.name)):
         pool = pools[claim.pool_key]
         due = _due(claim, pool, survey)
-        if due > survey.at + survey.interval or _was_asked_for(claim, survey):
+        if due > survey.at + min(survey.interval, AHEAD) or _was_asked_for(claim, survey):
             continue
         left.setdefault(pool.key, _may_go(pool, nodes, survey))
         if left[pool.key] > 0:
@@ -55,11 +52,6 @@ def _due(claim: NodeClaim, pool: NodePool, survey: ClusterSurvey) -> int:
     """When it has been empty for long enough, and open for long enough to have got its pods."""
     settled = settled_at(claim)
     return max(survey.empty_since.get(claim.name, survey.at) + empty_for(pool), ceil(settled.timestamp()) if settled else 0)
-
-
-def _is_awaited(claim: NodeClaim, survey: ClusterSurvey) -> bool:
-    """Is there an assignment that counts on its node?"""
-    return any(survey.assignments.get(claim.name, {}).values())
 
 
 def _was_asked_for(claim: NodeClaim, survey: ClusterSurvey) -> bool:

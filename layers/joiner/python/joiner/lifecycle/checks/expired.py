@@ -6,20 +6,19 @@ A NodeClaim carries its own `expireAfter`. A Machine has no such field: its Prov
 from datetime import timedelta
 
 from joiner.lifecycle.checks.survey import ClusterSurvey, Due, RetirementCheck
-from joiner.lifecycle.emptiness import must_not_be_disrupted
 from joiner.pools import NodeClaim
 
 
 def look(survey: ClusterSurvey) -> list[Due]:
-    """One claim each; a Machine's node that must not be disrupted stays, as it did then."""
-    nodes = survey.node_of()
+    """One claim each; a Machine's node that must not be disrupted stays, as it did then, and so does one with a pod that must not be."""
+    nodes, pods = survey.node_of(), survey.pods_of()
     found = []
     for claim in survey.claims:
         after = _expire_after(claim, survey)
         if claim.deleting or after is None or claim.created is None or survey.now - claim.created < timedelta(seconds=after):
             continue
         node = nodes.get(claim.key)
-        if claim.kind == "Machine" and node is not None and must_not_be_disrupted(claim, node):
+        if claim.kind == "Machine" and node is not None and survey.disturbance(claim, node, pods.get(node.name, ())):
             continue
         found.append(Due(claim, "expired", f"{claim.key} is older than {after} s"))
     return found

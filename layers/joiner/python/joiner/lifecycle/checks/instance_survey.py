@@ -15,13 +15,15 @@ GONE = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 
 @dataclass(frozen=True, slots=True)
 class SeenClaim:
-    """A claim as the survey of the cluster noted it."""
+    """A claim as the survey of the cluster noted it: `blocked` if it says what keeps its node, `drained_by` until when that counts."""
 
     name: str
     kind: str
     provider_id: str = ""
     registered: bool = False
     deleting: bool = False
+    blocked: bool = False
+    drained_by: int = 0
 
     @property
     def instance(self) -> str:
@@ -45,14 +47,15 @@ class SeenInstance:
 
 @dataclass(frozen=True, slots=True)
 class InstanceSurvey:
-    """One look. `nodes` are names of nodes by instance id, `instances` all of ours by id, `unrecorded` the launches whose outcome is not
-    on their claims yet, and `pairings` says which claim an instance was launched for."""
+    """One look. `nodes` are names of nodes by instance id, `ours` those of them that our finalizer holds, `instances` all of ours by id,
+    `unrecorded` the launches whose outcome is not on their claims yet, and `pairings` says which claim an instance was launched for."""
 
     claims: tuple[SeenClaim, ...] = ()
     nodes: Mapping[str, str] = field(default_factory=dict)
     instances: Mapping[str, SeenInstance] = field(default_factory=dict)
     unrecorded: frozenset[str] = frozenset()
     pairings: Mapping[str, str] = field(default_factory=dict)
+    ours: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Instances of ours that no claim knows: their claims are rebuilt if their nodes are there, and they are garbage if not.
 
-One that was launched for a claim that is there, or by a launch whose outcome is not on its claims yet, will be told to its claim.
+One of a launch whose outcome is not on its claims yet will be told to its claim. A claim that was rebuilt and does not know its instance
+yet, because whoever rebuilt it died, is rebuilt to its end.
 """
 
 from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, InstanceSurvey
@@ -9,13 +10,10 @@ from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, Instanc
 def look(survey: InstanceSurvey) -> list[Case]:
     """One instance each."""
     known = {claim.instance for claim in survey.claims if claim.instance}
-    waiting = {claim.name for claim in survey.claims if not claim.instance}
     found = []
     for instance in sorted(survey.instances.values(), key=lambda each: each.id):
         claim = survey.pairings.get(instance.id, "")
         if instance.id in known or instance.state in ("shutting-down", "terminated") or instance.launch in survey.unrecorded:
-            continue
-        if claim in waiting:
             continue
         node, absent = survey.nodes.get(instance.id, ""), f"claim-of/{instance.id}"
         if node:

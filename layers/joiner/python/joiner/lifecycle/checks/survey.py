@@ -7,13 +7,13 @@ from typing import Literal
 
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.answered import Answer, Lists
-from joiner.lifecycle.emptiness import is_empty
+from joiner.lifecycle.emptiness import disturbance, is_empty
 from joiner.lifecycle.giving_up import late_joiners
 from joiner.lifecycle.progress import Progress, progress
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.pools import NodeClaim, NodePool
 
-RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined", "garbage"]
+RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,18 @@ class ClusterSurvey:
         """The node of each claim that has joined, by the claim's key."""
         by_instance = {node.provider_id: node for node in self.nodes if node.provider_id}
         return {claim.key: by_instance[claim.provider_id] for claim in self.claims if claim.provider_id in by_instance}
+
+    def pods_of(self) -> Mapping[str, list[Pod]]:
+        """The pods of each node, by its name, with those that the scheduler promised it."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self.pods:
+            for name in {pod.node_name, pod.nominated_node} - {""}:
+                found.setdefault(name, []).append(pod)
+        return found
+
+    def disturbance(self, claim: NodeClaim, node: Node, pods: Iterable[Pod]) -> str:
+        """Why a retirement that is not urgent would not begin; empty if it would."""
+        return disturbance(claim, node, pods, slots=sum(self.assignments.get(claim.name, {}).values()))
 
     def is_empty(self, node: Node, pods: Iterable[Pod]) -> bool:
         """Is it known that no pod of these holds the node?"""
