@@ -65,7 +65,7 @@ GOES_ON_FOR: Final = 1800
 LIMIT_SECONDS: Final = 3600
 """An hour bounds whatever else may happen."""
 
-LOOKS: Final = 100
+LOOKS: Final = 90
 """Looks after which a wave ends although it gets on. All waves share one history, which ends at 25,000 events: a look at which every
 function has something to do makes 41, and 100 claims that must go and that may make six waves at most."""
 

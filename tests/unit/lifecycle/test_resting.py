@@ -1,0 +1,41 @@
+"""Which retirements rest after an execution that ended, and until when."""
+
+from datetime import timedelta
+
+import pytest
+
+from joiner.lifecycle.resting import NEAR, drained_by, is_blocked, may_rest
+from joiner.lifecycle.retirement import as_detaching, as_draining, as_terminating
+from tests.unit.lifecycle.world import NOON, claim
+
+GOING = claim(deletion=NOON)
+
+
+def test_a_claim_is_blocked_that_says_what_keeps_its_pods_or_its_volumes() -> None:
+    held = as_draining(GOING, ["pod default/web is held by its disruption budget"], at=NOON)
+
+    assert is_blocked(held)
+    assert is_blocked(as_detaching(GOING, ["pv-1"], at=NOON))
+    assert not is_blocked(GOING)
+    assert not is_blocked(as_draining(held, [], at=NOON))
+    assert not is_blocked(as_terminating(held, in_time=True, at=NOON))
+    assert not is_blocked(as_draining(claim(), ["nobody deleted it"], at=NOON))
+
+
+@pytest.mark.parametrize(
+    ("look_at", "deadlines", "rests"),
+    [
+        (101, (0, 0), True),
+        (100, (0, 0), False),
+        (101, (0, 101 + NEAR), True),
+        (101, (0, 100 + NEAR), False),
+        (101, (100 + NEAR, 0), False),
+    ],
+)
+def test_it_rests_until_its_time_and_not_when_a_deadline_is_near(look_at: int, deadlines: tuple[int, int], rests: bool) -> None:
+    assert may_rest(look_at, deadlines, now=100) == rests
+
+
+def test_a_claims_own_deadline_counts_from_its_deletion() -> None:
+    assert drained_by(GOING) == 0
+    assert drained_by(claim(deletion=NOON, termination_grace_period=60)) == int((NOON + timedelta(seconds=60)).timestamp())
