@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.scale_up_states import LEASE_LOST, LEASE_SECONDS
+from infra.lease_states import LEASE_LOST, Lease, attribute
 from infra.states import (
     CONDITION_FAILED,
     EVERY_ERROR,
-    ME,
     NOW,
     STARTED_BEFORE,
     Callee,
@@ -72,6 +71,12 @@ function has something to do makes 41, and 100 claims that must go and that may 
 SELDOM: Final = 60
 GOING: Final = 15
 """Seconds between two looks at most: while pods leave, and while instances shut down."""
+
+PAUSE: Final = f'$min([$pause, $count($wave[stage = "terminating"]) > 0 ? {GOING} : {SELDOM}])'
+
+SHORT: Final = 4
+LOOKS_UNASKED: Final = 5
+"""Whether Joiner is paused is asked before each look that is more than `SHORT` seconds away, and before every fifth."""
 
 OVER: Final = f"$look >= {LOOKS} or $millis() - $toMillis($states.context.Execution.StartTime) > {GOES_ON_FOR * 1000}"
 
@@ -228,10 +233,13 @@ def _group_ends(parts: RetirementParts) -> Mapping[str, State]:
 
 
 def _wave(parts: RetirementParts) -> Mapping[str, State]:
-    """Each claim of a wave is as far as its stage says; each function takes on those at its own stage, and hands back all."""
+    """Each claim of a wave is as far as its stage says; each function takes on those at its own stage, and hands back all.
+
+    A transition costs money: after each function one choice says where there is work, and no state is passed through in vain.
+    """
     return {
-        "Read the wave": note(assign={"wave": jsonata("$states.input.claims"), "pause": 1, "look": 1}, next="Is any node to be drained?"),
-        "Is any node to be drained?": _any("draining", "Evict pods", otherwise="Is any node drained?"),
+        "Read the wave": note(assign={"wave": jsonata("$states.input.claims"), "pause": 1, "look": 1}, next="Where is there work?"),
+        "Where is there work?": _go_on("Evict pods", "Terminate instances", "Confirm termination", "Forget the nodes"),
         "Evict pods": _step(
             parts,
             "evict_pods",
@@ -239,24 +247,19 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
             payload={"pause": jsonata("$pause")},
             assign={"pause": jsonata("$states.result.Payload.pause")},
         ),
-        "Is any node drained?": _any("drained", "Terminate instances", otherwise="Is any instance going?"),
-        "Terminate instances": _step(parts, "terminate_instances", next="Is any instance going?"),
-        "Is any instance going?": _any("terminating", "Confirm termination", otherwise="Is any instance gone?"),
+        "Is any node drained?": _go_on("Terminate instances", "Confirm termination", "Forget the nodes"),
+        "Terminate instances": _step(parts, "terminate_instances", next="Confirm termination"),
         "Confirm termination": _step(parts, "confirm_termination", next="Is any instance gone?"),
-        "Is any instance gone?": _any("terminated", "Forget the nodes", otherwise="Is anything left?"),
+        "Is any instance gone?": _go_on("Forget the nodes"),
         "Forget the nodes": _step(parts, "forget_nodes", next="Is anything left?"),
-        "Is anything left?": choice(
-            {'$count($wave[stage != "forgotten"]) = 0': "Tell of the wave", OVER: "Tell of the wave"}, otherwise="Wait"
-        ),
-        "Wait": wait(
-            jsonata(f'$min([$pause, $count($wave[stage = "terminating"]) > 0 ? {GOING} : {SELDOM}])'),
-            next="Read the pause again",
-        ),
+        "Is anything left?": _go_on(),
+        "Wait": wait(jsonata(PAUSE), next="Look again"),
+        "Wait longer": wait(jsonata(PAUSE), next="Read the pause again"),
         **parts.integrations.unless_paused_meanwhile(
             parts.cluster, next="Look again", paused="The wave is paused", failed="The wave failed"
         ),
         "Look again": note(
-            assign={"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {SELDOM}])")}, next="Is any node to be drained?"
+            assign={"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {SELDOM}])")}, next="Where is there work?"
         ),
         "Tell of the wave": note(output={"claims": jsonata("$wave")}),
         "The wave is paused": note(output={"claims": jsonata("$wave"), "paused": True}),
@@ -264,8 +267,26 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
     }
 
 
-def _any(stage: str, then: str, *, otherwise: str) -> State:
-    return choice({f'$count($wave[stage = "{stage}"]) > 0': then}, otherwise=otherwise)
+WORKS_ON: Final = {
+    "Evict pods": "draining",
+    "Terminate instances": "drained",
+    "Confirm termination": "terminating",
+    "Forget the nodes": "terminated",
+}
+"""The stage that claims have which a state works on."""
+
+
+def _go_on(*states: str) -> State:
+    """To the first of these states that has work; the wave's end; or a wait, now and then with a look at the pause."""
+    return choice(
+        {
+            **{f'$count($wave[stage = "{WORKS_ON[state]}"]) > 0': state for state in states},
+            '$count($wave[stage != "forgotten"]) = 0': "Tell of the wave",
+            OVER: "Tell of the wave",
+            f"$pause > {SHORT} or $look % {LOOKS_UNASKED} = 0": "Wait longer",
+        },
+        otherwise="Wait",
+    )
 
 
 def _step(
@@ -285,54 +306,26 @@ def _step(
     )
 
 
-def _lease_update(parts: RetirementParts, update: str, condition: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {
-        "TableName": parts.table,
-        "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
-        "UpdateExpression": update,
-        "ConditionExpression": condition,
-        "ExpressionAttributeValues": {":me": {"S": ME}, **values},
-        "ReturnValues": "ALL_NEW",
-    }
+def _lease(parts: RetirementParts) -> Lease:
+    return Lease(parts.integrations, parts.table)
 
 
 def _take_the_lease(parts: RetirementParts) -> State:
-    return Task(
-        resource=parts.integrations.service("dynamodb:updateItem"),
-        arguments=_lease_update(
-            parts,
-            "SET holder = :me, leaseUntil = :until, rings = if_not_exists(rings, :zero), "
-            "leaseNumber = if_not_exists(leaseNumber, :zero) + :one",
-            "attribute_not_exists(holder) OR leaseUntil < :now OR holder = :me",  # the last: this very request, sent again
-            {
-                ":now": {"N": jsonata(f"$string({NOW})")},
-                ":until": {"N": jsonata(f"$string({NOW} + {LEASE_SECONDS})")},
-                ":zero": {"N": "0"},
-                ":one": {"N": "1"},
-            },
-        ),
-        timeout=10,
+    return _lease(parts).take(
         next="Begin retirement",
-        assign={
-            "leaseNumber": jsonata("$number($states.result.Attributes.leaseNumber.N)"),
-            "ringsNoted": jsonata("$number($states.result.Attributes.rings.N)"),
-            "ringsNow": jsonata("$number($states.result.Attributes.rings.N)"),
-        },
+        assign={"leaseNumber": attribute("leaseNumber"), "ringsNoted": attribute("rings"), "ringsNow": attribute("rings")},
         catch=[
             Catch(CONDITION_FAILED, "Is it worth another try?", kept=False),
             Catch([EVERY_ERROR], "Give back the lease", kept=False),
         ],
-    ).render()
+    )
 
 
 def _release_the_lease(parts: RetirementParts, *, next: str) -> State:
     """The lease goes whatever rang: whoever comes here starts a scale-up if somebody did. One that is not ours stays where it is."""
-    return Task(
-        resource=parts.integrations.service("dynamodb:updateItem"),
-        arguments=_lease_update(parts, "REMOVE holder, leaseUntil", "holder = :me", {}),
-        timeout=10,
+    return _lease(parts).give_back(
         next=next,
-        assign={"ringsNow": jsonata("$number($states.result.Attributes.rings.N)")},
+        assign={"ringsNow": attribute("rings")},
         output=jsonata("$states.input"),
         catch=[Catch(errors, next, kept=False, output=jsonata("$states.input")) for errors in (CONDITION_FAILED, [EVERY_ERROR])],
-    ).render()
+    )

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from infra.lease_states import LEASE_LOST, Lease, attribute
 from infra.states import (
     CONDITION_FAILED,
     EVERY_ERROR,
-    ME,
-    NOW,
     STARTED_BEFORE,
     Callee,
     Catch,
@@ -30,12 +29,6 @@ from infra.states import (
     succeed,
     wait,
 )
-
-LEASE_SECONDS: Final = 120
-"""Until the first function under the lease renews it; each renews it for its own timeout and half a minute."""
-
-LEASE_LOST: Final = ("LeaseLost",)
-"""What a function raises that finds the lease in other hands: that execution sees to the pods now."""
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """What the planner raises before the first refresh is through."""
@@ -292,66 +285,35 @@ def _launch_instances(parts: ScaleUpParts) -> State:
     }
 
 
-def _lease_update(parts: ScaleUpParts, update: str, condition: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {
-        "TableName": parts.table,
-        "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
-        "UpdateExpression": update,
-        "ConditionExpression": condition,
-        "ExpressionAttributeValues": {":me": {"S": ME}, **values},
-        "ReturnValues": "ALL_NEW",
-    }
+def _lease(parts: ScaleUpParts) -> Lease:
+    return Lease(parts.integrations, parts.table)
 
 
 def _take_the_lease(parts: ScaleUpParts) -> State:
-    return Task(
-        resource=parts.integrations.service("dynamodb:updateItem"),
-        arguments=_lease_update(
-            parts,
-            "SET holder = :me, leaseUntil = :until, rings = if_not_exists(rings, :zero), "
-            "leaseNumber = if_not_exists(leaseNumber, :zero) + :one",
-            "attribute_not_exists(holder) OR leaseUntil < :now OR holder = :me",  # the last: this very request, sent again
-            {
-                ":now": {"N": jsonata(f"$string({NOW})")},
-                ":until": {"N": jsonata(f"$string({NOW} + {LEASE_SECONDS})")},
-                ":zero": {"N": "0"},
-                ":one": {"N": "1"},
-            },
-        ),
-        timeout=10,
+    return _lease(parts).take(
         next="Let pods gather",
-        assign={
-            "leaseNumber": jsonata("$number($states.result.Attributes.leaseNumber.N)"),
-            "rings": jsonata("$number($states.result.Attributes.rings.N)"),
-        },
+        assign={"leaseNumber": attribute("leaseNumber"), "rings": attribute("rings")},
         catch=[Catch(CONDITION_FAILED, "Joined the running scale-up"), Catch([EVERY_ERROR], "Release after a failure")],
-    ).render()
+    )
 
 
 def _release_the_lease(parts: ScaleUpParts) -> State:
     """The lease goes only if nobody rang since the last look noted the rings: no ring is lost."""
-    return Task(
-        resource=parts.integrations.service("dynamodb:updateItem"),
-        arguments=_lease_update(
-            parts, "REMOVE holder, leaseUntil", "holder = :me AND rings = :noted", {":noted": {"N": jsonata("$string($rings)")}}
-        ),
-        timeout=10,
+    return _lease(parts).give_back(
+        unless_rung_since="$rings",
         next="Are nodes on their way?",
         assign={"releasedAt": jsonata("$millis()")},
         catch=[Catch(CONDITION_FAILED, "Look again"), Catch([EVERY_ERROR], "Release after a failure")],
-    ).render()
+    )
 
 
 def _give_up_the_lease(parts: ScaleUpParts, *, next: str, on_error: str) -> State:
     """The lease goes whatever rang; whoever comes here starts the next execution if there is reason to."""
-    return Task(
-        resource=parts.integrations.service("dynamodb:updateItem"),
-        arguments=_lease_update(parts, "REMOVE holder, leaseUntil", "holder = :me", {}),
-        timeout=10,
+    return _lease(parts).give_back(
         next=next,
-        assign={"ringsAtRelease": jsonata("$number($states.result.Attributes.rings.N)")},
+        assign={"ringsAtRelease": attribute("rings")},
         catch=[Catch(CONDITION_FAILED, on_error, kept=False), Catch([EVERY_ERROR], on_error, kept=False)],
-    ).render()
+    )
 
 
 def _start_another(parts: ScaleUpParts, *, next: str, on_error: str) -> State:

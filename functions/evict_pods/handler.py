@@ -48,12 +48,13 @@ ASKED_AT_ONCE: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look at one node came to."""
+    """What one look at one node came to. It is `quiet` where nothing is left to wait for but `next_at`."""
 
     retiring: Retiring
     asked: int = 0
     next_at: datetime | None = None
     events: tuple[Event, ...] = ()
+    quiet: bool = False
 
     @property
     def progress(self) -> bool:
@@ -91,9 +92,10 @@ class Eviction:
             logger.warning("an event could not be told", reason=untold)
         moments = [look.next_at for look in looks.values() if look.next_at is not None]
         progress = any(look.progress for look in looks.values())
+        quiet = all(look.quiet for look in looks.values())
         return {
             "claims": [looks[one.claim].retiring.to_json() if one.claim in looks else one.to_json() for one in entries],
-            "pause": pause(pause_before, progress=progress, now=now, next_at=min(moments, default=None)),
+            "pause": pause(pause_before, progress=progress, now=now, next_at=min(moments, default=None), quiet=quiet),
             "evicted": sum(look.asked for look in looks.values()),
         }
 
@@ -151,7 +153,7 @@ class Eviction:
         ready_at = datetime.fromtimestamp(one.since, UTC) + AT_LEAST
         in_time = until is None or now < until
         if in_time and now < ready_at:
-            return Look(one.at(Stage.DRAINING, "no pod is left; one may still come"), next_at=ready_at)
+            return Look(one.at(Stage.DRAINING, "no pod is left; one may still come"), next_at=ready_at, quiet=True)
         volumes = awaited(self._kube, one.node, pods) if in_time else []
         since = _emptied(one, claim, now)
         if volumes and now - since < VOLUMES_AWAITED:

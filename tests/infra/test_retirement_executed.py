@@ -12,7 +12,7 @@ import pytest
 
 from infra import retirement_states
 from infra.retirement import FUNCTIONS
-from infra.retirement_states import LOOKS, RetirementParts, retire
+from infra.retirement_states import LOOKS, LOOKS_UNASKED, RetirementParts, retire
 from infra.states import Callee, Integrations, machine, succeed
 from joiner.names import pause_parameter
 from tests.local.conftest import started_server
@@ -38,11 +38,10 @@ TO_THE_WAVES = ["Read the pause", "Is Joiner paused?", "Describe the cluster", "
 UNDER_THE_LEASE = ["Wait until it is due", "Take the lease", "Begin retirement", "Is the lease held?", "Release the lease"]
 ONE_ROUND = [
     "Read the wave",
-    "Is any node to be drained?",
+    "Where is there work?",
     "Evict pods",
     "Is any node drained?",
     "Terminate instances",
-    "Is any instance going?",
     "Confirm termination",
     "Is any instance gone?",
     "Forget the nodes",
@@ -208,7 +207,7 @@ class World:
     def told(self, execution: str) -> Mapping[str, Any]:
         """The output of an execution that ends well."""
         ended = self.end(execution)
-        assert ended["status"] == "SUCCEEDED", ended
+        assert ended["status"] == "SUCCEEDED", (ended.get("error"), ended.get("cause"))
         told: Mapping[str, Any] = json.loads(ended["output"])
         return told
 
@@ -427,7 +426,7 @@ def test_while_joiner_is_paused_nothing_begins(stage: Stage) -> None:
 def test_whoever_pauses_joiner_ends_a_drain_before_its_next_look(stage: Stage) -> None:
     def is_paused(world: World, event: Mapping[str, Any]) -> Answer:
         stage.aws.client("ssm").put_parameter(Name=pause_parameter(world.cluster), Value="true", Overwrite=True)
-        return {"claims": event["claims"], "pause": 1}
+        return {"claims": event["claims"], "pause": 5}
 
     world = stage.world(evict_pods=[is_paused])
 
@@ -435,12 +434,22 @@ def test_whoever_pauses_joiner_ends_a_drain_before_its_next_look(stage: Stage) -
 
     assert world.told(execution) == {"paused": True}
     assert len(world.calls["evict_pods"]) == 1
-    paused = ["Wait", "Read the pause again", "Was Joiner paused meanwhile?", "The wave is paused"]
+    paused = ["Wait longer", "Read the pause again", "Was Joiner paused meanwhile?", "The wave is paused"]
     assert world.states(execution)[-7:] == [*paused, "Tell of the group", "Who is in charge?", "What came of it?", "Joiner is paused"][-7:]
 
 
+def test_a_drain_that_goes_on_in_small_steps_asks_now_and_then_whether_joiner_is_paused(stage: Stage) -> None:
+    world = stage.world(evict_pods=[*([STAYS] * LOOKS_UNASKED), SMOOTH["evict_pods"][0]])
+
+    execution = world.start(claim("a"))
+
+    assert world.told(execution)["retired"] == ["a"]
+    assert world.states(execution).count("Read the pause again") == 1
+
+
 def test_a_pause_that_was_deleted_pauses_no_drain(stage: Stage) -> None:
-    world = stage.world(evict_pods=[STAYS, SMOOTH["evict_pods"][0]])
+    stays: Line = lambda _world, event: {"claims": event["claims"], "pause": 5}  # noqa: E731 - a line of the script
+    world = stage.world(evict_pods=[stays, SMOOTH["evict_pods"][0]])
     stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
 
     assert world.told(world.start(claim("a")))["retired"] == ["a"]

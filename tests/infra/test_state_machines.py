@@ -9,8 +9,9 @@ import jsonata
 import pytest
 
 from infra.duties import DUTIES
+from infra.lease_states import LEASE_SECONDS
 from infra.retirement_states import LONGEST_WAIT
-from infra.scale_up_states import AWAIT_SECONDS, LEASE_SECONDS, SUMMARY
+from infra.scale_up_states import AWAIT_SECONDS, SUMMARY
 from infra.states import CLUSTER
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import Synthesis, flat

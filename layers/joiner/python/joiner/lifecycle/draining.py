@@ -153,17 +153,22 @@ def drain(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | No
     )
 
 
-def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | None) -> int:
+def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | None, quiet: bool = False) -> int:
     """Seconds until the next look: short after progress, else as long as before, and never past `next_at`.
+
+    Where it is `quiet`, nothing is waited for but that moment: a look before it would be in vain.
 
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
     >>> pause(32, progress=True, now=noon, next_at=None), pause(32, progress=False, now=noon, next_at=noon + timedelta(seconds=7))
     (2, 7)
+    >>> pause(1, progress=False, now=noon, next_at=noon + timedelta(seconds=4), quiet=True)
+    4
     """
     wanted = SOON if progress else max(SOON, min(before, SELDOM))
-    if next_at is not None:
-        wanted = min(wanted, max(1, ceil((next_at - now).total_seconds())))
-    return wanted
+    if next_at is None:
+        return wanted
+    until = max(1, ceil((next_at - now).total_seconds()))
+    return min(SELDOM if quiet else wanted, until)
 
 
 def must_move(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | None) -> int:
