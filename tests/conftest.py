@@ -14,10 +14,18 @@ from hypothesis import settings
 TESTS: Final = Path(__file__).parent
 
 STACKS: Final[Mapping[str, frozenset[str]]] = {
-    "crashing": frozenset({"test_crash_table.py", "test_crashes.py", "test_chaos.py", "test_stack_lifecycle.py"}),
-    "leaving": frozenset(
-        {"test_retirement.py", "test_sweep.py", "test_guards.py", "test_no_capacity.py", "test_mistakes.py", "test_full_plans.py"}
+    "crashing": frozenset(
+        {
+            "test_crash_table.py",
+            "test_crashes.py",
+            "test_chaos.py",
+            "test_stack_lifecycle.py",
+            "test_guards.py",
+            "test_mistakes.py",
+            "test_no_capacity.py",
+        }
     ),
+    "leaving": frozenset({"test_retirement.py", "test_sweep.py", "test_full_plans.py"}),
 }
 """The end-to-end tests that have a stack of their own; about a third of the time each. All others share one."""
 

@@ -158,8 +158,9 @@ def test_pods_of_nodes_that_die_booting_get_others_and_the_rest_stays_as_planned
     crowd.actor.world.stack.agent_knob("faults", {"clear": True})
     crowd.wait_running()
     crowd.actor.rest()
-    kept = Counter(planned) & Counter(crowd.on_nodes())
-    assert kept.total() >= NODES - NODES // 10
+    nodes = [Counter(sizes) for sizes in crowd.on_nodes()]
+    kept = [sizes for sizes in planned if any(Counter(sizes) <= there for there in nodes)]  # one with room to spare may hold more by now
+    assert len(kept) >= NODES - NODES // 10
     crowd.actor.assert_at_rest()
 
 
