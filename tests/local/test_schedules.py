@@ -74,7 +74,7 @@ def test_a_schedule_without_input_sends_a_scheduled_event_and_placeholders_are_f
 
 
 def test_a_time_is_met_once_and_its_schedule_can_go_with_it(target: Target) -> None:
-    name = target.schedule(in_seconds(1), ActionAfterCompletion="DELETE")
+    name = target.schedule(in_seconds(4), ActionAfterCompletion="DELETE")
 
     assert target.messages() == []
     assert len(eventually(target.messages)) == 1
