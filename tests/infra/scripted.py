@@ -6,12 +6,12 @@ function is asked about, so that tests side by side never hear each other.
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from infra.states import Callee, State, machine, succeed
 from joiner.names import pause_parameter
@@ -29,8 +29,11 @@ def handler(event, context):
 """
 
 Answer = Mapping[str, Any]
-Line = Answer | str
-"""What a function answers, or the name of what it raises."""
+Line = Answer | str | Callable[[Any, Mapping[str, Any]], Answer | str]
+"""What a function answers, or the name of what it raises; or what happens in the world while it runs, and then one of these."""
+
+World = TypeVar("World", bound="Scripted")
+LEASE: Mapping[str, Any] = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 
 @dataclass
@@ -45,22 +48,24 @@ class Prompter:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """The local AWS and the functions, whose sandboxes stay warm for all tests."""
+class Stage(Generic[World]):
+    """The local AWS and the functions, warm for all tests; the kind of its worlds, and what is usually said there."""
 
     aws: RunningAws
     prompter: Prompter
     functions: Mapping[str, Callee]
+    kind: type[World]
+    usual: Mapping[str, Sequence[Line]]
 
-    def world(self, scripts: Mapping[str, Sequence[Line]]) -> "Scripted":
+    def world(self, **scripts: Sequence[Line]) -> World:
         """A cluster of its own; the last line of a script is said again and again."""
-        made = Scripted(self.aws, scripts)
+        made = self.kind(self.aws, self.functions, {**self.usual, **scripts})
         self.prompter.worlds[made.cluster] = made
         return made
 
 
 @contextmanager
-def staged(names: Sequence[str], folder: Path) -> Iterator[Stage]:
+def staged(kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence[Line]], folder: Path) -> Iterator[Stage[World]]:
     """A local AWS with these functions."""
     prompter = Prompter()
 
@@ -83,7 +88,7 @@ def staged(names: Sequence[str], folder: Path) -> Iterator[Stage]:
             role = aws.role("lambda.amazonaws.com")
             told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
             actors = {name: Callee(aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]), 60) for name in names}
-            yield Stage(aws, prompter, actors)
+            yield Stage(aws, prompter, actors, kind, usual)
     finally:
         box.shutdown()
         box.server_close()
@@ -94,6 +99,7 @@ class Scripted:
     """One cluster, its table and its pause; what its functions say and what they heard."""
 
     aws: RunningAws
+    functions: Mapping[str, Callee]
     scripts: Mapping[str, Sequence[Line]]
     calls: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     cluster: str = field(init=False)
@@ -116,12 +122,13 @@ class Scripted:
         """Write the parameter that people write with `joiner pause`."""
         self.aws.client("ssm").put_parameter(Name=pause_parameter(self.cluster), Value=value, Type="String", Overwrite=True)
 
-    def next_line(self, name: str, event: Mapping[str, Any]) -> Line:
-        """What a function answers to this call."""
+    def next_line(self, name: str, event: Mapping[str, Any]) -> Answer | str:
+        """What a function answers to this call; the last line is said again and again."""
         heard = self.calls.setdefault(name, [])
         heard.append(event)
         lines = self.scripts[name]
-        return lines[min(len(heard), len(lines)) - 1]
+        line = lines[min(len(heard), len(lines)) - 1]
+        return line(self, event) if callable(line) else line
 
     def machine(self, name: str, definition: State | None = None, *, kind: str = "STANDARD") -> str:
         """A state machine; without a definition one that ends at once."""
@@ -138,11 +145,44 @@ class Scripted:
         listed = client.list_executions(stateMachineArn=machine_arn)["executions"]
         return {each["name"]: json.loads(client.describe_execution(executionArn=each["executionArn"])["input"]) for each in listed}
 
+    def end(self, execution: str) -> Mapping[str, Any]:
+        """An execution of a Standard machine, once it has ended."""
+
+        def look() -> Mapping[str, Any] | None:
+            said: Mapping[str, Any] = self.aws.client("stepfunctions").describe_execution(executionArn=execution)
+            return said if said["status"] != "RUNNING" else None
+
+        return eventually(look, 60)
+
+    def states(self, execution: str) -> list[str]:
+        """Those that an execution of a Standard machine entered."""
+        pages = self.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
+        return _entered(event for page in pages for event in page["events"])
+
+    def item(self, kind: str, identity: str) -> Mapping[str, Any]:
+        """One item of the table, empty if there is none."""
+        key = {"kind": {"S": kind}, "id": {"S": identity}}
+        item: Mapping[str, Any] = self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
+        return item
+
+    def put(self, kind: str, identity: str, **attributes: str | int) -> None:
+        """Write an item as a whole."""
+        written = {name: {"N": str(value)} if isinstance(value, int) else {"S": value} for name, value in attributes.items()}
+        self.aws.client("dynamodb").put_item(TableName=self.table, Item={"kind": {"S": kind}, "id": {"S": identity}, **written})
+
+    def ring(self) -> None:
+        """What the doorbell does first."""
+        self.aws.client("dynamodb").update_item(
+            TableName=self.table, Key=LEASE, UpdateExpression="ADD rings :one", ExpressionAttributeValues={":one": {"N": "1"}}
+        )
+
+    @property
+    def lease(self) -> Mapping[str, Any]:
+        return self.item("LEASE", "scale-up")
+
     def rings(self) -> int:
         """How often the scale-up was rung for."""
-        key = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
-        item = self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
-        return int(item.get("rings", {"N": "0"})["N"])
+        return int(self.lease.get("rings", {"N": "0"})["N"])
 
     def ran_express(self, machine_arn: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
         """One execution of an Express machine from its start to its end, as the local AWS tells of it; `states` are those it entered."""
@@ -153,5 +193,8 @@ class Scripted:
             return next((each for each in told if each["executionArn"] == arn and each["status"] != "RUNNING"), None)
 
         ended = eventually(look, 60)
-        names = [each["stateEnteredEventDetails"]["name"] for each in ended["events"] if "stateEnteredEventDetails" in each]
-        return {**ended, "states": names}
+        return {**ended, "states": _entered(ended["events"])}
+
+
+def _entered(events: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [event["stateEnteredEventDetails"]["name"] for event in events if "stateEnteredEventDetails" in event]

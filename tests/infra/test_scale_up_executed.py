@@ -2,33 +2,20 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from infra.scale_up import FUNCTIONS
 from infra.scale_up_states import ScaleUpParts, scale_up
-from infra.states import Callee, Integrations
+from infra.states import Integrations
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
-from tests.local.conftest import started_server
-from tests.local.running_aws import RunningAws, eventually
+from tests.infra.scripted import Answer, Line, Scripted, Stage, staged
+from tests.local.running_aws import eventually
 
 pytestmark = pytest.mark.local
 
-ACTOR = """
-import json, os, urllib.request
-
-def handler(event, context):
-    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=60))
-    if "raises" in said:
-        raise type(said["raises"], (Exception,), {})("as the script says")
-    return said["answer"]
-"""
-
-LEASE = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 FOUND = {"refused": "", "snapshot": "snapshots/x/1.json.gz", "pods": 3, "asking": 3, "unfinished": 0, "unwatched": 0}
 NOTHING = {**FOUND, "pods": 0, "asking": 0}
 PLANNED = {
@@ -43,10 +30,6 @@ PLANNED = {
 LAUNCHED = {"launched": 1, "short": 0, "failed": 0, "errors": []}
 RECORDED = {"launched": 1, "short": 0, "failed": 0, "again": False, "waiting": 1, "pricePerHour": 0.1}
 JOINED = {"rings": 0, "done": True, "waiting": 0, "podsPlaced": 3, "placedAsPlanned": 1, "nodes": [{"name": "n"}], "failed": []}
-
-Answer = Mapping[str, Any]
-Line = Answer | str | Callable[["World"], Answer | str]
-"""What a function answers, or the name of what it raises; or what happens in the world while it runs, and then one of these."""
 
 SMOOTH: Mapping[str, Sequence[Line]] = {
     "find_pending_pods": [FOUND],
@@ -78,137 +61,18 @@ UNDER_THE_LEASE = [
 TO_THE_END = ["Are nodes on their way?", "Check registration", "Have all nodes joined?", "Summarise"]
 
 
-@dataclass
-class Prompter:
-    """Tells the functions what to answer, by the cluster that they are asked about: each test has its own."""
-
-    worlds: dict[str, "World"] = field(default_factory=dict)
-
-    def say(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        line = self.worlds[event["cluster"]["name"]].next_line(name, event)
-        return {"raises": line} if isinstance(line, str) else {"answer": line}
-
-
-@dataclass(frozen=True)
-class Stage:
-    """The local AWS and the functions, whose sandboxes stay warm for all tests."""
-
-    aws: RunningAws
-    prompter: Prompter
-    actors: Mapping[str, str]
-
-    def world(self, **scripts: Sequence[Line]) -> "World":
-        made = World(self.aws, self.actors, scripts)
-        self.prompter.worlds[made.cluster] = made
-        return made
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    prompter = Prompter()
-
-    class Box(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            event = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            said = json.dumps(prompter.say(self.path.strip("/"), event)).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    box = ThreadingHTTPServer(("127.0.0.1", 0), Box)
-    threading.Thread(target=box.serve_forever, daemon=True).start()
-    with started_server(tmp_path_factory.mktemp("local-aws")) as (aws, _):
-        role = aws.role("lambda.amazonaws.com")
-        told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in FUNCTIONS}
-        actors = {name: aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]) for name in FUNCTIONS}
-        yield Stage(aws, prompter, actors)
-    box.shutdown()
-    box.server_close()
-
-
-@dataclass
-class World:
+class World(Scripted):
     """One cluster's machine and table, and what its functions were told."""
 
-    aws: RunningAws
-    actors: Mapping[str, str]
-    scripts: Mapping[str, Sequence[Line]]
-    calls: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
-    cluster: str = field(init=False)
-    table: str = field(init=False)
-    arn: str = field(init=False)
-
     def __post_init__(self) -> None:
-        self.table, self.cluster = self.aws.fresh("table"), self.aws.fresh("cluster")
-        keys = [("kind", "HASH"), ("id", "RANGE")]
-        self.aws.client("dynamodb").create_table(
-            TableName=self.table,
-            KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name, _ in keys],
-            BillingMode="PAY_PER_REQUEST",
-        )
-        network: Mapping[str, Any] = {}
-        self.aws.client("eks").create_cluster(name=self.cluster, roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
-        parts = ScaleUpParts(
-            integrations=Integrations("aws"),
-            cluster=self.cluster,
-            table=self.table,
-            functions={name: Callee(actor, 60) for name, actor in self.actors.items()},
-        )
-        self.arn = self.aws.client("stepfunctions").create_state_machine(
-            name=self.aws.fresh("scale-up"), definition=json.dumps(scale_up(parts)), roleArn=self.aws.role("states.amazonaws.com")
-        )["stateMachineArn"]
-
-        self.pause("false")
-
-    def pause(self, value: str) -> None:
-        """Write the parameter that people write with `joiner pause`."""
-        self.aws.client("ssm").put_parameter(Name=pause_parameter(self.cluster), Value=value, Type="String", Overwrite=True)
-
-    def next_line(self, name: str, event: Mapping[str, Any]) -> Answer | str:
-        """What a function answers to this call; the last line is said again and again."""
-        lines, heard = self.scripts.get(name, SMOOTH[name]), self.calls.setdefault(name, [])
-        heard.append(event)
-        line = lines[min(len(heard), len(lines)) - 1]
-        if name == "find_pending_pods" and isinstance(line, Mapping):
-            line = {**line, "rings": int(self.item("LEASE", "scale-up")["rings"]["N"])}
-        return line(self) if callable(line) else line
+        super().__post_init__()
+        self.scripts = {**self.scripts, "find_pending_pods": [noting_rings(line) for line in self.scripts["find_pending_pods"]]}
+        parts = ScaleUpParts(integrations=Integrations("aws"), cluster=self.cluster, table=self.table, functions=self.functions)
+        self.arn = self.machine("scale-up", scale_up(parts))
 
     def start(self, name: str = "up-1") -> str:
         execution: str = self.aws.client("stepfunctions").start_execution(stateMachineArn=self.arn, name=name, input="{}")["executionArn"]
         return execution
-
-    def end(self, execution: str) -> Mapping[str, Any]:
-        def look() -> Mapping[str, Any] | None:
-            said: Mapping[str, Any] = self.aws.client("stepfunctions").describe_execution(executionArn=execution)
-            return said if said["status"] != "RUNNING" else None
-
-        return eventually(look, 60)
-
-    def states(self, execution: str) -> list[str]:
-        pages = self.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
-        events = [event for page in pages for event in page["events"]]
-        return [event["stateEnteredEventDetails"]["name"] for event in events if "stateEnteredEventDetails" in event]
-
-    def item(self, kind: str, item_id: str) -> Mapping[str, Any]:
-        key = {"kind": {"S": kind}, "id": {"S": item_id}}
-        item: Mapping[str, Any] = self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
-        return item
-
-    def put(self, kind: str, item_id: str, **attributes: str | int) -> None:
-        """Write an item as a whole."""
-        written = {name: {"N": str(value)} if isinstance(value, int) else {"S": value} for name, value in attributes.items()}
-        self.aws.client("dynamodb").put_item(TableName=self.table, Item={"kind": {"S": kind}, "id": {"S": item_id}, **written})
-
-    def ring(self) -> None:
-        """What the doorbell does first."""
-        self.aws.client("dynamodb").update_item(
-            TableName=self.table, Key=LEASE, UpdateExpression="ADD rings :one", ExpressionAttributeValues={":one": {"N": "1"}}
-        )
 
     def others(self, execution: str) -> list[str]:
         """Executions that somebody else started."""
@@ -216,17 +80,28 @@ class World:
         return [each["name"] for each in listed if each["executionArn"] != execution]
 
 
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage[World]]:
+    with staged(World, FUNCTIONS, SMOOTH, tmp_path_factory.mktemp("local-aws")) as made:
+        yield made
+
+
+def noting_rings(line: Line) -> Line:
+    """Whoever looks notes the rings as they are; a line that does something says them itself."""
+    return (lambda world, _event: {**line, "rings": world.rings()}) if isinstance(line, Mapping) else line
+
+
 def ringing(then: Answer | str) -> Line:
     """Somebody rings while the function runs."""
 
-    def line(world: World) -> Answer | str:
+    def line(world: World, _event: Mapping[str, Any]) -> Answer | str:
         world.ring()
         return then
 
     return line
 
 
-def test_a_smooth_scale_up_tells_its_story_and_gives_the_lease_back(stage: Stage) -> None:
+def test_a_smooth_scale_up_tells_its_story_and_gives_the_lease_back(stage: Stage[World]) -> None:
     world = stage.world()
 
     execution = world.start()
@@ -244,7 +119,7 @@ def test_a_smooth_scale_up_tells_its_story_and_gives_the_lease_back(stage: Stage
     assert set(heard["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
 
 
-def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stage: Stage) -> None:
+def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stage: Stage[World]) -> None:
     world = stage.world(find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(RECORDED)])
 
     execution = world.start()
@@ -255,10 +130,10 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stag
     assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
 
 
-def test_nodes_on_their_way_are_not_kept_waiting_by_pods_that_keep_coming(stage: Stage) -> None:
+def test_nodes_on_their_way_are_not_kept_waiting_by_pods_that_keep_coming(stage: Stage[World]) -> None:
     calm = threading.Event()
 
-    def keeps_coming(world: World) -> Answer:
+    def keeps_coming(world: World, _event: Mapping[str, Any]) -> Answer:
         rings = int(world.item("LEASE", "scale-up")["rings"]["N"])
         if not calm.is_set():
             world.ring()
@@ -275,7 +150,7 @@ def test_nodes_on_their_way_are_not_kept_waiting_by_pods_that_keep_coming(stage:
     assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
-def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage) -> None:
+def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage[World]) -> None:
     world = stage.world()
     world.put("LEASE", "scale-up", holder="arn", leaseUntil=9_999_999_999, leaseNumber=1, rings=1)
 
@@ -285,7 +160,7 @@ def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage) -> None:
     assert world.states(execution)[-3:] == ["Describe the cluster", "Take the lease", "Joined the running scale-up"]
 
 
-def test_a_paused_joiner_takes_no_lease_and_ends_well(stage: Stage) -> None:
+def test_a_paused_joiner_takes_no_lease_and_ends_well(stage: Stage[World]) -> None:
     world = stage.world()
     world.pause("true")
 
@@ -297,7 +172,7 @@ def test_a_paused_joiner_takes_no_lease_and_ends_well(stage: Stage) -> None:
     assert world.item("LEASE", "scale-up") == {}
 
 
-def test_a_pause_parameter_that_is_gone_pauses_nobody(stage: Stage) -> None:
+def test_a_pause_parameter_that_is_gone_pauses_nobody(stage: Stage[World]) -> None:
     world = stage.world(find_pending_pods=[NOTHING])
     stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
 
@@ -307,7 +182,7 @@ def test_a_pause_parameter_that_is_gone_pauses_nobody(stage: Stage) -> None:
     assert world.states(execution)[-1] == "Summarise"
 
 
-def test_whoever_pauses_while_claims_are_written_gets_no_instances_and_no_second_plan(stage: Stage) -> None:
+def test_whoever_pauses_while_claims_are_written_gets_no_instances_and_no_second_plan(stage: Stage[World]) -> None:
     left = {**RECORDED, "launched": 0, "again": True}
     world = stage.world(launch_instances=[{"paused": True}], record_launches=[left], check_registration=[JOINED])
 
@@ -323,7 +198,7 @@ def test_whoever_pauses_while_claims_are_written_gets_no_instances_and_no_second
     ("guard", "ending"),
     [(KARPENTER_RUNS, "Refused: Karpenter is running"), (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's")],
 )
-def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_charge(stage: Stage, guard: str, ending: str) -> None:
+def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_charge(stage: Stage[World], guard: str, ending: str) -> None:
     world = stage.world(find_pending_pods=[{**NOTHING, "refused": guard}])
 
     execution = world.start()
@@ -335,7 +210,7 @@ def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_ch
     assert set(world.calls) == {"find_pending_pods"}
 
 
-def test_pods_that_were_told_why_they_wait_cost_no_plan(stage: Stage) -> None:
+def test_pods_that_were_told_why_they_wait_cost_no_plan(stage: Stage[World]) -> None:
     world = stage.world(find_pending_pods=[{**FOUND, "asking": 0}])
 
     execution = world.start()
@@ -344,7 +219,7 @@ def test_pods_that_were_told_why_they_wait_cost_no_plan(stage: Stage) -> None:
     assert set(world.calls) == {"find_pending_pods"}
 
 
-def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage) -> None:
+def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage[World]) -> None:
     world = stage.world(find_pending_pods=[NOTHING])
     world.put("LEASE", "scale-up", holder="arn", leaseUntil=1, leaseNumber=7, rings=7)
 
@@ -355,7 +230,7 @@ def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage) -> No
     assert world.calls["find_pending_pods"][0]["lease"] == {"number": 8}
 
 
-def test_who_lost_the_lease_writes_nothing_more_and_ends_well(stage: Stage) -> None:
+def test_who_lost_the_lease_writes_nothing_more_and_ends_well(stage: Stage[World]) -> None:
     world = stage.world(plan_capacity=["LeaseLost"])
 
     execution = world.start()
@@ -365,7 +240,7 @@ def test_who_lost_the_lease_writes_nothing_more_and_ends_well(stage: Stage) -> N
     assert len(world.calls["plan_capacity"]) == 1
 
 
-def test_a_failure_gives_the_lease_back_and_says_what_failed(stage: Stage) -> None:
+def test_a_failure_gives_the_lease_back_and_says_what_failed(stage: Stage[World]) -> None:
     world = stage.world(plan_capacity=["Broken"])
 
     execution = world.start()
@@ -378,7 +253,7 @@ def test_a_failure_gives_the_lease_back_and_says_what_failed(stage: Stage) -> No
     assert world.others(execution) == []
 
 
-def test_a_ring_that_a_failed_execution_could_not_answer_is_answered_by_another(stage: Stage) -> None:
+def test_a_ring_that_a_failed_execution_could_not_answer_is_answered_by_another(stage: Stage[World]) -> None:
     world = stage.world(plan_capacity=[ringing("Broken"), "Broken"], find_pending_pods=[FOUND, NOTHING])
 
     execution = world.start()
@@ -387,7 +262,7 @@ def test_a_ring_that_a_failed_execution_could_not_answer_is_answered_by_another(
     assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
-def test_offerings_that_turn_out_short_are_planned_around_at_once(stage: Stage) -> None:
+def test_offerings_that_turn_out_short_are_planned_around_at_once(stage: Stage[World]) -> None:
     short = {**RECORDED, "launched": 0, "short": 1, "again": True}
     world = stage.world(record_launches=[short, RECORDED])
 
@@ -398,7 +273,7 @@ def test_offerings_that_turn_out_short_are_planned_around_at_once(stage: Stage) 
     assert (told["launched"], told["short"], told["rounds"]) == (1, 1, 2)
 
 
-def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage) -> None:
+def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage[World]) -> None:
     claims = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2}
     world = stage.world(record_node_claims=[claims], launch_instances=["Broken"])
 
@@ -411,16 +286,16 @@ def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage) -> None:
     assert (states.count("This group was not launched"), states.count("Record launches")) == (2, 1)
 
 
-def test_a_wait_for_nodes_is_ended_by_a_ring_that_came_before_it_by_time_or_by_a_token(stage: Stage) -> None:
+def test_a_wait_for_nodes_is_ended_by_a_ring_that_came_before_it_by_time_or_by_a_token(stage: Stage[World]) -> None:
     waiting = {**JOINED, "done": False, "waiting": 1}
 
-    def ring_between_the_look_and_the_wait(world: World) -> Answer:
+    def ring_between_the_look_and_the_wait(world: World, _event: Mapping[str, Any]) -> Answer:
         world.put("WAVE", "up-1", rings=1)
         return {**waiting, "rings": 0}
 
     slept: list[str] = []
 
-    def look_after_a_sleep(world: World) -> Answer:
+    def look_after_a_sleep(world: World, _event: Mapping[str, Any]) -> Answer:
         slept.append(world.item("WAVE", "up-1")["token"]["S"])
         return {**waiting, "rings": 1}
 

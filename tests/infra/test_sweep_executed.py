@@ -54,8 +54,8 @@ BOTH_LOOKS = ["Survey the instances", "Read the pause", "Is Joiner paused?", "De
 class Swept:
     """One cluster's machine, and what it started."""
 
-    def __init__(self, stage: Stage, **scripts: Sequence[Line]) -> None:
-        self.world: Scripted = stage.world({**QUIET, **scripts})
+    def __init__(self, stage: Stage[Scripted], **scripts: Sequence[Line]) -> None:
+        self.world = stage.world(**scripts)
         self.scale_up, self.retire = self.world.machine("scale-up"), self.world.machine("retire")
         parts = SweepParts(
             integrations=Integrations("aws"),
@@ -72,12 +72,12 @@ class Swept:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(FUNCTIONS, tmp_path_factory.mktemp("local-aws")) as made:
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage[Scripted]]:
+    with staged(Scripted, FUNCTIONS, QUIET, tmp_path_factory.mktemp("local-aws")) as made:
         yield made
 
 
-def test_a_sweep_that_finds_nothing_starts_nothing(stage: Stage) -> None:
+def test_a_sweep_that_finds_nothing_starts_nothing(stage: Stage[Scripted]) -> None:
     swept = Swept(stage)
     ended = swept.run()
 
@@ -87,7 +87,7 @@ def test_a_sweep_that_finds_nothing_starts_nothing(stage: Stage) -> None:
     assert (swept.world.started(swept.scale_up), swept.world.started(swept.retire), swept.world.rings()) == ({}, {}, 0)
 
 
-def test_the_look_at_ec2_is_told_what_the_look_at_the_cluster_found(stage: Stage) -> None:
+def test_the_look_at_ec2_is_told_what_the_look_at_the_cluster_found(stage: Stage[Scripted]) -> None:
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "retire": [EMPTY]}])
     swept.run()
 
@@ -97,7 +97,7 @@ def test_the_look_at_ec2_is_told_what_the_look_at_the_cluster_found(stage: Stage
 
 
 @pytest.mark.parametrize("claims", [[LOST], [EMPTY, LOST]])
-def test_claims_that_have_to_go_start_one_retirement_under_a_name_of_its_moment(stage: Stage, claims: list[Any]) -> None:
+def test_claims_that_have_to_go_start_one_retirement_under_a_name_of_its_moment(stage: Stage[Scripted], claims: list[Any]) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, "retire": claims}])
     ended = swept.run()
 
@@ -109,7 +109,7 @@ def test_claims_that_have_to_go_start_one_retirement_under_a_name_of_its_moment(
 
 
 @pytest.mark.parametrize("found", ["pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"])
-def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(stage: Stage, found: str) -> None:
+def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(stage: Stage[Scripted], found: str) -> None:
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, found: 1, "reasons": ["pod default/web waits for a node"]}])
     ended = swept.run()
 
@@ -121,14 +121,14 @@ def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(stage: Sta
 
 
 @pytest.mark.parametrize("found", [{"leaseBroken": True}, {"deadWaves": 1}, {"openLaunches": 2}])
-def test_what_a_dead_scale_up_left_behind_starts_another(stage: Stage, found: dict[str, Any]) -> None:
+def test_what_a_dead_scale_up_left_behind_starts_another(stage: Stage[Scripted], found: dict[str, Any]) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, **found}])
     swept.run()
 
     assert len(swept.world.started(swept.scale_up)) == 1
 
 
-def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage) -> None:
+def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage[Scripted]) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, "garbage": ["i-x"], "rebuild": [BARE]}])
     ended = swept.run()
 
@@ -138,7 +138,7 @@ def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage) -> None:
     assert swept.world.started(swept.retire) == {}
 
 
-def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: Stage) -> None:
+def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: Stage[Scripted]) -> None:
     everything = {**ALL_THERE, "retire": [LOST], "garbage": ["i-x"], "rebuild": [BARE]}
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[everything], collect_garbage=["Broken"])
     ended = swept.run()
@@ -149,7 +149,7 @@ def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: 
 
 
 @pytest.mark.parametrize("broken", ["survey_cluster", "survey_instances"])
-def test_a_look_that_fails_starts_nothing(stage: Stage, broken: str) -> None:
+def test_a_look_that_fails_starts_nothing(stage: Stage[Scripted], broken: str) -> None:
     due: dict[str, Sequence[Line]] = {"survey_cluster": [{**NOTHING_SEEN, "pendingPods": 1, "retire": [EMPTY]}]}
     swept = Swept(stage, **{**due, broken: ["Broken"]})
     ended = swept.run()
@@ -158,7 +158,7 @@ def test_a_look_that_fails_starts_nothing(stage: Stage, broken: str) -> None:
     assert (swept.world.started(swept.scale_up), swept.world.started(swept.retire), swept.world.rings()) == ({}, {}, 0)
 
 
-def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage) -> None:
+def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage[Scripted]) -> None:
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[{**ALL_THERE, "retire": [LOST]}])
     swept.world.pause("true")
     ended = swept.run()
@@ -171,7 +171,7 @@ def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage) -> None:
     ("guard", "end"),
     [(KARPENTER_RUNS, "Refused: Karpenter is running"), (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's")],
 )
-def test_beside_another_autoscaler_it_does_not_even_look_at_ec2(stage: Stage, guard: str, end: str) -> None:
+def test_beside_another_autoscaler_it_does_not_even_look_at_ec2(stage: Stage[Scripted], guard: str, end: str) -> None:
     swept = Swept(stage, survey_cluster=[{"refused": guard, "reasons": []}])
     ended = swept.run()
 
@@ -179,7 +179,7 @@ def test_beside_another_autoscaler_it_does_not_even_look_at_ec2(stage: Stage, gu
     assert "survey_instances" not in swept.world.calls
 
 
-def test_a_sweep_that_a_deletion_rang_for_waits_until_it_is_stored(stage: Stage) -> None:
+def test_a_sweep_that_a_deletion_rang_for_waits_until_it_is_stored(stage: Stage[Scripted]) -> None:
     swept = Swept(stage)
     began = time.monotonic()
     ended = swept.run(after=1)
