@@ -12,6 +12,8 @@ from infra.states import ME, NOW, RESULT, Catch, Integrations, State, Task, json
 LEASE_SECONDS: Final = 120
 """Until the first function under the lease renews it; each renews it for its own timeout and half a minute."""
 
+KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
+
 LEASE_LOST: Final = ("LeaseLost",)
 """What a function raises that finds the lease in other hands: that execution sees to the pods now."""
 
@@ -47,6 +49,21 @@ class Lease:
             condition, values = "holder = :me AND rings = :noted", {":noted": {"N": jsonata(f"$string({unless_rung_since})")}}
         return self._update("REMOVE holder, leaseUntil", condition, values, next=next, assign=assign, catch=catch, output=output)
 
+    def ring(self, *, next: str, catch: Sequence[Catch]) -> State:
+        """Whoever holds the lease looks again before it gives it back."""
+        return Task(
+            resource=self.integrations.service("dynamodb:updateItem"),
+            arguments={
+                "TableName": self.table,
+                "Key": KEY,
+                "UpdateExpression": "ADD rings :one",
+                "ExpressionAttributeValues": {":one": {"N": "1"}},
+            },
+            timeout=10,
+            next=next,
+            catch=catch,
+        ).render()
+
     def _update(
         self,
         update: str,
@@ -62,7 +79,7 @@ class Lease:
             resource=self.integrations.service("dynamodb:updateItem"),
             arguments={
                 "TableName": self.table,
-                "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
+                "Key": KEY,
                 "UpdateExpression": update,
                 "ConditionExpression": condition,
                 "ExpressionAttributeValues": {":me": {"S": ME}, **values},

@@ -177,18 +177,10 @@ def _ringing(parts: RetirementParts) -> Mapping[str, State]:
     """Pods that have to move want nodes, and whoever rang while the lease was held found a holder who plans nothing."""
     return {
         "Must pods move?": choice({"$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods"}, otherwise="Has anything begun?"),
-        "Ring for the pods": Task(
-            resource=parts.integrations.service("dynamodb:updateItem"),
-            arguments={
-                "TableName": parts.table,
-                "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
-                "UpdateExpression": "ADD rings :one",
-                "ExpressionAttributeValues": {":one": {"N": "1"}},
-            },
-            timeout=10,
+        "Ring for the pods": _lease(parts).ring(
             next="Start a scale-up",
             catch=[Catch([EVERY_ERROR], "Has anything begun?", kept=False)],  # the sweep sees pods that have to move, too
-        ).render(),
+        ),
         "Start a scale-up": Task(
             resource=parts.integrations.service("states:startExecution"),
             arguments={

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from infra.lease_states import Lease
 from infra.states import (
     EVERY_ERROR,
     STARTED_BEFORE,
@@ -123,18 +124,7 @@ def _retiring(parts: SweepParts) -> Mapping[str, State]:
 def _scaling_up(parts: SweepParts) -> Mapping[str, State]:
     return {
         "Is a scale-up due?": choice({"$due.scaleUp": "Ring"}, otherwise="Is there garbage?"),
-        "Ring": Task(
-            resource=parts.integrations.service("dynamodb:updateItem"),
-            arguments={
-                "TableName": parts.table,
-                "Key": {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
-                "UpdateExpression": "ADD rings :one",
-                "ExpressionAttributeValues": {":one": {"N": "1"}},
-            },
-            timeout=10,
-            next="Start a scale-up",
-            catch=[Catch([EVERY_ERROR], "Is there garbage?")],
-        ).render(),
+        "Ring": Lease(parts.integrations, parts.table).ring(next="Start a scale-up", catch=[Catch([EVERY_ERROR], "Is there garbage?")]),
         "Start a scale-up": Task(
             resource=parts.integrations.service("states:startExecution"),
             arguments={

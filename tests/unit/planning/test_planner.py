@@ -1,13 +1,12 @@
 """What a user sees of the planner: which node for which pods, in small whole worlds."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from joiner.cluster import ValueSet
-from joiner.planning import Ceilings, Plan
-from joiner.planning.checking import check_plan
+from joiner.planning import Ceilings
+from tests.unit.planning.checked import checked, drawn, why, world
 from tests.unit.planning.worlds import (
     CATALOGUE,
     HOST,
@@ -15,7 +14,6 @@ from tests.unit.planning.worlds import (
     TOLERATION,
     ZONE,
     ZONES,
-    Json,
     affinity,
     daemon_set,
     instance_type,
@@ -30,25 +28,6 @@ from tests.unit.planning.worlds import (
 )
 
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
-
-
-def drawn(plan: Plan) -> list[str]:
-    """Each planned node as one line: type, zone, capacity type, pods."""
-    return [f"{node.instance_type} {node.zone[-1]} {node.capacity_type}: {' '.join(name[8:] for name in node.pods)}" for node in plan.nodes]
-
-
-def world(waiting: Sequence[Json], *pools: Json, **more: Sequence[Json]) -> dict[str, Sequence[Json]]:
-    return {"pods": waiting, "nodepools": pools or (node_pool(),), **more}
-
-
-def checked(lists: Mapping[str, Sequence[Json]], **more: Any) -> Plan:
-    plan = planned(lists, **more)
-    assert check_plan(lists, more.get("catalogue", CATALOGUE), plan.to_json()) == []
-    return plan
-
-
-def why(plan: Plan) -> list[str]:
-    return sorted({str(reason) for one in plan.pending for reason in one.reasons})
 
 
 def test_a_pod_goes_to_the_cheapest_node_that_fits() -> None:
