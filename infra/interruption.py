@@ -74,5 +74,5 @@ class Interruption(Construct):
         for id_, pattern in PATTERNS.items():
             events.Rule(self, id_, event_pattern=pattern, targets=[targets.SqsQueue(self.queue)])
         self.function.function.add_event_source(
-            event_sources.SqsEventSource(self.queue, batch_size=10, max_concurrency=5, report_batch_item_failures=True)
+            event_sources.SqsEventSource(self.queue, batch_size=10, max_concurrency=2, report_batch_item_failures=True)
         )

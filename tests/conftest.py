@@ -1,15 +1,18 @@
 """How the tests are dealt out to the workers of `make test`, and how hypothesis looks for counterexamples.
 
-A file is one piece of work. Those that share something expensive stay together: the end-to-end tests of one deployed stack, and the tests
-that synthesise the app. End-to-end tests wait more than they compute, so three stacks side by side take hardly longer than one.
+A file is one piece of work. Those that share something expensive stay together: the end-to-end tests of one deployed stack, the tests that
+synthesise the app, and those that need no more than the local AWS. End-to-end tests wait more than they compute, so three stacks side by
+side take hardly longer than one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import settings
+
+from tests.local.running_aws import RunningAws, started_server
 
 TESTS: Final = Path(__file__).parent
 
@@ -47,10 +50,21 @@ def piece_of_work(test_file: Path) -> str:
     'unit/cluster/test_pods.py'
     >>> piece_of_work(TESTS / "infra" / "test_settings.py")
     'infra'
+    >>> piece_of_work(TESTS / "infra" / "test_sweep_executed.py")
+    'local'
     """
     room, *_, name = test_file.relative_to(TESTS).parts
+    if room == "local" or name.endswith("_executed.py"):
+        return "local"
     if room == "infra":
         return room
     if room == "e2e":
         return next((f"stack {stack}" for stack, files in STACKS.items() if name in files), "stack")
     return str(test_file.relative_to(TESTS))
+
+
+@pytest.fixture(scope="session")
+def local_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAws]:
+    """One local AWS for all tests that need no more."""
+    with started_server(tmp_path_factory.mktemp("local-aws")) as (aws, _):
+        yield aws

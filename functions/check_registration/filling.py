@@ -13,7 +13,8 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel import each
 from joiner.cluster import Node, Pod
-from joiner.lifecycle.placing import Binding, Promised, World, least_promised, open_slots, place
+from joiner.lifecycle.deadlines import PLANNED_WITHIN
+from joiner.lifecycle.placing import Binding, Promised, World, least_promised, newcomers, open_slots, place
 from joiner.names import FILLING
 from joiner.planning import Snapshot
 from joiner.pools.conditions import read_time
@@ -50,10 +51,11 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The nodes of one look, and of the pods that wait for other nodes than these those that would go anywhere first."""
+    """The nodes of one look, and those pods that would go anywhere first: of those that wait for other nodes, and of the new ones."""
 
     nodes: Sequence[Filled]
     promised: Sequence[Promised]
+    newcomers: Sequence[Promised]
 
     def tempts(self, one: Filled) -> bool:
         """Would the scheduler put a pod on this node that is meant for another?"""
@@ -63,13 +65,18 @@ class Filling:
         """Would the scheduler even take pods off this node for one that is meant for another?"""
         return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in self.promised)
 
+    def may_cost_pods(self, one: Filled) -> bool:
+        """Would the scheduler take pods off this node for one that no plan has seen yet?"""
+        return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in self.newcomers)
+
 
 class Filler:
     """Fills the closed nodes of one look; `assigned` are the slots of all claims there are, by their names."""
 
-    def __init__(self, kube: Kube, assigned: Mapping[str, Slots]) -> None:
+    def __init__(self, kube: Kube, assigned: Mapping[str, Slots], now: datetime) -> None:
         self._kube = kube
         self._assigned = assigned
+        self._now = now
 
     def fill(self, ready: Iterable[Step]) -> Filling:
         """Bind what can be bound, to all nodes before any of them opens."""
@@ -100,7 +107,9 @@ class Filler:
             )
             for name, step in steps.items()
         ]
-        return Filling(filled, least_promised(self._assigned.values(), (pod for pod in world.pods if pod.uid not in bound)))
+        waiting = [pod for pod in world.pods if pod.uid not in bound]
+        slots = self._assigned.values()
+        return Filling(filled, least_promised(slots, waiting), newcomers(slots, waiting, self._now - PLANNED_WITHIN))
 
     def _bind_all(self, bindings: Sequence[Binding], pods: Iterable[Pod]) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
         """The uids of pods that were bound, with their nodes; and by node what has to be tried again."""

@@ -61,7 +61,7 @@ class Opener:
 
     def _fill(self, wave: str, ready: Sequence[Step]) -> dict[str, Step]:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
-        filling = Filler(self._kube, assigned).fill(ready)
+        filling = Filler(self._kube, assigned, self._now).fill(ready)
         steps = {step.claim.name: step for step in every(filling.nodes, lambda one: self._finish(one, filling), KubeError)}
         done = [one for one in filling.nodes if steps[one.step.claim.name].stage == "initialized"]
         if done:
@@ -105,4 +105,6 @@ def _kept_closed_for(one: Filled, filling: Filling, now: datetime) -> str:
         return f"has its {one.placed} pods, and stays closed to those that wait for other nodes"
     if not deadlines.preemption_is_borne(one.ready_since, now) and filling.costs_pods(one):
         return f"has its {one.placed} pods, and stays closed to more important ones that wait for other nodes"
+    if not deadlines.strays_are_borne(one.ready_since, now) and filling.may_cost_pods(one):
+        return f"has its {one.placed} pods, and stays closed to more important ones that are new and have no node planned yet"
     return ""

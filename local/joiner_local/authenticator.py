@@ -26,6 +26,7 @@ import urllib3
 from botocore.exceptions import ClientError
 
 from joiner_local import access_policies
+from joiner_local.aws_sessions import aws_session
 
 PREFIX: Final = "k8s-aws-v1."
 LONGEST: Final = 4096
@@ -132,7 +133,7 @@ class Authenticator:
     refusals: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     _server: ThreadingHTTPServer | None = None
     _http: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False, maxsize=8))
-    _session: boto3.Session = field(default_factory=lambda: boto3.Session("local", "local", region_name="us-east-1"))
+    _session: boto3.Session = field(default_factory=aws_session)
     _eks: Any = None
     _ec2: Any = None
 

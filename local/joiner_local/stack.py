@@ -210,9 +210,9 @@ class Stack:
 
     def session(self, key: str = KEY, secret: str = KEY, token: str | None = None) -> "boto3.Session":
         """boto3 in the stack's region, by default as its root user. For clients that find the local AWS by themselves, see `client`."""
-        import boto3
+        from joiner_local.aws_sessions import aws_session
 
-        return boto3.Session(key, secret, token, region_name=REGION)
+        return aws_session(key, secret, token)
 
     def client(self, service: str) -> Any:
         """A boto3 client of the local AWS."""

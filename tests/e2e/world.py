@@ -206,15 +206,12 @@ class Actor:
         until(lambda: not (self.pods() or self.nodes() or self.claims()), what="an empty cluster", limit=60)
 
     def _delete_workloads(self) -> None:
-        kube = self.world.kube
         for path in WORKLOADS:
-            for found in kube.items(path):
-                kube.delete(f"{path}/{found['metadata']['name']}", missing_ok=True)
+            self.world.kube.delete(path)  # all of the collection
 
     def _delete_declared(self) -> None:
         for path in DECLARED:
-            for found in self.world.kube.items(path):
-                self.world.kube.delete(f"{path}/{found['metadata']['name']}", missing_ok=True)
+            self.world.kube.delete(path)
 
     def _stop_all(self, machine: str) -> None:
         client = self.world.client("stepfunctions")
@@ -223,11 +220,10 @@ class Actor:
 
     def _delete_all(self, path: str) -> None:
         kube = self.world.kube
-        for found in kube.items(path):
-            name = found["metadata"]["name"]
-            kube.delete(f"{path}/{name}", missing_ok=True)
+        kube.delete(path)
+        for left in kube.items(path):
             try:
-                kube.merge(f"{path}/{name}", {"metadata": {"finalizers": None}})
+                kube.merge(f"{path}/{left['metadata']['name']}", {"metadata": {"finalizers": None}})
             except ApiError as error:
                 if error.status != 404:
                     raise

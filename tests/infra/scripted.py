@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from infra.states import Callee, State, machine, succeed
 from joiner.names import pause_parameter
-from tests.local.conftest import started_server
 from tests.local.running_aws import RunningAws, eventually
 
 ACTOR = """
@@ -65,8 +63,8 @@ class Stage(Generic[World]):
 
 
 @contextmanager
-def staged(kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence[Line]], folder: Path) -> Iterator[Stage[World]]:
-    """A local AWS with these functions."""
+def staged(kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence[Line]], aws: RunningAws) -> Iterator[Stage[World]]:
+    """These functions in the local AWS."""
     prompter = Prompter()
 
     class Box(BaseHTTPRequestHandler):
@@ -84,11 +82,10 @@ def staged(kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence
     box = ThreadingHTTPServer(("127.0.0.1", 0), Box)
     threading.Thread(target=box.serve_forever, daemon=True).start()
     try:
-        with started_server(folder) as (aws, _):
-            role = aws.role("lambda.amazonaws.com")
-            told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
-            actors = {name: Callee(aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]), 60) for name in names}
-            yield Stage(aws, prompter, actors, kind, usual)
+        role = aws.role("lambda.amazonaws.com")
+        told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
+        actors = {name: Callee(aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]), 60) for name in names}
+        yield Stage(aws, prompter, actors, kind, usual)
     finally:
         box.shutdown()
         box.server_close()

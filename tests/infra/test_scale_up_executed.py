@@ -12,7 +12,7 @@ from infra.scale_up_states import ScaleUpParts, scale_up
 from infra.states import Integrations
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
 from tests.infra.scripted import Answer, Line, Scripted, Stage, staged
-from tests.local.running_aws import eventually
+from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
@@ -81,8 +81,8 @@ class World(Scripted):
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage[World]]:
-    with staged(World, FUNCTIONS, SMOOTH, tmp_path_factory.mktemp("local-aws")) as made:
+def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
+    with staged(World, FUNCTIONS, SMOOTH, local_aws) as made:
         yield made
 
 

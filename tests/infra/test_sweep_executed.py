@@ -13,6 +13,7 @@ from infra.sweep import FUNCTIONS
 from infra.sweep_states import SweepParts, sweep
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
 from tests.infra.scripted import Line, Scripted, Stage, staged
+from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
 
@@ -72,8 +73,8 @@ class Swept:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage[Scripted]]:
-    with staged(Scripted, FUNCTIONS, QUIET, tmp_path_factory.mktemp("local-aws")) as made:
+def stage(local_aws: RunningAws) -> Iterator[Stage[Scripted]]:
+    with staged(Scripted, FUNCTIONS, QUIET, local_aws) as made:
         yield made
 
 
@@ -123,8 +124,9 @@ def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(stage: Sta
 @pytest.mark.parametrize("found", [{"leaseBroken": True}, {"deadWaves": 1}, {"openLaunches": 2}])
 def test_what_a_dead_scale_up_left_behind_starts_another(stage: Stage[Scripted], found: dict[str, Any]) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, **found}])
-    swept.run()
+    ended = swept.run()
 
+    assert ended["status"] == "SUCCEEDED", ended
     assert len(swept.world.started(swept.scale_up)) == 1
 
 

@@ -3,17 +3,21 @@
 import http.client
 import io
 import json
+import os
+import subprocess
+import sys
 import time
 import uuid
 import zipfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import boto3
 from botocore.config import Config
+
+from joiner_local.aws_sessions import aws_session
 
 Found = TypeVar("Found")
 
@@ -30,7 +34,7 @@ class RunningAws:
 
     def client(self, service: str) -> Any:
         if service not in self._clients:
-            session = boto3.Session("test", "test", region_name="us-east-1")
+            session = aws_session("test", "test")
             config = Config(retries={"total_max_attempts": 1}, inject_host_prefix=False, s3={"addressing_style": "path"})
             self._clients[service] = session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload] # a name known at run time
         return self._clients[service]
@@ -70,6 +74,24 @@ class RunningAws:
         sqs = self.client("sqs")
         url = sqs.create_queue(QueueName=self.fresh("queue"), Attributes=attributes)["QueueUrl"]
         return url, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+
+
+@contextmanager
+def started_server(data: Path) -> Iterator[tuple[RunningAws, subprocess.Popen[str]]]:
+    """The real server process, with that folder for what it unpacks."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    with (data / "server.log").open("w") as log:
+        command = [sys.executable, "-m", "joiner_local.aws.server", "--port", "0", "--data", str(data)]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+    assert server.stdout is not None
+    try:
+        ready = server.stdout.readline().split()
+        assert ready[:1] == ["ready"], (data / "server.log").read_text()
+        yield RunningAws(ready[1], data), server
+    finally:
+        server.terminate()
+        server.wait(10)
+        server.stdout.close()
 
 
 def zipped(**files: str) -> bytes:

@@ -3,10 +3,10 @@
 The CLI looks for the assets' bucket and for the version in SSM. The roles of the bootstrap stack need not exist here.
 """
 
-import boto3
 from botocore.config import Config
 
 from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws_sessions import aws_session
 
 QUALIFIER = "hnb659fds"
 ASSETS = f"cdk-{QUALIFIER}-assets-{ACCOUNT}-{REGION}"
@@ -16,7 +16,7 @@ VERSION = "31"
 
 def prepare_account(endpoint: str) -> None:
     """Make the local account at that endpoint ready for `cdk deploy`. May be called again."""
-    session = boto3.Session("test", "test", region_name=REGION)
+    session = aws_session("test", "test")
     s3 = session.client("s3", endpoint_url=endpoint, config=Config(s3={"addressing_style": "path"}))
     s3.create_bucket(Bucket=ASSETS)  # in us-east-1 creating one's own bucket again is no error
     ssm = session.client("ssm", endpoint_url=endpoint)

@@ -7,10 +7,10 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-import boto3
 from botocore.exceptions import ClientError
 
 from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws_sessions import aws_session
 
 ZONES: Final = ("a", "b", "c")
 DISCOVERY: Final = "karpenter.sh/discovery"
@@ -29,7 +29,7 @@ class Network:
 
 def seed_network(endpoint: str, cluster: str, *, version: str = "1.36", node_access: bool = True) -> Network:
     """`node_access`: the node role's access entry (EC2_LINUX) too, without which no node joins."""
-    session = boto3.Session("test", "test", region_name=REGION)
+    session = aws_session("test", "test")
     ec2, iam, eks = (session.client(name, endpoint_url=endpoint) for name in ("ec2", "iam", "eks"))
     subnets = _subnets(ec2)
     vpc = ec2.describe_subnets(SubnetIds=[subnets[f"{REGION}a"]])["Subnets"][0]["VpcId"]

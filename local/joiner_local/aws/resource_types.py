@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.model import Shape
 
-from joiner_local.aws.seams import REGION
+from joiner_local.aws_sessions import aws_session
 
 PropertyTree = dict[str, Any]
 
@@ -38,7 +37,7 @@ class Clients:
                     inject_host_prefix=False,
                     read_timeout=930,  # a function may run 15 minutes
                 )
-                session: Any = boto3.Session("local", "local", region_name=REGION)  # clients by a name known only here
+                session: Any = aws_session()  # clients by a name known only here
                 self._made[service] = session.client(service, endpoint_url=self.endpoint, config=config)
             return self._made[service]
 

@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import boto3
 from botocore.client import BaseClient
 from botocore.config import Config
 
 from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws_sessions import aws_session
 
 LIFETIME = 3600  # seconds, as for a function's credentials
 MARGIN = 300
@@ -81,7 +81,7 @@ class RoleClients:
             return client
 
     def _make(self, service: str, credentials: Credentials) -> BaseClient:
-        session = boto3.Session(credentials.access_key, credentials.secret, credentials.session_token, REGION)
+        session = aws_session(credentials.access_key, credentials.secret, credentials.session_token)
         config = Config(
             inject_host_prefix=False,
             retries={"total_max_attempts": 1},  # Retry belongs to the state machine

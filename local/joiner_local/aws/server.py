@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from joiner_local.aws.accounts import Accounts
 from joiner_local.aws.mishaps.aws_door import AwsDoor
 from joiner_local.aws.mishaps.rules import Mishaps
-from joiner_local.aws.seams import REGION, LocalAws
+from joiner_local.aws.seams import ACCOUNT, REGION, LocalAws
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -154,8 +154,12 @@ def install_services(aws: LocalAws) -> None:
 
 
 def moto_application() -> "WSGIApplication":
+    from moto.iam.models import iam_backends
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
+    # moto reads all of AWS's policies for every partition there is, and looks into every partition for whose a key is
+    _ = iam_backends[ACCOUNT]["aws"]
+    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "false"
     dispatcher = DomainDispatcherApplication(create_backend_app)
     for service in EAGER:
         dispatcher.app_instances[service] = create_backend_app(service)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from joiner_local.aws_sessions import aws_session
 from joiner_local.node_agent.node_objects import Ec2Instance
 from joiner_local.node_agent.room import Machine
 
@@ -62,7 +62,7 @@ class Ec2:
         return answer
 
     def client(self, service: str) -> Any:
-        session = boto3.Session("local", "local", region_name=self.region)
+        session = aws_session()
         config = Config(max_pool_connections=32, retries={"total_max_attempts": 3})
         return session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload] # any service, by its name
 

@@ -225,6 +225,35 @@ def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_woul
     assert taints(the_node(world)) == []
 
 
+def test_a_filled_node_stays_closed_for_a_moment_to_a_more_important_pod_that_no_plan_has_seen(world: World) -> None:
+    launched(world).boot()
+    ready_at(world, world.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    urgent = pending("urgent")
+    urgent["spec"]["priority"] = 1000
+    urgent["metadata"]["creationTimestamp"] = world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.kube.put(urgent)
+
+    world.now += timedelta(seconds=19)
+    assert not world.check("up-1")["done"]
+    assert taints(the_node(world)) == [FILLING]
+    world.now += timedelta(seconds=2)
+    assert world.check("up-1")["done"]
+    assert taints(the_node(world)) == []
+
+
+def test_new_pods_that_keep_coming_keep_no_node_closed_for_long(world: World) -> None:
+    launched(world).boot()
+    ready_at(world, world.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    urgent = pending("urgent")
+    urgent["spec"]["priority"] = 1000
+    world.now += timedelta(seconds=31)
+    urgent["metadata"]["creationTimestamp"] = world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.kube.put(urgent)
+
+    assert world.check("up-1")["done"]
+    assert taints(the_node(world)) == []
+
+
 def test_a_filled_node_opens_at_once_where_nobody_else_fits(world: World) -> None:
     launched(world).boot()
     ready_at(world, "2026-11-21T12:00:00Z")

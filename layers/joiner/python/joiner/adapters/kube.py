@@ -11,14 +11,17 @@ from urllib.parse import urlencode
 
 import msgspec
 import urllib3
-from kubernetes.client.configuration import Configuration
-from kubernetes.client.exceptions import ApiException
-from kubernetes.client.rest import RESTClientObject
 
 from joiner.adapters.kube_errors import Expired, Unreachable, error_of
 from joiner.adapters.kube_kinds import KINDS, PODS, Kind
+from joiner.adapters.lean_imports import unopened
 from joiner.adapters.tokens import TokenSource
 from joiner.names import FIELD_MANAGER
+
+with unopened("kubernetes", "kubernetes.client"):
+    from kubernetes.client.configuration import Configuration
+    from kubernetes.client.exceptions import ApiException
+    from kubernetes.client.rest import RESTClientObject
 
 Manifest = dict[str, Any]
 Manifests = list[Manifest]

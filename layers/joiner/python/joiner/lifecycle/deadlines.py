@@ -24,6 +24,9 @@ FILLING_AGAINST_STRAYS: Final = timedelta(seconds=30)
 FILLING_AGAINST_PREEMPTION: Final = timedelta(minutes=2)
 """How long it stays closed to a more important pod whose own node boots, and which would push out what runs here. As long as a boot."""
 
+PLANNED_WITHIN: Final = timedelta(seconds=20)
+"""A pod younger than this may have no node yet only because no plan has seen it: as long as two scale-ups take until they launch."""
+
 FILLING_AFTER_CREATION: Final = timedelta(minutes=5)
 """No node is closed for longer, whatever became of it."""
 

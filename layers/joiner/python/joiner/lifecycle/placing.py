@@ -11,10 +11,12 @@ host, and zone spread if the live skew allows. Everything else is left to the sc
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 
 from joiner import names
 from joiner.cluster import HostPort, Node, Pod, PodTerm, Resources, Spread, total
+from joiner.pools.conditions import read_time
 
 SCHEDULER: Final = "default-scheduler"
 NOBODY_WAITS: Final = "no pod of the class waits"
@@ -145,10 +147,24 @@ def open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -> dict
 
 def least_promised(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod]) -> list[Promised]:
     """The most modest and most important of the pods that wait and have a slot somewhere: where none of these fits, none of all does."""
-    classes = {key for slots in assigned for key in slots}
-    asked = {pod.class_key: Promised(pod.requests, pod.priority) for pod in pods if _waits(pod) and pod.class_key in classes}
+    classes = _classes(assigned)
+    return _least(pod for pod in pods if _waits(pod) and pod.class_key in classes)
+
+
+def newcomers(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod], since: datetime) -> list[Promised]:
+    """The like of the pods that wait without a slot because they are too new for it: made after `since`."""
+    classes = _classes(assigned)
+    fresh = (pod for pod in pods if _waits(pod) and pod.constraints.scheduler == SCHEDULER and pod.class_key not in classes)
+    return _least(pod for pod in fresh if (created := read_time(pod.created)) is not None and created > since)
+
+
+def _classes(assigned: Iterable[Mapping[str, int]]) -> set[str]:
+    return {key for slots in assigned for key in slots}
+
+
+def _least(pods: Iterable[Pod]) -> list[Promised]:
     least: list[Promised] = []
-    for one in asked.values():
+    for one in {pod.class_key: Promised(pod.requests, pod.priority) for pod in pods}.values():
         if not any(known.before(one) for known in least):
             least = [known for known in least if not one.before(known)] + [one]
     return least
