@@ -12,6 +12,7 @@ from joiner_local.stack import Stack
 pytest.register_assert_rewrite("tests.e2e.world")
 from tests.e2e.world import Actor  # noqa: E402  its assertions are to tell what they saw
 
+FORGOTTEN_AFTER = 120  # seconds that an instance is shown after its end: hundreds of old ones are a large part of each answer of EC2
 BOOT_SECONDS = 1.0  # what a boot takes is no matter of these tests, and there are many
 
 
@@ -40,6 +41,7 @@ def stack(bare_stack: Stack) -> Stack:
     """This checkout's app, deployed."""
     bare_stack.deploy()
     bare_stack.knob("schedules/hold", {"held": True})
+    bare_stack.knob("instances", {"shownSeconds": FORGOTTEN_AFTER})
     return bare_stack
 
 

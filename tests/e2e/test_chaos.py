@@ -198,8 +198,11 @@ def chaos(deployed: Actor) -> Iterator[Chaos]:
     deployed.create(NODECLASS, NODEPOOL, *(deployment(app, replicas=0, cpu=cpu) for app, cpu in SIZES.items()))
     deployed.rest()
     deployed.knob("schedules/hold", held=False)
+    before = deployed.knob("instances")
+    deployed.knob("instances", shownSeconds=3600)  # the age of each is asked for at the end
     yield Chaos(deployed, random.Random(SEED))  # noqa: S311 - the same course each time
     deployed.knob("schedules/hold", held=True)
+    deployed.knob("instances", **before)
     deployed.world.stack.agent_knob("faults", {"clear": True})
     deployed.clean()
 

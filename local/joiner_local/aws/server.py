@@ -127,6 +127,7 @@ def install_services(aws: LocalAws) -> None:
         http_apis,
         lambdas,
         mishaps,
+        once,
         parameters,
         price_list,
         queues,
@@ -136,6 +137,7 @@ def install_services(aws: LocalAws) -> None:
         trails,
     )
 
+    once.install(aws)
     accounts.install(aws)
     tables.install(aws)
     queues.install(aws)
