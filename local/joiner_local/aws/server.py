@@ -5,6 +5,7 @@ say goes to stderr. SIGTERM ends it and the Lambda sandboxes with it. State is i
 """
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 log = logging.getLogger("joiner_local.aws")
+
+GARBAGE_AFTER = (
+    50_000  # objects made since the last look for garbage; seventy times as many as usual: the memory is there, two cores are few
+)
 
 OWN_PATHS = "/_local/"
 
@@ -205,6 +210,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     # moto and its friends print; stdout belongs to the ready line
     stdout, sys.stdout = sys.stdout, sys.stderr
     install_services(aws)
+    gc.freeze()  # models and policies of AWS: hundreds of megabytes that stay
+    gc.set_threshold(GARBAGE_AFTER)
     entrance.aws, entrance.moto = aws, SignatureCheck(moto_application(), options.known)
     entrance.opened.set()
     print(f"ready {aws.endpoint}", file=stdout, flush=True)
