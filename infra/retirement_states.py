@@ -6,7 +6,7 @@ hour the execution ends and says what it waited for: all that matters stands on 
 between two looks, too, when somebody pauses Joiner.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from infra.states import (
     jsonata,
     machine,
     note,
+    refusals,
     refused,
     succeed,
     wait,
@@ -78,6 +79,16 @@ SHORT: Final = 4
 LOOKS_UNASKED: Final = 5
 """Whether Joiner is paused is asked before each look that is more than `SHORT` seconds away, and before every fifth."""
 
+NEXT_LOOK: Final = {"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {SELDOM}])")}
+
+WORKS_ON: Final = {
+    "Evict pods": "draining",
+    "Terminate instances": "drained",
+    "Confirm termination": "terminating",
+    "Forget the nodes": "terminated",
+}
+"""The stage that claims have which a state works on."""
+
 OVER: Final = f"$look >= {LOOKS} or $millis() - $toMillis($states.context.Execution.StartTime) > {GOES_ON_FOR * 1000}"
 
 SUMMARY: Final = """{
@@ -108,7 +119,7 @@ def retire(parts: RetirementParts) -> State:
         selector={"group": jsonata("$states.context.Map.Item.Value")},
         at_once=2,
         states={**_beginning(parts), **_ringing(parts), **_group_ends(parts)},
-        next="Who is in charge?",
+        next="What came of it?",
         catch=failing,
     )
     states: Mapping[str, State] = {
@@ -120,15 +131,16 @@ def retire(parts: RetirementParts) -> State:
             catch=failing,
         ),
         "Retire": {**groups, "Assign": {"told": jsonata(SUMMARY), "paused": jsonata("true in [$states.result.waves.paused]")}},
-        **refused("$told.refused", otherwise="What came of it?"),
         "What came of it?": choice(
             {
+                **refusals("$told.refused"),
                 "$count($told.failures) > 0": "Name the failure",
                 "$paused": "Joiner is paused",
                 "$count($told.waiting) > 0": "Waiting for what keeps nodes",
             },
             otherwise="Summarise",
         ),
+        **refused("$told.refused"),
         "Waiting for what keeps nodes": succeed(jsonata("$told")),
         "Summarise": succeed(jsonata("$told")),
         "Name the failure": note(assign={"failure": jsonata("$told.failures[0]")}, next="The retirement failed"),
@@ -140,8 +152,11 @@ def retire(parts: RetirementParts) -> State:
 def _beginning(parts: RetirementParts) -> Mapping[str, State]:
     """No variable of an outer scope may be set in a Map: an error travels as the state's output."""
     failing = Catch([EVERY_ERROR], "Give back the lease", kept=False)
+    lost = Catch(LEASE_LOST, "Left for the next sweep", kept=False)
     return {
-        "Read the group": note(
+        "Is it voluntary?": choice(
+            {"$states.input.group.voluntary": "Wait until it is due"},
+            otherwise="Begin retirement",
             assign={
                 "wanted": jsonata("$states.input.group.claims"),
                 "leaseNumber": 0,
@@ -150,33 +165,43 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
                 "tries": 0,
                 "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 0, "leftOut": []},
             },
-            next="Is it voluntary?",
         ),
-        "Is it voluntary?": choice({"$states.input.group.voluntary": "Wait until it is due"}, otherwise="Begin retirement"),
         "Wait until it is due": wait(jsonata(UNTIL_DUE), next="Take the lease"),
         "Take the lease": _take_the_lease(parts),
         "Is it worth another try?": choice({f"$tries < {TRIES_FOR_THE_LEASE}": "Let the holder work"}, otherwise="Left for the next sweep"),
         "Let the holder work": wait(BETWEEN_TRIES, next="Try again"),
         "Try again": note(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
         "Left for the next sweep": note(output={"leftOut": jsonata('$wanted.{"claim": claim, "why": "the lease was taken"}'), "waves": []}),
-        "Begin retirement": parts.integrations.invoke(
-            parts.functions["begin_retirement"],
-            {"lease": {"number": jsonata("$leaseNumber")}, "claims": jsonata("$wanted")},
-            next="Is the lease held?",
-            assign={"begun": jsonata("$states.result.Payload")},
-            catch=[Catch(LEASE_LOST, "Left for the next sweep", kept=False), failing],
-        ),
-        "Is the lease held?": choice({"$leaseNumber > 0": "Release the lease"}, otherwise="Must pods move?"),
-        "Release the lease": _release_the_lease(parts, next="Must pods move?"),
+        "Begin under the lease": _begin(parts, next="Release the lease", catch=[lost, failing]),
+        "Release the lease": _release_the_lease(parts, next="What has begun?"),
+        "Begin retirement": _begin(parts, next="What has begun?", catch=[lost, failing]),
         "Give back the lease": _release_the_lease(parts, next="The group failed"),
         "The group failed": note(output={"failed": jsonata("$states.input"), "waves": [], "leftOut": []}),
     }
 
 
+def _begin(parts: RetirementParts, *, next: str, catch: Sequence[Catch]) -> State:
+    return parts.integrations.invoke(
+        parts.functions["begin_retirement"],
+        {"lease": {"number": jsonata("$leaseNumber")}, "claims": jsonata("$wanted")},
+        next=next,
+        assign={"begun": jsonata("$states.result.Payload")},
+        catch=catch,
+    )
+
+
+BEGUN: Final[Mapping[str, str]] = {
+    "$count($begun.waves) > 0": "Retire wave by wave",
+    f"$begun.later > 0 and $leaseNumber = 0 and $tries < {TRIES_FOR_A_LAUNCH}": "Let launches be recorded",
+}
+
+
 def _ringing(parts: RetirementParts) -> Mapping[str, State]:
     """Pods that have to move want nodes, and whoever rang while the lease was held found a holder who plans nothing."""
     return {
-        "Must pods move?": choice({"$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods"}, otherwise="Has anything begun?"),
+        "What has begun?": choice(
+            {"$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods", **BEGUN}, otherwise="Nothing has begun"
+        ),
         "Ring for the pods": _lease(parts).ring(
             next="Start a scale-up",
             catch=[Catch([EVERY_ERROR], "Has anything begun?", kept=False)],  # the sweep sees pods that have to move, too
@@ -208,13 +233,7 @@ def _group_ends(parts: RetirementParts) -> Mapping[str, State]:
         catch=[Catch([EVERY_ERROR], "The waves failed", kept=False)],
     )
     return {
-        "Has anything begun?": choice(
-            {
-                "$count($begun.waves) > 0": "Retire wave by wave",
-                f"$begun.later > 0 and $leaseNumber = 0 and $tries < {TRIES_FOR_A_LAUNCH}": "Let launches be recorded",
-            },
-            otherwise="Nothing has begun",
-        ),
+        "Has anything begun?": choice(BEGUN, otherwise="Nothing has begun"),
         "Let launches be recorded": wait(BETWEEN_TRIES, next="Begin once more"),
         "Begin once more": note(assign={"tries": jsonata("$tries + 1")}, next="Begin retirement"),
         "Nothing has begun": note(output={"refused": jsonata("$begun.refused"), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
@@ -230,8 +249,11 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
     A transition costs money: after each function one choice says where there is work, and no state is passed through in vain.
     """
     return {
-        "Read the wave": note(assign={"wave": jsonata("$states.input.claims"), "pause": 1, "look": 1}, next="Where is there work?"),
-        "Where is there work?": _go_on("Evict pods", "Terminate instances", "Confirm termination", "Forget the nodes"),
+        "How far has each come?": choice(
+            {f'$count($states.input.claims[stage = "{stage}"]) > 0': state for state, stage in WORKS_ON.items()},
+            otherwise="Tell of the wave",
+            assign={"wave": jsonata("$states.input.claims"), "pause": 1, "look": 1},
+        ),
         "Evict pods": _step(
             parts,
             "evict_pods",
@@ -245,27 +267,16 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
         "Is any instance gone?": _go_on("Forget the nodes"),
         "Forget the nodes": _step(parts, "forget_nodes", next="Is anything left?"),
         "Is anything left?": _go_on(),
-        "Wait": wait(jsonata(PAUSE), next="Look again"),
-        "Wait longer": wait(jsonata(PAUSE), next="Read the pause again"),
+        "Wait": wait(jsonata(PAUSE), assign=NEXT_LOOK, next="Where is there work?"),
+        "Wait longer": wait(jsonata(PAUSE), assign=NEXT_LOOK, next="Read the pause again"),
         **parts.integrations.unless_paused_meanwhile(
-            parts.cluster, next="Look again", paused="The wave is paused", failed="The wave failed"
+            parts.cluster, next="Where is there work?", paused="The wave is paused", failed="The wave failed"
         ),
-        "Look again": note(
-            assign={"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {SELDOM}])")}, next="Where is there work?"
-        ),
+        "Where is there work?": _go_on(*WORKS_ON),
         "Tell of the wave": note(output={"claims": jsonata("$wave")}),
         "The wave is paused": note(output={"claims": jsonata("$wave"), "paused": True}),
         "The wave failed": note(output={"claims": jsonata("$wave"), "failed": jsonata("$states.input")}),
     }
-
-
-WORKS_ON: Final = {
-    "Evict pods": "draining",
-    "Terminate instances": "drained",
-    "Confirm termination": "terminating",
-    "Forget the nodes": "terminated",
-}
-"""The stage that claims have which a state works on."""
 
 
 def _go_on(*states: str) -> State:
@@ -304,7 +315,7 @@ def _lease(parts: RetirementParts) -> Lease:
 
 def _take_the_lease(parts: RetirementParts) -> State:
     return _lease(parts).take(
-        next="Begin retirement",
+        next="Begin under the lease",
         assign={"leaseNumber": attribute("leaseNumber"), "ringsNoted": attribute("rings"), "ringsNow": attribute("rings")},
         catch=[
             Catch(CONDITION_FAILED, "Is it worth another try?", kept=False),

@@ -12,6 +12,7 @@ from infra.lease_states import LEASE_LOST, Lease, attribute
 from infra.states import (
     CONDITION_FAILED,
     EVERY_ERROR,
+    REFUSED_BY_KARPENTER,
     STARTED_BEFORE,
     Callee,
     Catch,
@@ -25,6 +26,7 @@ from infra.states import (
     jsonata,
     machine,
     note,
+    refusals,
     refused,
     succeed,
     wait,
@@ -44,8 +46,8 @@ NODES_MAY_WAIT_SECONDS: Final = 10
 """Who launched something looks again for so long at most: its nodes are on their way and want to be joined. If it rings on, a fresh
 execution takes the lease, or pods that keep coming would keep every node closed."""
 
-AWAIT_SECONDS: Final = 5
-"""No wait for nodes is longer without a look: a ring may be lost."""
+AWAIT_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
+"""No wait for nodes is longer without a look: a ring may be lost. No machine boots in less than fifteen seconds."""
 
 TIME_LEFT: Final = f"$turn <= {ROUNDS} and ($not($watching) or $millis() - $launchedAt < {NODES_MAY_WAIT_SECONDS * 1000})"
 """May this execution look once more before it sees to its nodes?"""
@@ -128,19 +130,25 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             parts,
             "find_pending_pods",
             {},
-            next="May Joiner act?",
+            next="Is there anything to do?",
             assign={
                 "rings": jsonata("$states.result.Payload.rings"),
                 "found": jsonata("$states.result.Payload"),
                 "pods": jsonata("$states.result.Payload.pods > $pods ? $states.result.Payload.pods : $pods"),
             },
         ),
-        "May Joiner act?": choice({"$found.refused != ''": "Step back"}, otherwise="Is there anything to do?"),
-        "Step back": _give_up_the_lease(parts, next="Who is in charge?", on_error="Who is in charge?"),
-        **refused("$found.refused"),
         "Is there anything to do?": choice(
-            {"$found.asking + $found.unfinished + $found.unwatched > 0": "Resolve node classes"}, otherwise="Release the lease"
+            {
+                "$found.refused != ''": "Step back",
+                "$found.asking + $found.unfinished + $found.unwatched > 0": "Resolve node classes",
+                "$watching": "Release the lease",
+            },
+            otherwise="Release the unused lease",
         ),
+        "Step back": _give_up_the_lease(parts, next="Who is in charge?", on_error="Who is in charge?"),
+        "Who is in charge?": choice(refusals("$found.refused"), otherwise=REFUSED_BY_KARPENTER),
+        **refused("$found.refused"),
+        "Release the unused lease": _release_the_lease(parts, next="Summarise"),
         "Resolve node classes": _leased(
             parts,
             "resolve_node_classes",
@@ -182,8 +190,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             {f"$again and $not($paused) and $replans < {REPLANS}": "Plan around them"}, otherwise="Release the lease"
         ),
         "Plan around them": note(assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"),
-        "Release the lease": _release_the_lease(parts),
-        "Look again": note(assign={"turn": jsonata("$turn + 1")}, next="Is it still time?"),
+        "Release the lease": _release_the_lease(parts, next="Check registration"),
         "Is it still time?": choice({TIME_LEFT: "Let pods gather"}, otherwise="Hand over"),
         "Hand over": _give_up_the_lease(parts, next="Start the next scale-up", on_error="Are nodes on their way?"),
         "Start the next scale-up": _start_another(parts, next="Are nodes on their way?", on_error="Are nodes on their way?"),
@@ -214,7 +221,7 @@ def _after_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                     ":noted": {"N": jsonata("$string($registration.rings)")},
                 },
             },
-            timeout=AWAIT_SECONDS,
+            timeout=jsonata(AWAIT_SECONDS),
             next="Let rings gather",
             catch=[
                 Catch([*CONDITION_FAILED, "States.Timeout"], "Check registration"),
@@ -297,13 +304,16 @@ def _take_the_lease(parts: ScaleUpParts) -> State:
     )
 
 
-def _release_the_lease(parts: ScaleUpParts) -> State:
+def _release_the_lease(parts: ScaleUpParts, *, next: str) -> State:
     """The lease goes only if nobody rang since the last look noted the rings: no ring is lost."""
     return _lease(parts).give_back(
         unless_rung_since="$rings",
-        next="Are nodes on their way?",
+        next=next,
         assign={"releasedAt": jsonata("$millis()")},
-        catch=[Catch(CONDITION_FAILED, "Look again"), Catch([EVERY_ERROR], "Release after a failure")],
+        catch=[
+            Catch(CONDITION_FAILED, "Is it still time?", kept=False, assign={"turn": jsonata("$turn + 1")}),
+            Catch([EVERY_ERROR], "Release after a failure"),
+        ],
     )
 
 

@@ -99,11 +99,12 @@ class Catch:
     next: str
     kept: bool = True
     output: Any = None
+    assign: Mapping[str, Any] | None = None
 
     def render(self) -> State:
         """As Amazon States Language has it."""
-        keeping = {"Assign": {"failure": jsonata("$states.errorOutput")}} if self.kept else {}
-        return _without_nothing({"ErrorEquals": list(self.errors), **keeping, "Output": self.output, "Next": self.next})
+        assigned = {**({"failure": jsonata("$states.errorOutput")} if self.kept else {}), **(self.assign or {})}
+        return _without_nothing({"ErrorEquals": list(self.errors), "Assign": assigned or None, "Output": self.output, "Next": self.next})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Task:
 
     resource: str
     arguments: Mapping[str, Any]
-    timeout: int
+    timeout: int | str
     next: str | None = None
     assign: Mapping[str, Any] | None = None
     output: Any = RESULT
@@ -226,16 +227,18 @@ CLUSTER: Final = """{
 }"""
 
 
-def wait(seconds: int | str, *, next: str) -> State:
-    """A pause; its length may be an expression."""
-    return {"Type": "Wait", "Seconds": seconds, "Next": next}
+def wait(seconds: int | str, *, next: str, assign: Mapping[str, Any] | None = None) -> State:
+    """A pause; its length may be an expression. What is assigned is known after it."""
+    return _without_nothing({"Type": "Wait", "Seconds": seconds, "Assign": assign, "Next": next})
 
 
-def choice(branches: Mapping[str, str], *, otherwise: str) -> State:
-    """The first condition that holds leads on; conditions are JSONata."""
+def choice(branches: Mapping[str, str], *, otherwise: str, assign: Mapping[str, Any] | None = None) -> State:
+    """The first condition that holds leads on; conditions are JSONata. What is assigned is so wherever it leads."""
+    assigned = {"Assign": assign} if assign is not None else {}
     return {
         "Type": "Choice",
-        "Choices": [{"Condition": jsonata(condition), "Next": next} for condition, next in branches.items()],
+        "Choices": [{"Condition": jsonata(condition), **assigned, "Next": next} for condition, next in branches.items()],
+        **assigned,  # a rule that holds has its own only
         "Default": otherwise,
     }
 
@@ -260,20 +263,18 @@ def for_each(
     }
 
 
-def refused(guard: str, *, otherwise: str | None = None) -> Mapping[str, State]:
-    """States in which a machine ends beside another autoscaler; the first is "Who is in charge?", and `guard` is JSONata for the answer.
+REFUSED_BY_KARPENTER: Final = "Refused: Karpenter is running"
+REFUSED_BY_DEFINITIONS: Final = "Refused: the definitions are not Joiner's"
 
-    Empty, it leads to `otherwise`; None is for a machine that comes here only with a guard.
-    """
-    running, foreign = "Refused: Karpenter is running", "Refused: the definitions are not Joiner's"
-    return {
-        "Who is in charge?": choice(
-            {f"{guard} = '{KARPENTER_RUNS}'": running, f"{guard} = '{FOREIGN_DEFINITIONS}'": foreign},
-            otherwise=otherwise or running,
-        ),
-        running: succeed({"refused": jsonata(guard)}),
-        foreign: succeed({"refused": jsonata(guard)}),
-    }
+
+def refusals(guard: str) -> Mapping[str, str]:
+    """Branches of a choice that lead where a machine ends beside another autoscaler; `guard` is JSONata for what the guards said."""
+    return {f"{guard} = '{KARPENTER_RUNS}'": REFUSED_BY_KARPENTER, f"{guard} = '{FOREIGN_DEFINITIONS}'": REFUSED_BY_DEFINITIONS}
+
+
+def refused(guard: str) -> Mapping[str, State]:
+    """The states to which `refusals` lead."""
+    return {name: succeed({"refused": jsonata(guard)}) for name in (REFUSED_BY_KARPENTER, REFUSED_BY_DEFINITIONS)}
 
 
 def succeed(output: Any = None) -> State:

@@ -24,6 +24,7 @@ from infra.states import (
     jsonata,
     machine,
     note,
+    refusals,
     refused,
     succeed,
     wait,
@@ -84,7 +85,8 @@ def _looking(parts: SweepParts) -> Mapping[str, State]:
             assign={"cluster_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
-        **refused("$cluster_survey.refused", otherwise="Survey the instances"),
+        "Who is in charge?": choice(refusals("$cluster_survey.refused"), otherwise="Survey the instances"),
+        **refused("$cluster_survey.refused"),
         "Survey the instances": parts.integrations.invoke(
             parts.functions["survey_instances"],
             {"survey": jsonata("$cluster_survey.survey"), "retire": jsonata("[$cluster_survey.retire]")},

@@ -17,11 +17,10 @@ from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
-TO_THE_WAVES = ["Read the pause", "Is Joiner paused?", "Describe the cluster", "Retire", "Read the group", "Is it voluntary?"]
-UNDER_THE_LEASE = ["Wait until it is due", "Take the lease", "Begin retirement", "Is the lease held?", "Release the lease"]
+TO_THE_WAVES = ["Read the pause", "Is Joiner paused?", "Describe the cluster", "Retire", "Is it voluntary?"]
+UNDER_THE_LEASE = ["Wait until it is due", "Take the lease", "Begin under the lease", "Release the lease"]
 ONE_ROUND = [
-    "Read the wave",
-    "Where is there work?",
+    "How far has each come?",
     "Evict pods",
     "Is any node drained?",
     "Terminate instances",
@@ -120,8 +119,8 @@ def test_what_was_deleted_is_retired_at_once_and_without_the_lease(stage: Stage[
     execution = world.start(claim("a"), claim("b"))
 
     assert world.told(execution) == {"refused": "", "retired": ["a", "b"], "waiting": [], "leftOut": [], "failures": []}
-    around = [*TO_THE_WAVES, "Begin retirement", "Is the lease held?", "Must pods move?", "Has anything begun?", "Retire wave by wave"]
-    assert world.states(execution) == [*around, *ONE_ROUND, "Tell of the group", "Who is in charge?", "What came of it?", "Summarise"]
+    around = [*TO_THE_WAVES, "Begin retirement", "What has begun?", "Retire wave by wave"]
+    assert world.states(execution) == [*around, *ONE_ROUND, "Tell of the group", "What came of it?", "Summarise"]
     assert world.lease == {}
     assert world.scale_ups == []
     heard = world.calls["begin_retirement"][0]
@@ -137,8 +136,8 @@ def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: Stage[World]
 
     assert world.told(execution)["retired"] == ["a"]
     assert time.time() >= began + 3
-    middle = ["Must pods move?", "Has anything begun?", "Retire wave by wave"]
-    ending = ["Tell of the group", "Who is in charge?", "What came of it?", "Summarise"]
+    middle = ["What has begun?", "Retire wave by wave"]
+    ending = ["Tell of the group", "What came of it?", "Summarise"]
     assert world.states(execution) == [*TO_THE_WAVES, *UNDER_THE_LEASE, *middle, *ONE_ROUND, *ending]
     assert world.calls["begin_retirement"][0]["lease"] == {"number": 1}
     assert "holder" not in world.lease
@@ -308,7 +307,7 @@ def test_whoever_pauses_joiner_ends_a_drain_before_its_next_look(stage: Stage[Wo
     assert world.told(execution) == {"paused": True}
     assert len(world.calls["evict_pods"]) == 1
     paused = ["Wait longer", "Read the pause again", "Was Joiner paused meanwhile?", "The wave is paused"]
-    assert world.states(execution)[-7:] == [*paused, "Tell of the group", "Who is in charge?", "What came of it?", "Joiner is paused"][-7:]
+    assert world.states(execution)[-7:] == [*paused, "Tell of the group", "What came of it?", "Joiner is paused"]
 
 
 def test_a_drain_that_goes_on_in_small_steps_asks_now_and_then_whether_joiner_is_paused(stage: Stage[World]) -> None:

@@ -47,7 +47,6 @@ UNDER_THE_LEASE = [
     "Take the lease",
     "Let pods gather",
     "Find pending pods",
-    "May Joiner act?",
     "Is there anything to do?",
     "Resolve node classes",
     "Plan capacity",
@@ -58,7 +57,7 @@ UNDER_THE_LEASE = [
     "Did offerings turn out short?",
     "Release the lease",
 ]
-TO_THE_END = ["Are nodes on their way?", "Check registration", "Have all nodes joined?", "Summarise"]
+TO_THE_END = ["Check registration", "Have all nodes joined?", "Summarise"]
 
 
 class World(Scripted):
@@ -125,7 +124,7 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stag
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
-    again = ["Look again", "Is it still time?", "Let pods gather", "Find pending pods", "May Joiner act?", "Is there anything to do?"]
+    again = ["Is it still time?", "Let pods gather", "Find pending pods", "Is there anything to do?"]
     assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
     assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
 
@@ -146,7 +145,7 @@ def test_nodes_on_their_way_are_not_kept_waiting_by_pods_that_keep_coming(stage:
     calm.set()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
-    assert world.states(execution)[-6:] == ["Hand over", "Start the next scale-up", *TO_THE_END]
+    assert world.states(execution)[-6:] == ["Hand over", "Start the next scale-up", "Are nodes on their way?", *TO_THE_END]
     assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
@@ -205,7 +204,7 @@ def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_ch
     ended = world.end(execution)
 
     assert (ended["status"], json.loads(ended["output"])) == ("SUCCEEDED", {"refused": guard})
-    assert world.states(execution)[-5:] == ["Find pending pods", "May Joiner act?", "Step back", "Who is in charge?", ending]
+    assert world.states(execution)[-5:] == ["Find pending pods", "Is there anything to do?", "Step back", "Who is in charge?", ending]
     assert "holder" not in world.item("LEASE", "scale-up")
     assert set(world.calls) == {"find_pending_pods"}
 
@@ -226,7 +225,7 @@ def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage[World]
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
-    assert world.states(execution)[-3:] == ["Release the lease", "Are nodes on their way?", "Summarise"]
+    assert world.states(execution)[-2:] == ["Release the unused lease", "Summarise"]
     assert world.calls["find_pending_pods"][0]["lease"] == {"number": 8}
 
 
