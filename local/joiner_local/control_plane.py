@@ -27,9 +27,7 @@ from joiner_local.processes import Program, ProgramFailed, Programs
 STAGES: Final = Path(__file__).parent / "stages.yaml"
 SERVICE_CIDR: Final = "10.100.0.0/16"  # what EKS gives where its VPC has none of 10.0.0.0/8
 SERVICE_ADDRESS: Final = "10.100.0.1"
-GARBAGE_PERCENT: Final = (
-    "400"  # growth of a Go program's memory before it looks for garbage; four times as much as usual, for a fifth of its time
-)
+GARBAGE_PERCENT: Final = "400"  # how much a Go program grows before it looks for garbage: four times the usual, for a fifth of its time
 LISTENERS: Final = ("etcd", "etcd-peer", "apiserver", "scheduler", "manager", "kwok")
 
 Say = Callable[[str], None]

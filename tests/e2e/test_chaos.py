@@ -1,6 +1,6 @@
 """Rings, sweeps and retirements racing: deployments grow and shrink at random while nodes are lost, interrupted and deleted.
 
-Afterwards every promise holds, and nothing was launched only to be retired within its first minute for no reason. Half a minute each time;
+Afterwards every promise holds, and nothing was launched only to be retired within its first minute for no reason. A quarter of a minute each time;
 `JOINER_CHAOS_SECONDS=600` (`make chaos-test`) for ten minutes, `JOINER_CHAOS_SEED` for another course of things.
 """
 
@@ -22,7 +22,7 @@ from tests.e2e.world import DEPLOYMENTS, Actor, deployment
 
 pytestmark = pytest.mark.e2e
 
-SECONDS: Final = float(os.environ.get("JOINER_CHAOS_SECONDS", "30"))
+SECONDS: Final = float(os.environ.get("JOINER_CHAOS_SECONDS", "15"))
 SEED: Final = int(os.environ.get("JOINER_CHAOS_SEED", "20261121"))
 EMPTY_FOR: Final = 5  # seconds until an empty node goes
 PLANNED_BEFORE: Final = timedelta(seconds=10)  # that long before its launch, on a busy machine, were the pods of a node listed

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("joiner_local.aws")
 
-GARBAGE_AFTER = (
-    50_000  # objects made since the last look for garbage; seventy times as many as usual: the memory is there, two cores are few
-)
+GARBAGE_AFTER = 50_000  # objects made since the last look for garbage, seventy times the usual: there is more memory than time
 
 OWN_PATHS = "/_local/"
 

@@ -16,7 +16,7 @@ from joiner_cli.manifests.documents import read_text
 from joiner_cli.planning import Question, answer
 from tests.unit.cli.mutations import good, mutated
 
-NUMBER = int(os.environ.get("JOINER_MUTATIONS", "300"))
+NUMBER = int(os.environ.get("JOINER_MUTATIONS", "150"))
 FIRST = int(os.environ.get("JOINER_MUTATIONS_FROM", "0"))
 PARTS = 10
 DEADLINE = 0.3

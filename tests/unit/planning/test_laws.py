@@ -11,7 +11,7 @@ from joiner.planning.checking import check_plan
 from joiner.planning.checking.amounts import amount
 from tests.unit.planning.worlds import CATALOGUE, ZONES, Json, instance_type, node_pool, planned, pod, worlds
 
-SLOW_IS_FINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SLOW_IS_FINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SLOW_IS_FINE

@@ -10,7 +10,7 @@ from joiner.planning.checking import check_plan
 from tests.unit.planning.rich_worlds import RICH, rich_worlds
 from tests.unit.planning.worlds import Json, planned
 
-SLOW_IS_FINE = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+SLOW_IS_FINE = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SLOW_IS_FINE
