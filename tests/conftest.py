@@ -26,9 +26,10 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_guards.py",
             "test_mistakes.py",
             "test_no_capacity.py",
+            "test_invariants.py",
         }
     ),
-    "leaving": frozenset({"test_retirement.py", "test_sweep.py", "test_full_plans.py"}),
+    "leaving": frozenset({"test_retirement.py", "test_sweep.py", "test_full_plans.py", "test_scenarios_as_nodepools.py"}),
 }
 """The end-to-end tests that have a stack of their own; about a third of the time each. All others share one."""
 

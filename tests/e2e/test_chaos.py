@@ -1,7 +1,7 @@
 """Rings, sweeps and retirements racing: deployments grow and shrink at random while nodes are lost, interrupted and deleted.
 
-Afterwards every promise holds, and nothing was launched only to be retired within its first minute for no reason. A quarter of a minute each time;
-`JOINER_CHAOS_SECONDS=600` (`make chaos-test`) for ten minutes, `JOINER_CHAOS_SEED` for another course of things.
+Afterwards every promise holds, and nothing was launched only to be retired within its first minute for no reason.
+A quarter of a minute each time; `JOINER_CHAOS_SECONDS=600` (`make chaos-test`) for ten minutes, `JOINER_CHAOS_SEED` for another course.
 """
 
 import json

@@ -1,7 +1,7 @@
 """SCALE UP and RETIRE with something that goes wrong at every place of their way.
 
-A seeded tenth of the table is tried each time, as far as three quarters of a minute go; `JOINER_CRASHES=all` (`make crash-test`) tries all of it, and
-`JOINER_CRASHES=Launch` the cases that say so. The table of what was tried is printed.
+A seeded tenth of the table is tried each time, as far as 45 seconds go; `JOINER_CRASHES=all` (`make crash-test`) tries all of
+it, and `JOINER_CRASHES=Launch` the cases that say so. The table of what was tried is printed.
 """
 
 import os
