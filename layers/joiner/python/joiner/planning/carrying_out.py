@@ -14,6 +14,7 @@ from joiner import names
 from joiner.planning.arrays import Whole
 from joiner.planning.dealing import Deal
 from joiner.planning.groups import Group
+from joiner.planning.offers import Choice
 from joiner.planning.packing import Packing
 from joiner.planning.problem import Problem
 from joiner.planning.rooms import Room, World
@@ -54,6 +55,7 @@ class Carrier:
             rule = world.rules[group.index].quoted
             if rule is not None and rule.spread.topology_key == key:
                 world.quotas[group.index] = dict(given)
+        self._easy = {group for group in self._watched if not self._watched[group] and not self._counted[group] and world.easy(group)}
 
     def carry_out(self, packing: Packing) -> None:
         """Opens the nodes, and puts on each first those who ask something of their neighbours; nodes that nobody could go to are closed."""
@@ -66,13 +68,34 @@ class Carrier:
                 room = self._world.open(choice)
                 limits: dict[Tally, int] = {}
                 self._limits[room] = limits
-                for item, number in contents:
+                for item, number in self._put_easy(contents, room, choice):
                     missing = number - self._put(item, room, number, limits)
                     if missing and self._queues[item]:
                         self._refused.append((item, room))
                 if not room.planned:
                     self._world.close(room)
         self._mend()
+
+    def _put_easy(self, contents: Sequence[tuple[int, int]], room: Room, choice: Choice) -> list[tuple[int, int]]:
+        """Puts in at once what asks next to nothing of its neighbours; answers the rest, which is put in item by item."""
+        together: dict[Group, int] = {}
+        easy, rest = [], []
+        for item, number in contents:
+            queue = self._queues[item]
+            group, there = queue[0] if queue else (None, 0)
+            if group in self._easy and there >= number and group not in together:
+                together[group] = number
+                easy.append((item, number))
+            else:
+                rest.append((item, number))
+        if not self._world.put_together(together, room, choice):
+            return list(contents)
+        for item, number in easy:
+            queue = self._queues[item]
+            queue[0][1] -= number
+            if not queue[0][1]:
+                queue.popleft()
+        return rest
 
     def left(self) -> Whole:
         """How many pods of each item have found no place yet."""
