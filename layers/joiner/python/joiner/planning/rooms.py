@@ -180,7 +180,7 @@ class World:
         return fitting
 
     def put_together(self, contents: Mapping[Group, int], room: Room, choice: Choice) -> bool:
-        """Puts all of this in a room of this choice, or nothing: for groups that are ``easy``, which ask no more than can be seen at once."""
+        """Puts all of this in a room of this choice, or nothing: for groups that are ``easy``."""
         mask, free = 0, list(room.free)
         for group, number in contents.items():
             mask |= 1 << group.index

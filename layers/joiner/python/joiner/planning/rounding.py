@@ -234,13 +234,20 @@ def _seeds(chance: Chance, offers: Whole, active: Whole, mean: Floats, demand: W
             seed[row, dice.permutation(there)[max(kept, 0) :]] = 0
     room, need = bench.room[offers], bench.need[active]
     over = np.flatnonzero((seed @ need > room).any(axis=1))
-    for _ in range(20):
-        if not len(over):
-            break
-        seed[over] *= dice.random((len(over), seed.shape[1])) < 0.93
-        over = over[(seed[over] @ need > room[over]).any(axis=1)]
-    seed[over] = 0
+    if len(over):
+        seed[over] = _as_far_as_fits(seed[over], need, room[over], dice)
     return seed.astype(np.int64)
+
+
+def _as_far_as_fits(seed: Floats, need: Floats, room: Floats, dice: np.random.Generator) -> Floats:
+    """Of each row its items in random order, until one of them does not fit."""
+    order = np.where(seed > 0, dice.random(seed.shape), 2.0).argsort(axis=1)[:, : int((seed > 0).sum(axis=1).max())]
+    taken = np.take_along_axis(seed, order, axis=1)
+    used = np.cumsum(taken[:, :, None] * need[order], axis=1)
+    taken[(used > room[:, None, :]).any(axis=2)] = 0
+    kept = np.zeros_like(seed)
+    np.put_along_axis(kept, order, taken, axis=1)
+    return kept
 
 
 def _commit(
