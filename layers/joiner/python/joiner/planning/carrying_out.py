@@ -123,7 +123,7 @@ class Carrier:
                 self._change_places(queue, room, alike.get((self._place(room), queue[0][0].vector), ())[:SWAPS])
         for item, room in refused:  # what room is left now is nobody's
             queue = self._queues[item]
-            if room.planned and queue and not self._elsewhere(queue):
+            if room.planned and queue and not self._elsewhere(queue, room):
                 self._change_places(queue, room, self._smaller(queue[0][0], room))
 
     def _change_places(self, queue: "Queue", room: Room, candidates: Iterable[tuple[Room, Group]]) -> None:
@@ -132,10 +132,15 @@ class Carrier:
             if other is not room and self._swap(queue, room, other, group):
                 return
 
-    def _elsewhere(self, queue: "Queue") -> bool:
+    def _near(self, room: Room) -> Iterator[Room]:
+        """Rooms in the same domain: whoever moves to another one may upset a spread that counts it."""
+        place = self._place(room)
+        return (other for other in self._limits if other.planned and self._place(other) == place)
+
+    def _elsewhere(self, queue: "Queue", room: Room) -> bool:
         """Whether the first of the queue found room that another left."""
         group = queue[0][0]
-        if any(fits(group, room.free) and self._admit(group, room) for room in self._limits if room.planned):
+        if any(fits(group, other.free) and self._admit(group, other) for other in self._near(room)):
             self._took_one(queue)
             return True
         return False
@@ -143,7 +148,7 @@ class Carrier:
     def _smaller(self, newcomer: Group, room: Room) -> Iterator[tuple[Room, Group]]:
         """Pods that would fit where the newcomer was meant to go, and that leave enough room for it where they are; a few of them."""
         tried = 0
-        for other in self._limits:
+        for other in self._near(room):
             for group in list(other.planned):
                 if group in self._watched and group.vector != newcomer.vector and fits(group, room.free):
                     if all(there + own >= need for there, own, need in zip(other.free, group.vector, newcomer.vector, strict=True)):
