@@ -14,7 +14,8 @@ from tests.unit.planning.test_kernel import problem
 
 def flowing(known: Problem, found: Relaxation) -> Floats:
     """Pods of each item that flow anywhere."""
-    return np.bincount(found.item, weights=found.flow, minlength=known.items)
+    flows: Floats = np.bincount(found.item, weights=found.flow, minlength=known.items).astype(float)
+    return flows
 
 
 @pytest.mark.parametrize("seed", range(12))
