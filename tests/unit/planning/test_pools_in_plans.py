@@ -55,6 +55,14 @@ def families(plan: Plan) -> list[set[str]]:
     return [{one.instance_type.partition(".")[0] for one in node.alternatives} for node in plan.nodes]
 
 
+def test_a_label_that_no_type_carries_is_the_pools_to_choose_whatever_its_domain() -> None:
+    pool = node_pool(requirements=[{"key": "kubernetes.io/team", "operator": "In", "values": ["shop"]}])
+
+    plan = checked(world([pod("web-0")], pool))
+
+    assert [node.labels["kubernetes.io/team"] for node in plan.nodes] == ["shop"]
+
+
 def test_the_fleet_can_choose_among_as_many_values_as_the_pool_asks_for() -> None:
     plan = checked(world([pod("web-0")], node_pool(requirements=[at_least(3)])), catalogue=FAMILIES)
 

@@ -15,6 +15,9 @@ from joiner.cluster.taints import Taint
 Manifest = Mapping[str, Any]
 
 PROTECTING: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT)
+ENDED: Final = ("Succeeded", "Failed")
+OF_NODES: Final = ("DaemonSet", "Node")
+"""Kinds of owners whose pods belong to their node."""
 DRAINING: Final = Taint(names.DISRUPTED, "NoSchedule")
 
 
@@ -91,12 +94,12 @@ class Pod:
     @property
     def terminal(self) -> bool:
         """Whether it has ended and holds nothing any more."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in ENDED
 
     @property
     def stays_with_node(self) -> bool:
         """Whether it belongs to its node (a daemon's, a static one) and follows no other pod elsewhere."""
-        return self.owner_kind in ("DaemonSet", "Node")
+        return self.owner_kind in OF_NODES
 
     @property
     def moves(self) -> bool:
@@ -119,6 +122,6 @@ class Pod:
             and not self.nominated_node
             and not self.gates
             and not self.deletion
-            and not self.terminal
-            and not self.stays_with_node
+            and self.phase not in ENDED
+            and self.owner_kind not in OF_NODES
         )

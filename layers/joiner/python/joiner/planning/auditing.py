@@ -6,17 +6,23 @@ at here as a whole, and thrown away if it does not hold.
 
 from joiner.planning.groups import Group
 from joiner.planning.rooms import Room, World
+from joiner.planning.topology import SpreadRule
 
 
 def holds(world: World) -> bool:
     """Whether every pod of the plan is where its own and everybody's rules allow."""
+    bound = {group for group in world.left if not world.rules[group.index].free}
+    if not bound:
+        return True
+    lowest: dict[SpreadRule, int] = {}
     rooms = [*world.existing, *world.new]
-    return all(_may_stay(world, group, room) for room in rooms for group in room.planned) and all(
+    return all(_may_stay(world, group, room, lowest) for room in rooms for group in room.planned if group in bound) and all(
         _one_beginning(world, group) for group in world.left
     )
 
 
-def _may_stay(world: World, group: Group, room: Room) -> bool:
+def _may_stay(world: World, group: Group, room: Room, lowest: dict[SpreadRule, int]) -> bool:
+    """``lowest`` remembers the count of each spread's emptiest domain."""
     own = world.rules[group.index]
     for tally in (*own.away, *own.unwanted):
         domain = room.labels.get(tally.key)
@@ -24,7 +30,9 @@ def _may_stay(world: World, group: Group, room: Room) -> bool:
             return False
     for rule in own.spreads:
         domain = room.labels.get(rule.spread.topology_key)
-        if domain is None or rule.tally.by_domain.get(domain, 0) - rule.lowest() > rule.spread.max_skew:
+        if rule not in lowest:
+            lowest[rule] = rule.lowest()
+        if domain is None or rule.tally.by_domain.get(domain, 0) - lowest[rule] > rule.spread.max_skew:
             return False
     if any(tally.total > tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.together):
         return False

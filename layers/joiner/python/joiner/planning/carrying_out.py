@@ -5,7 +5,7 @@ an item are tried in turn, and whoever finds no place is left to the sequential 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,8 @@ import numpy as np
 from joiner import names
 from joiner.planning.arrays import Whole
 from joiner.planning.dealing import Deal
-from joiner.planning.groups import Group
+from joiner.planning.groups import Group, fits
+from joiner.planning.offers import Choice
 from joiner.planning.packing import Packing
 from joiner.planning.problem import Problem
 from joiner.planning.rooms import Room, World
@@ -23,6 +24,8 @@ TRIED: Final = 40
 """Members of an item that are tried for one place; among so many alike there is one that fits, or there is none."""
 SWAPS: Final = 200
 """Places elsewhere that are tried for one pod."""
+SMALLER: Final = 2000
+"""Smaller pods that are looked at for one that could change places with it."""
 
 Queue = deque[list[Any]]
 """Groups with how many of their pods have no place yet."""
@@ -54,6 +57,7 @@ class Carrier:
             rule = world.rules[group.index].quoted
             if rule is not None and rule.spread.topology_key == key:
                 world.quotas[group.index] = dict(given)
+        self._easy = {group for group in self._watched if not self._watched[group] and not self._counted[group] and world.easy(group)}
 
     def carry_out(self, packing: Packing) -> None:
         """Opens the nodes, and puts on each first those who ask something of their neighbours; nodes that nobody could go to are closed."""
@@ -66,13 +70,34 @@ class Carrier:
                 room = self._world.open(choice)
                 limits: dict[Tally, int] = {}
                 self._limits[room] = limits
-                for item, number in contents:
+                for item, number in self._put_easy(contents, room, choice):
                     missing = number - self._put(item, room, number, limits)
                     if missing and self._queues[item]:
                         self._refused.append((item, room))
                 if not room.planned:
                     self._world.close(room)
         self._mend()
+
+    def _put_easy(self, contents: Sequence[tuple[int, int]], room: Room, choice: Choice) -> list[tuple[int, int]]:
+        """Puts in at once what asks next to nothing of its neighbours; answers the rest, which is put in item by item."""
+        together: dict[Group, int] = {}
+        easy, rest = [], []
+        for item, number in contents:
+            queue = self._queues[item]
+            group, there = queue[0] if queue else (None, 0)
+            if group in self._easy and there >= number and group not in together:
+                together[group] = number
+                easy.append((item, number))
+            else:
+                rest.append((item, number))
+        if not self._world.put_together(together, room, choice):
+            return list(contents)
+        for item, number in easy:
+            queue = self._queues[item]
+            queue[0][1] -= number
+            if not queue[0][1]:
+                queue.popleft()
+        return rest
 
     def left(self) -> Whole:
         """How many pods of each item have found no place yet."""
@@ -89,15 +114,48 @@ class Carrier:
             return
         alike: dict[tuple[str, tuple[int, ...]], list[tuple[Room, Group]]] = {}
         for other in self._world.new:
-            for group in other.planned:
+            for group in list(other.planned):
                 if group in self._watched:
                     alike.setdefault((self._place(other), group.vector), []).append((other, group))
         for item, room in refused:
             queue = self._queues[item]
             if room.planned and queue:
-                for other, group in alike.get((self._place(room), queue[0][0].vector), ())[:SWAPS]:
-                    if other is not room and self._swap(queue, room, other, group):
-                        break
+                self._change_places(queue, room, alike.get((self._place(room), queue[0][0].vector), ())[:SWAPS])
+        for item, room in refused:  # what room is left now is nobody's
+            queue = self._queues[item]
+            if room.planned and queue and not self._elsewhere(queue, room):
+                self._change_places(queue, room, self._smaller(queue[0][0], room))
+
+    def _change_places(self, queue: "Queue", room: Room, candidates: Iterable[tuple[Room, Group]]) -> None:
+        """The first of the queue takes the place of one of these, who comes to this room."""
+        for other, group in candidates:
+            if other is not room and self._swap(queue, room, other, group):
+                return
+
+    def _near(self, room: Room) -> Iterator[Room]:
+        """Rooms in the same domain: whoever moves to another one may upset a spread that counts it."""
+        place = self._place(room)
+        return (other for other in self._limits if other.planned and self._place(other) == place)
+
+    def _elsewhere(self, queue: "Queue", room: Room) -> bool:
+        """Whether the first of the queue found room that another left."""
+        group = queue[0][0]
+        if any(fits(group, other.free) and self._admit(group, other) for other in self._near(room)):
+            self._took_one(queue)
+            return True
+        return False
+
+    def _smaller(self, newcomer: Group, room: Room) -> Iterator[tuple[Room, Group]]:
+        """Pods that would fit where the newcomer was meant to go, and that leave enough room for it where they are; a few of them."""
+        tried = 0
+        for other in self._near(room):
+            for group in list(other.planned):
+                if group in self._watched and group.vector != newcomer.vector and fits(group, room.free):
+                    if all(there + own >= need for there, own, need in zip(other.free, group.vector, newcomer.vector, strict=True)):
+                        yield other, group
+                    tried += 1
+            if tried > SMALLER:
+                return
 
     def _place(self, room: Room) -> str:
         return "/".join(room.labels.get(key, "") for key in self._keys)
@@ -110,13 +168,17 @@ class Carrier:
         world.take(group, other, 1)
         if self._admit(newcomer, other):
             if self._admit(group, room):
-                queue[0][1] -= 1
-                if not queue[0][1]:
-                    queue.popleft()
+                self._took_one(queue)
                 return True
             world.take(newcomer, other, 1)
         world.take(group, other, -1)
         return False
+
+    @staticmethod
+    def _took_one(queue: "Queue") -> None:
+        queue[0][1] -= 1
+        if not queue[0][1]:
+            queue.popleft()
 
     def _admit(self, group: Group, room: Room) -> bool:
         limits = self._limits[room]

@@ -13,7 +13,7 @@ import numpy as np
 from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, filling_steps, right_size
 from joiner.planning.problem import Problem
-from joiner.planning.resource_lp import Relaxation, quiet_solver
+from joiner.planning.resource_lp import Relaxation, quiet_solver, run
 from joiner.planning.rounding import Chance, by_size, greedy, round_off, solved
 
 MOST_ADDED: Final = 60
@@ -72,7 +72,7 @@ class Master:
             )
             self.patterns += self._pending
             self._pending = []
-        self._solver.run()
+        run(self._solver)
         solution = self._solver.getSolution()
         value = float(self._solver.getInfo().objective_function_value)
         return value, np.maximum(np.array(solution.row_dual), 0), np.array(solution.col_value)

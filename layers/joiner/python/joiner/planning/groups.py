@@ -72,7 +72,8 @@ def identity(pod: Pod, keys: frozenset[str], what: Mounted = NOTHING_MOUNTED) ->
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """All groups of a plan. ``of_pod`` finds a pod's by its key; ``daemons`` go with the daemon sets, in their order."""
+    """All groups of a plan. ``of_pod`` finds that of a pod which has a place, by its key; ``daemons`` go with the daemon sets, in their
+    order."""
 
     resources: tuple[str, ...]
     all: tuple[Group, ...]
@@ -89,11 +90,7 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
     distinct = {id(pod.constraints): pod.constraints for pod in (*pending, *placed)}.values()
     keys = rule_keys([*distinct, *(one.constraints for one in daemon_sets)])
     mounts = mounted(pending, placed, volumes)
-    members: dict[Identity, list[Pod]] = {}
-    waiting: dict[Identity, list[Pod]] = {}
-    for pods, into in ((pending, waiting), (placed, members)):
-        for pod in pods:
-            into.setdefault(identity(pod, keys, mounts.get(pod.key, NOTHING_MOUNTED) if mounts else NOTHING_MOUNTED), []).append(pod)
+    waiting, members = _alike(pending, keys, mounts), _alike(placed, keys, mounts)
     named = {name for one in distinct for name in one.requests} | {name for one in daemon_sets for name in one.requests}
     drivers = {driver for one in mounts.values() for driver, _ in one.volumes} & {name for one in volumes.limits.values() for name in one}
     resources = (*sorted(named), *map(volume_resource, sorted(drivers)))
@@ -104,13 +101,27 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
         sample = mine[0] if mine else members[known][0]
         one = _made(len(found), sample, mine, mounts.get(sample.key, NOTHING_MOUNTED), resources)
         found.append(one)
-        of_pod.update((pod.key, one) for pod in (*mine, *members.get(known, ())))
+        of_pod.update((pod.key, one) for pod in members.get(known, ()))
     daemons: list[tuple[DaemonSet, Group]] = []
     for daemon in sorted(daemon_sets, key=lambda one: one.key):
         vector = _vector(daemon.constraints, NOTHING_MOUNTED, resources)
         found.append(Group(len(found), daemon.constraints, daemon.namespace, daemon.labels, vector=vector, needs=_needs(vector)))
         daemons.append((daemon, found[-1]))
     return Groups(resources, tuple(found), tuple(one for one in found if one.pods), of_pod, tuple(daemons))
+
+
+def _alike(pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, Mounted]) -> dict[Identity, list[Pod]]:
+    """Pods by identity, which is worked out once for those that share their constraints, namespace and labels that count."""
+    found: dict[Identity, list[Pod]] = {}
+    quick: dict[object, list[Pod]] = {}
+    for pod in pods:
+        what = mounts.get(pod.key, NOTHING_MOUNTED) if mounts else NOTHING_MOUNTED
+        same = (id(pod.constraints), pod.namespace, what.key, *map(pod.labels.get, keys))
+        mine = quick.get(same)
+        if mine is None:
+            mine = quick[same] = found.setdefault(identity(pod, keys, what), [])
+        mine.append(pod)
+    return found
 
 
 def _vector(said: Constraints, what: Mounted, resources: Sequence[str]) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ class Waiting:
 
 def importance(pod: Pod) -> tuple[int, str, str]:
     """Sorts the most important first, then the oldest, then by name."""
-    return (-pod.priority, pod.created, pod.key)
+    return (-pod.constraints.priority, pod.created, f"{pod.namespace}/{pod.name}")
 
 
 def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
@@ -61,7 +61,7 @@ def on_its_way(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> bool:
 def holding(snapshot: Snapshot) -> tuple[Pod, ...]:
     """Pods that have a place: on a node, or nominated for one, where others are being preempted for them."""
     return tuple(
-        pod for pod in snapshot.pods if not pod.terminal and (pod.node_name or (pod.nominated_node and not pod.deletion and not pod.gates))
+        pod for pod in snapshot.pods if (pod.node_name or (pod.nominated_node and not pod.deletion and not pod.gates)) and not pod.terminal
     )
 
 

@@ -7,7 +7,7 @@ its room, by the dual prices of one that is in, pays for every pod that it could
 The programme is kept: when a part of the demand has been packed, or only small offers are asked for, it is solved from where it stood.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import highspy
@@ -17,23 +17,26 @@ from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.problem import Problem
 
 MOST_ROUNDS: Final = 40
-TAKEN_A_ROUND: Final = 12
+TAKEN_A_ROUND: Final = 4
+"""Few: each brings a flow for every class, and the next prices often show that others would not have been needed."""
 SLACK: Final = 1e-7
 LARGE_SLACK: Final = 2e-4
 """In large programmes offers that could save no more than this stay out; the bound is that much lower then."""
 LARGE: Final = 100
 TIGHT: Final = 0.8
 """A cap is worth a row once the items under it number more than this share of the nodes' caps."""
-NEAR: Final = 1.1
-"""Classes flow from the start to offers that are at most so much dearer for them than their cheapest."""
-FLOWS_A_ROUND: Final = 4
 INFINITE: Final = highspy.kHighsInf
+PERTURBATION: Final = "primal_simplex_bound_perturbation_multiplier"
+CIRCLES: Final = 8
+"""More iterations than so many for each row lead nowhere; usually it is two or three."""
+NO_OFFERS: Final[Whole] = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
     """``value`` in $/h. ``worth`` is the dual price of one pod of each item. ``offers`` are those in the programme, ``nodes`` how many of
-    each; pods flow from ``item`` to the offer at position ``at`` in ``offers``, ``flow`` of them. ``rates`` are resource prices by offer.
+    each; pods flow from ``item`` to the offer at position ``at`` in ``offers``, ``flow`` of them. ``rates`` are resource prices by offer,
+    ``places`` what a place under each of ``caps`` costs there.
     ``firm``: only caps were used that hold in every plan, so no plan is cheaper than ``value``."""
 
     value: float
@@ -45,6 +48,8 @@ class Relaxation:
     flow: Floats
     rates: Floats
     firm: bool = True
+    caps: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    places: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,18 +63,17 @@ class Spare:
 class Programme:
     """The relaxation of one problem, for any demand. With ``firm_only``, only caps that hold for every plan count: for bounds.
 
-    Items that differ in nothing that the programme knows are one *class* in it, and classes flow at first only to the offers that suit them
-    best; flows that would pay come in like offers do.
+    Items that differ in nothing that the programme knows are one *class* in it. ``offers`` are in it from the beginning.
     """
 
-    def __init__(self, problem: Problem, *, spare: Spare | None = None, firm_only: bool = False) -> None:
+    def __init__(self, problem: Problem, *, spare: Spare | None = None, firm_only: bool = False, offers: Whole = NO_OFFERS) -> None:
         self._problem = problem
         self._spare = spare
         self._resources = np.flatnonzero(problem.need.any(axis=0))
         self._scale = np.maximum(problem.room[:, self._resources].max(axis=0, initial=1.0), 1.0)
         self._candidates = problem.firm if firm_only else np.ones(len(problem.caps), bool)
         self._caps = np.zeros(0, np.int64)
-        self._begin(np.zeros(0, np.int64))
+        self._begin(offers)
 
     def _begin(self, offers: Whole) -> None:
         """An empty programme over the classes that its caps tell apart, then with these offers."""
@@ -91,11 +95,9 @@ class Programme:
         # pods are counted by their size, so that all numbers in the programme are of one order
         self._size = np.maximum(amounts.max(axis=1, initial=0.0), 1e-12)
         self._amounts = np.concatenate([amounts, self._under], axis=1) / self._size[:, None]
-        self._cost = _least_cost(problem, self._need, self._open)
         self._offers, self._columns = np.zeros(0, np.int64), np.zeros(0, np.int64)  # columns of nodes, by offer
         self._rows = np.zeros((0, self._amounts.shape[1]), np.int64)
         self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._flowing = np.zeros((0, len(sample)), bool)
         self._width, self._height = 0, len(sample)
         self._solver = quiet_solver()
         empty = highspy.HighsLp()
@@ -112,6 +114,10 @@ class Programme:
             at, item = np.nonzero(self._spare.open[:, sample])
             self._add_flows(rows[at], item)
         self._add(offers)
+
+    @property
+    def classes(self) -> int:
+        return len(self._need)
 
     def solve(self, demand: Whole, among: Marks | None = None) -> Relaxation:
         """The optimum for this demand with offers ``among`` these (all by default). Every item in demand must have one among them."""
@@ -132,16 +138,15 @@ class Programme:
                 continue
             active = np.flatnonzero(total > 0)
             worth, rates = np.maximum(duals[: len(total)], 0) * self._size, self._rates(duals, allowed)
-            added = self._add_paying(worth, rates, active, allowed)
             usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
             missing = np.setdiff1d(usable, self._offers, assume_unique=True)
-            attraction = self._attraction(active, missing, worth, rates)
-            better = np.flatnonzero(attraction > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
-            if not added and not len(better):
+            pull = self._attraction(active, missing, worth, rates)
+            better = np.flatnonzero(pull > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
+            if not len(better):
                 break
-            best = better[np.argsort(-attraction[better], kind="stable")]
+            best = better[np.argsort(-pull[better], kind="stable")]
             self._add(missing[best if turn == MOST_ROUNDS - 1 else best[:TAKEN_A_ROUND]])
-        value = float(self._solver.getInfo().objective_function_value) / max(attraction.max(initial=1.0), 1.0)
+        value = float(self._solver.getInfo().objective_function_value) / max(pull.max(initial=1.0), 1.0)
         return self._read(value, demand, allowed, total=total, values=values, worth=worth, rates=rates)
 
     def _demand(self, demand: Whole, allowed: Marks) -> Floats:
@@ -152,17 +157,12 @@ class Programme:
         if not self._open[np.ix_(here, active)].any(axis=0).all():
             usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
             self._add(np.setdiff1d(_cover(self._problem, self._need, self._open, usable, active), self._offers))
-        here = np.flatnonzero(allowed[self._offers])
-        lost = active[~self._flowing[np.ix_(here, active)].any(axis=0)]  # their flows go to offers that are not allowed now
-        if len(lost):
-            at, item = np.nonzero(self._open[np.ix_(self._offers[here], lost)] & ~self._flowing[np.ix_(here, lost)])
-            self._add_flows(self._rows[here[at]], lost[item], here[at])
         every = np.arange(len(total), dtype=np.int32)
         self._solver.changeRowsBounds(len(total), every, total * self._size, np.full(len(total), INFINITE))
         return total
 
     def _add(self, offers: Whole) -> None:
-        """Offers, with flows of the classes that they suit about best."""
+        """Offers, with flows of all classes that may go there."""
         if not len(offers):
             return
         problem = self._problem
@@ -172,9 +172,7 @@ class Programme:
         self._columns = np.concatenate([self._columns, np.arange(first, first + len(offers))])
         self._offers = np.concatenate([self._offers, offers])
         self._rows = np.concatenate([self._rows, rows])
-        self._flowing = np.concatenate([self._flowing, np.zeros((len(offers), len(self._need)), bool)])
-        near = self._open[offers] & (_cost(problem, self._need, offers) <= self._cost * NEAR)
-        at, item = np.nonzero(near)
+        at, item = np.nonzero(self._open[offers])
         self._add_flows(rows[at], item, known + at)
 
     def _add_nodes(self, room: Floats, price: Floats, *, fixed: bool) -> Whole:
@@ -217,29 +215,13 @@ class Programme:
         if at is not None:
             self._item, self._at = np.concatenate([self._item, item]), np.concatenate([self._at, at])
             self._flows = np.concatenate([self._flows, self._width + np.arange(number)])
-            self._flowing[at, item] = True
         self._width += number
-
-    def _add_paying(self, worth: Floats, rates: Floats, active: Whole, allowed: Marks) -> bool:
-        """Flows that would pay: a class is worth more than what it takes of a node costs."""
-        if not len(self._offers):
-            return False
-        cost = np.concatenate([self._need, self._under], axis=1)[active] @ rates.T
-        gain = np.where(self._open[np.ix_(self._offers, active)].T & ~self._flowing[:, active].T, worth[active, None] - cost, 0.0)
-        gain[:, ~allowed[self._offers]] = 0.0
-        paying = gain > (1e-7 if len(active) <= LARGE else 1e-5) * np.maximum(worth[active, None], 1e-9)
-        if gain.shape[1] > FLOWS_A_ROUND:
-            paying &= gain >= -np.partition(-gain, FLOWS_A_ROUND - 1, axis=1)[:, FLOWS_A_ROUND - 1, None]
-        item, at = np.nonzero(paying)
-        if len(item):
-            self._add_flows(self._rows[at], active[item], at)
-        return bool(len(item))
 
     def _run(self, allowed: Marks) -> tuple[Floats, Floats]:
         number = len(self._columns)
         upper = np.where(allowed[self._offers], INFINITE, 0.0)
         self._solver.changeColsBounds(number, self._columns.astype(np.int32), np.zeros(number), upper)
-        self._solver.run()
+        run(self._solver)
         solution = self._solver.getSolution()
         return np.array(solution.col_value), np.array(solution.row_dual)
 
@@ -253,20 +235,12 @@ class Programme:
 
     def _attraction(self, active: Whole, missing: Whole, worth: Floats, rates: Floats) -> Floats:
         """For each offer that is not in: by how much the worth of its pods exceeds its price at the most fitting prices."""
-        problem = self._problem
         items = active[worth[active] > 1e-12]
-        used = np.flatnonzero(rates.any(axis=1))
-        limits = np.tile(self._limits, (len(missing), 1))
-        room = np.concatenate([problem.room[missing], limits], axis=1) @ rates[used].T
-        cost = np.concatenate([self._need, self._under], axis=1)[items] @ rates[used].T
-        scale = problem.price[missing][:, None] / np.maximum(room, 1e-15)
-        ratio = worth[items][:, None] / np.maximum(cost, 1e-15)
-        open_to = self._open[np.ix_(missing, items)]
-        least = np.full(len(missing), np.inf if len(used) else 0.0)
-        for position in range(len(used)):
-            worst = (open_to * ratio[:, position][None, :]).max(axis=1, initial=0.0)
-            np.minimum(least, worst / np.maximum(scale[:, position], 1e-15), out=least)
-        return least
+        room = np.concatenate([self._problem.room[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
+        need = np.concatenate([self._need, self._under], axis=1)[items]
+        return attraction(
+            room, self._problem.price[missing], self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates
+        )
 
     def _read(
         self, value: float, demand: Whole, allowed: Marks, *, total: Floats, values: Floats, worth: Floats, rates: Floats
@@ -288,7 +262,22 @@ class Programme:
             flow=share[item, at],
             rates=rates[:, : self._need.shape[1]],
             firm=bool(self._problem.firm[self._caps].all()),
+            caps=self._caps,
+            places=rates[:, self._need.shape[1] :],
         )
+
+
+def attraction(room: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats) -> Floats:
+    """For each of these offers: by how much the worth of its pods exceeds its price if its room is priced by the most fitting of ``rates``.
+    Divided by the largest of these, worths are such that no offer earns more than its price."""
+    used = np.flatnonzero(rates.any(axis=1))
+    scale = price[:, None] / np.maximum(room @ rates[used].T, 1e-15)
+    ratio = worth[:, None] / np.maximum(need @ rates[used].T, 1e-15)
+    least: Floats = np.full(len(price), np.inf if len(used) else 0.0)
+    for position in range(len(used)):
+        worst = (open_to * ratio[:, position][None, :]).max(axis=1, initial=0.0)
+        np.minimum(least, worst / np.maximum(scale[:, position], 1e-15), out=least)
+    return least
 
 
 def _cost(problem: Problem, need: Floats, offers: Whole) -> Floats:
@@ -298,12 +287,6 @@ def _cost(problem: Problem, need: Floats, offers: Whole) -> Floats:
         np.maximum(share, need[:, resource][None, :] / np.maximum(problem.room[offers, resource], 1e-9)[:, None], out=share)
     cost: Floats = share * problem.price[offers][:, None]
     return cost
-
-
-def _least_cost(problem: Problem, need: Floats, open_to: Marks) -> Floats:
-    every = np.arange(len(problem.price))
-    least: Floats = np.where(open_to, _cost(problem, need, every), np.inf).min(axis=0, initial=np.inf)
-    return least
 
 
 def _cover(problem: Problem, need: Floats, open_to: Marks, usable: Whole, active: Whole) -> Whole:
@@ -328,7 +311,19 @@ def quiet_solver() -> Any:  # the solver's type stubs lack half of its methods
         ("presolve", "off"),
         ("simplex_scale_strategy", 0),
         ("simplex_strategy", 0),  # primal where the last answer still holds, as it does when offers have come in
-        ("primal_simplex_bound_perturbation_multiplier", 0.0),
+        (PERTURBATION, 0.0),
     ):
         solver.setOptionValue(name, value)
     return solver
+
+
+def run(solver: Any) -> None:
+    """Solves what the solver holds. Without perturbation simplex is quicker, and may go round in circles where many answers are equally
+    good: then it begins again, perturbed from there on."""
+    solver.setOptionValue("simplex_iteration_limit", CIRCLES * (solver.getNumRow() + 100))
+    solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kIterationLimit:
+        solver.clearSolver()
+        solver.setOptionValue("simplex_iteration_limit", highspy.kHighsIInf)
+        solver.setOptionValue(PERTURBATION, 1.0)
+        solver.run()

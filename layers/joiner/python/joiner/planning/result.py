@@ -58,11 +58,22 @@ def _take(queues: Mapping[Group, Iterator[Pod]], room: Room) -> list[Pod]:
     return pods
 
 
-def _classes(pods: Sequence[Pod], *, real: bool = False) -> dict[str, int]:
-    """How many slots the pods need, by class; head-room needs none: nobody will come for it by name. ``real``: there is none."""
+def _slots(room: Room, pods: Sequence[Pod]) -> dict[str, int]:
+    """How many slots the pods of this room need, by class."""
+    if any(group.head_room or group.constraints.claims for group in room.planned):
+        return _classes(pods)
+    found: dict[str, int] = {}
+    for group, number in room.planned.items():
+        known = group.constraints.class_key
+        found[known] = found.get(known, 0) + number
+    return dict(sorted(found.items()))
+
+
+def _classes(pods: Sequence[Pod]) -> dict[str, int]:
+    """How many slots the pods need, by class; head-room needs none: nobody will come for it by name."""
     found: dict[str, int] = {}
     for pod in pods:
-        if real or not stands_for_room(pod.name):
+        if not stands_for_room(pod.name):
             known = pod.constraints.class_key
             found[known] = found.get(known, 0) + 1
     return dict(sorted(found.items()))
@@ -73,6 +84,7 @@ class Writer:
 
     def __init__(self, world: World) -> None:
         self._alternatives = Alternatives(world)
+        self._resources = world.groups.resources
         self._labels: dict[Choice, dict[str, str]] = {}
         self._said: dict[tuple[Choice, tuple[int, ...]], tuple[tuple[Offer, ...], Requirements]] = {}
 
@@ -95,22 +107,20 @@ class Writer:
             taints=pool.taints,
             startup_taints=pool.startup_taints,
             requirements=requirements,
-            requests=_requests(room),
+            requests=_requests(room, choice, self._resources),
             daemon_overhead=own.overhead,
             capacity=own.capacity,
             allocatable=own.allocatable,
             pods=tuple([pod.key for pod in pods]),
-            classes=_classes(pods, real=not any(group.head_room for group in room.planned)),
+            classes=_slots(room, pods),
         )
 
 
-def _requests(room: Room) -> Resources:
-    """What its pods request together."""
-    found: dict[str, int] = {}
-    for group, number in room.planned.items():
-        for name, amount in group.constraints.requests.amounts.items():
-            found[name] = found.get(name, 0) + number * amount
-    return Resources(found)
+def _requests(room: Room, choice: Choice, resources: Sequence[str]) -> Resources:
+    """What its pods request together: what they left of its room. A resource that somebody asks none of is named, too."""
+    named = {name for group in room.planned for name in group.constraints.requests.amounts}
+    taken = zip(resources, choice.one.room, room.free, strict=True)
+    return Resources({name: before - after for name, before, after in taken if name in named})
 
 
 def _requirements(choice: Choice, alternatives: Sequence[Offer]) -> Requirements:

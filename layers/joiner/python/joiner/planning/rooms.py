@@ -64,6 +64,8 @@ class World:
         self.existing = tuple(existing)
         self.new: list[Room] = []
         self.rules: tuple[Rules, ...] = rules_of(groups.all, self.existing, markets, namespaces)
+        self.quoted = tuple(own.quoted for own in self.rules)
+        self._carefree = [own.free and not group.constraints.host_ports for own, group in zip(self.rules, groups.all, strict=True)]
         self.left: dict[Group, int] = {group: len(group.pods) for group in groups.pending}
         self.used = {key: dict(amounts) for key, amounts in used.items()}
         self.quotas: dict[int, dict[str, int]] = {}
@@ -166,21 +168,61 @@ class World:
             return 0
         fitting, free = wanted, room.free
         for position, amount in group.needs:
-            there = free[position] // amount
-            fitting = min(fitting, there)
-        if fitting > 0:
+            if amount * fitting > free[position]:
+                fitting = free[position] // amount
+        choice = room.choice
+        bound = not self._carefree[group.index] or (choice is not None and self._strict and choice.market.pool.min_values)
+        if fitting > 0 and bound:
             fitting = min(fitting, self.limit(group, room)[0])
         if fitting <= 0:
             return 0
         self._move(group, room, fitting)
         return fitting
 
+    def put_together(self, contents: Mapping[Group, int], room: Room, choice: Choice) -> bool:
+        """Puts all of this in a room of this choice, or nothing: for groups that are ``easy``."""
+        mask, free = 0, list(room.free)
+        for group, number in contents.items():
+            mask |= 1 << group.index
+            for position, amount in group.needs:
+                free[position] -= amount * number
+        if choice.groups & mask != mask or min(free, default=0) < 0 or not self._within_quotas(contents, room):
+            return False
+        room.free = free
+        left, planned = self.left, room.planned
+        for group, number in contents.items():
+            planned[group] = planned.get(group, 0) + number
+            left[group] -= number
+            for tally in self.rules[group.index].feeds:
+                tally.add(room, number)
+        return True
+
+    def _within_quotas(self, contents: Mapping[Group, int], room: Room) -> bool:
+        """Whether each group that was dealt out has so many left for this domain; then they are taken off."""
+        dealt = [(self.quotas[group.index], rule, number) for group, number in contents.items() if (rule := self.quoted[group.index])]
+        domains = [room.labels.get(rule.spread.topology_key, "") for _, rule, _ in dealt]
+        if any(quota.get(domain, 0) < number for (quota, _, number), domain in zip(dealt, domains, strict=True)):
+            return False
+        for (quota, _, number), domain in zip(dealt, domains, strict=True):
+            quota[domain] -= number
+        return True
+
+    def easy(self, group: Group) -> bool:
+        """Whether all that it asks of its neighbours is a spread whose domains are dealt out, at most."""
+        own = self.rules[group.index]
+        if group.refused or group.constraints.host_ports or (self._strict and any(market.pool.min_values for market in self.markets)):
+            return False
+        if own.affinity or own.away or own.unwanted or own.together:
+            return False
+        return not own.spreads or (len(own.spreads) == 1 and self.quoted[group.index] is not None and group.index in self.quotas)
+
     def limit(self, group: Group, room: Room) -> tuple[int, str]:
         """How many more of the group ports and neighbours allow in this room; if none, what forbids it."""
         ports, own = group.constraints.host_ports, self.rules[group.index]
         if ports and any(port.conflicts(taken) for port in ports for taken in room.ports):
             return 0, "its host ports are taken"
-        most, why = (UNLIMITED, "") if own.free else own.limit(room, self.quotas.get(group.index))
+        quota = self.quotas.get(group.index)
+        most, why = (UNLIMITED, "") if own.free else own.limit(room, quota, self.quoted[group.index] if quota is not None else None)
         if most and self._strict and room.choice and room.choice.market.pool.min_values:
             most = min(most, self._flexible_for(group, room, room.choice))
             why = why or ("" if most else TOO_FEW_TYPES)
@@ -230,15 +272,16 @@ class World:
         else:
             del room.planned[group]
         self.left[group] -= number
+        for tally in self.rules[group.index].feeds:
+            tally.add(room, number)
         for port in group.constraints.host_ports:
             if number > 0:
                 room.ports.append(port)
             else:
                 room.ports.remove(port)
-        self._count(group, room, number)
-        quota = self.quotas.get(group.index)
+        quota = self.quotas.get(group.index) if self.quotas else None
         if quota is not None:
-            rule = self.rules[group.index].quoted
+            rule = self.quoted[group.index]
             domain = room.labels.get(rule.spread.topology_key) if rule else None
             if domain is not None:
                 quota[domain] = quota.get(domain, 0) - number

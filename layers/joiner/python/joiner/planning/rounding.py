@@ -5,16 +5,17 @@ best rows become nodes. What is left keeps the mix of the relaxation, so that no
 again as it shrinks. The end of it, too small for averages, is packed greedily, onto smaller nodes, in a few ways.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.bundling import bundled
 from joiner.planning.effort import Meter
 from joiner.planning.packing import NOTHING_FOUND, Bench, Packing, Pattern, Way, allowed_below, filling_steps, right_size
 from joiner.planning.problem import Problem
-from joiner.planning.resource_lp import Programme, Relaxation
+from joiner.planning.resource_lp import LARGE, NO_OFFERS, Programme, Relaxation
 
 ROWS: Final = 24
 """Rows that are filled at a time: among so many there are good ones."""
@@ -26,6 +27,8 @@ SMALLER: Final = 6.0
 """The end is packed onto nodes of at most this fraction of what it is worth."""
 DEPTH: Final = 4
 LITTLE: Final = 0.15
+FEW_KINDS: Final = 40
+"""Up to so many items the programme is small as it is."""
 SHORTLIST: Final = 48
 """So many offers are looked at for each node of the end, where there are many items."""
 WORTH_A_LIST: Final = 6000
@@ -42,11 +45,21 @@ class Chance:
     meter: Meter
     programme: Programme
     bench: Bench
+    offers: Whole = field(default_factory=NO_OFFERS.copy)
+    """Those that the last relaxation over bundles used."""
 
     def relax(self, problem: Problem, demand: Whole, among: Marks | None) -> Relaxation:
-        """By the programme that is kept, or where little is left by a small new one: its old flows would only be in the way."""
+        """Over bundles where many kinds of pods are left. Otherwise by the programme that is kept, or where little is left by a small new
+        one: its old flows would only be in the way."""
         little = demand.sum() < LITTLE * problem.demand.sum()
-        self.meter.spend(2.0 + 0.04 * (np.count_nonzero(demand) if little else problem.items))
+        kinds = np.count_nonzero(demand)
+        self.meter.spend(2.0 + 0.04 * (kinds if little else problem.items))
+        if kinds > FEW_KINDS and self.programme.classes > LARGE:
+            allowed = np.ones(len(problem.price), bool) if among is None else among
+            found = bundled(problem, demand, allowed, self.offers[allowed[self.offers]], rough=len(self.offers) > 0)
+            if found is not None:
+                self.offers = found.offers
+                return found
         return (Programme(problem) if little else self.programme).solve(demand, among)
 
     @classmethod
@@ -221,13 +234,20 @@ def _seeds(chance: Chance, offers: Whole, active: Whole, mean: Floats, demand: W
             seed[row, dice.permutation(there)[max(kept, 0) :]] = 0
     room, need = bench.room[offers], bench.need[active]
     over = np.flatnonzero((seed @ need > room).any(axis=1))
-    for _ in range(20):
-        if not len(over):
-            break
-        seed[over] *= dice.random((len(over), seed.shape[1])) < 0.93
-        over = over[(seed[over] @ need > room[over]).any(axis=1)]
-    seed[over] = 0
+    if len(over):
+        seed[over] = _as_far_as_fits(seed[over], need, room[over], dice)
     return seed.astype(np.int64)
+
+
+def _as_far_as_fits(seed: Floats, need: Floats, room: Floats, dice: np.random.Generator) -> Floats:
+    """Of each row its items in random order, until one of them does not fit."""
+    order = np.where(seed > 0, dice.random(seed.shape), 2.0).argsort(axis=1)[:, : int((seed > 0).sum(axis=1).max())]
+    taken = np.take_along_axis(seed, order, axis=1)
+    used = np.cumsum(taken[:, :, None] * need[order], axis=1)
+    taken[(used > room[:, None, :]).any(axis=2)] = 0
+    kept = np.zeros_like(seed)
+    np.put_along_axis(kept, order, taken, axis=1)
+    return kept
 
 
 def _commit(

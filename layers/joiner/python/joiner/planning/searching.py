@@ -31,6 +31,8 @@ FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
 MANY_PODS = 300
 """Beyond, first-fit takes longer than it tells."""
+CARRIED = 8000
+"""Carrying a plan out takes about as long as compiling its world did, and once more for so many pods: that is by pod, not by kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         problem = compile_problem(world, dealt, inside)
         demand = np.where(problem.open.any(axis=0), problem.demand, 0)
         chance = Chance.of(problem, seed, meter)
-        meter.keep_back(meter.seconds)
+        meter.keep_back(meter.seconds * (1 + everybody / CARRIED))
         relaxation = solved(problem, demand, chance)
         packing, price = _best_packing(problem, demand, relaxation, chance)
         carrier = Carrier(world, problem, dealt)

@@ -105,10 +105,10 @@ class Rules:
         """Whether it may go wherever there is room, however many there are."""
         return not (self.spreads or self.affinity or self.away or self.unwanted or self.together)
 
-    def limit(self, place: Place, quota: Mapping[str, int] | None = None) -> tuple[int, str]:
+    def limit(self, place: Place, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None) -> tuple[int, str]:
         """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says so.
 
-        ``quota`` replaces the live skew of the first zone spread while a plan is being made: what each domain may still take.
+        ``quota`` replaces the live skew of the ``dealt`` spread while a plan is being made: what each domain may still take.
         """
         most, labels = UNLIMITED, place.labels
         for tallies, whose in ((self.away, "its anti-affinity"), (self.unwanted, "the anti-affinity of other pods")):
@@ -125,8 +125,7 @@ class Rules:
             return 0, "a volume that it shares with pods elsewhere"
         for rule in self.spreads:
             domain = labels.get(rule.spread.topology_key)
-            dealt = quota is not None and rule is self.quoted
-            more = quota.get(domain or "", 0) if dealt and quota is not None else rule.limit(domain)
+            more = quota.get(domain or "", 0) if quota is not None and rule is dealt else rule.limit(domain)
             if more <= 0:
                 return 0, f"its spread over {rule.spread.topology_key}"
             most = min(most, more)

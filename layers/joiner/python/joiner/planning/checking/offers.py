@@ -37,9 +37,10 @@ def labels_of_offer(pool: Json, name: str, known: Json, offering: Json) -> dict[
 
 
 def pool_allows(pool: Json, labels: Mapping[str, str]) -> bool:
-    """A label that no type carries is the pool's to choose."""
+    """A label that no type carries is the pool's to choose, unless it is one that says what an instance is or where."""
     said = pool["spec"]["template"]["spec"].get("requirements") or ()
-    return meets([one for one in said if one["key"] in labels or "kubernetes.io/" in one["key"] or "karpenter" in one["key"]], labels)
+    decided = ("node.kubernetes.io/", "topology.", "karpenter.")
+    return meets([one for one in said if one["key"] in labels or one["key"].startswith(decided)], labels)
 
 
 def priced(lists: Lists, labels: Mapping[str, str], price: float) -> float:

@@ -1,0 +1,57 @@
+"""Bundles of pods beside the programme that knows each kind: never above the optimum, and next to nothing below it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from joiner.planning.arrays import Floats
+from joiner.planning.bundling import bundled
+from joiner.planning.problem import Problem
+from joiner.planning.resource_lp import NO_OFFERS, Programme, Relaxation
+from tests.unit.planning.test_kernel import problem
+
+
+def flowing(known: Problem, found: Relaxation) -> Floats:
+    """Pods of each item that flow anywhere."""
+    flows: Floats = np.bincount(found.item, weights=found.flow, minlength=known.items).astype(float)
+    return flows
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bundles_come_close_to_the_optimum_from_below(seed: int) -> None:
+    known = problem(seed, items=60, offers=20, rules=0)
+    exact = Programme(known).solve(known.demand)
+
+    found = bundled(known, known.demand, np.ones(20, bool), NO_OFFERS, rough=False)
+
+    if found is not None:  # otherwise the programme is asked
+        assert exact.value * (1 - 4e-4) <= found.value <= exact.value * (1 + 1e-6)
+        assert flowing(known, found) == pytest.approx(known.demand)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_worths_of_a_rough_look_pay_for_no_more_than_there_is(seed: int) -> None:
+    known = problem(seed, items=60, offers=20, rules=5)
+    known = replace(known, counts=known.counts | known.asks, caps=known.caps + 1)
+    exact = Programme(known).solve(known.demand)
+
+    found = bundled(known, known.demand, np.ones(20, bool), NO_OFFERS, rough=True)
+
+    if found is not None:
+        assert found.value <= exact.value * (1 + 1e-6)
+        assert flowing(known, found) == pytest.approx(known.demand)
+        assert known.open[found.offers[found.at], found.item].all()
+
+
+def test_kinds_that_share_no_offer_are_never_in_one_bundle() -> None:
+    known = problem(3, items=40, offers=10, rules=0)
+    apart = np.arange(40) % 2 == np.arange(10)[:, None] % 2
+    fits = (known.need[None] <= known.room[:, None]).all(axis=2)
+    known = replace(known, open=apart & fits)
+    demand = np.where(known.open.any(axis=0), known.demand, 0)
+
+    found = bundled(known, demand, np.ones(10, bool), NO_OFFERS, rough=True)
+
+    assert found is not None
+    assert flowing(known, found) == pytest.approx(demand)
