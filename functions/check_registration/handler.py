@@ -4,6 +4,7 @@ Called again and again while nodes boot, after rings and at the latest every few
 and is safe to die at any point: every step is read again from the cluster at the next look. Nothing here needs the lease.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -114,6 +115,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
+    time.sleep(int(event.get("gather", 0)))
     answer = Check(environment.kube(task.cluster), environment.ledger()).answer(str(event["wave"]), environment.now())
     logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
     if answer["done"]:

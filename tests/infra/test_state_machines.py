@@ -74,7 +74,6 @@ def test_scale_up_tells_its_story_in_these_states(scale_up: States) -> None:
         "Check registration",
         "Have all nodes joined?",
         "Await nodes",
-        "Let rings gather",
         "Summarise",
         "Release after a failure",
         "Did it ring meanwhile?",
