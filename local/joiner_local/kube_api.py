@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import urllib3
 
 from joiner_local.kubeconfig import Endpoint
@@ -56,7 +57,7 @@ class KubeApi:
         sent = None if body is None else json.dumps(body)
         answer = self._http.request(method, self.url + path, body=sent, headers=headers, timeout=timeout)
         is_json = answer.headers.get("content-type", "").startswith(JSON)
-        content: Object = json.loads(answer.data) if is_json else {"text": answer.data.decode(errors="replace")}
+        content: Object = msgspec.json.decode(answer.data) if is_json else {"text": answer.data.decode(errors="replace")}
         if answer.status >= 400:
             raise ApiError(answer.status, content)
         return content
@@ -130,7 +131,7 @@ class KubeApi:
         try:
             for line in answer:
                 if line.strip():
-                    event = json.loads(line)
+                    event = msgspec.json.decode(line)
                     yield event["type"], event["object"]
         finally:
             answer.close()
