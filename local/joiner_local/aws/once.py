@@ -10,6 +10,11 @@ from joiner_local.aws.seams import LocalAws
 
 
 def install(_: LocalAws) -> None:
+    work_out_once()
+
+
+def work_out_once() -> None:
+    """For this process, whoever serves moto in it."""
     from moto import backends
     from moto.core import responses
 
