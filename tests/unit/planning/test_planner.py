@@ -65,6 +65,17 @@ def test_room_on_a_node_is_used_before_a_node_is_made() -> None:
     assert [(one.node, one.pods) for one in plan.existing] == [("there", ("default/web-0", "default/web-1"))]
 
 
+def test_the_few_nodes_with_room_are_found_among_many_full_ones() -> None:
+    full = [node(f"full-{number}", cpu=1) for number in range(60)]
+    busy = [running(f"busy-{number}", f"full-{number}", cpu="900m") for number in range(60)]
+    free = [node("free-0", cpu=1), node("free-1", cpu=1)]
+
+    plan = checked({**world([*pods(3, cpu="600m"), *busy]), "nodes": [*full[:30], free[0], *full[30:], free[1]]})
+
+    assert [one.node for one in plan.existing] == ["free-0", "free-1"]
+    assert [len(made.pods) for made in plan.nodes] == [1]
+
+
 def test_room_is_what_pods_and_missing_daemons_leave() -> None:
     lists = world([pod("web-0", cpu="1800m"), running("old", "there", cpu="2")], nodes=[node("there", cpu=4)])
     assert [one.node for one in checked(lists).existing] == ["there"]

@@ -14,29 +14,34 @@ def holds(world: World) -> bool:
     bound = {group for group in world.left if not world.rules[group.index].free}
     if not bound:
         return True
-    lowest: dict[SpreadRule, int] = {}
+    known: dict[tuple[SpreadRule, str | None], bool] = {}
     rooms = [*world.existing, *world.new]
-    return all(_may_stay(world, group, room, lowest) for room in rooms for group in room.planned if group in bound) and all(
+    return all(_may_stay(world, group, room, known) for room in rooms for group in room.planned if group in bound) and all(
         _one_beginning(world, group) for group in world.left
     )
 
 
-def _may_stay(world: World, group: Group, room: Room, lowest: dict[SpreadRule, int]) -> bool:
-    """``lowest`` remembers the count of each spread's emptiest domain."""
+def _may_stay(world: World, group: Group, room: Room, known: dict[tuple[SpreadRule, str | None], bool]) -> bool:
+    """``known`` remembers which domains are level enough for a spread."""
     own = world.rules[group.index]
     for tally in (*own.away, *own.unwanted):
         domain = room.labels.get(tally.key)
         if domain is not None and tally.by_domain.get(domain, 0) > (1 if tally in own.feeds else 0):
             return False
     for rule in own.spreads:
-        domain = room.labels.get(rule.spread.topology_key)
-        if rule not in lowest:
-            lowest[rule] = rule.lowest()
-        if domain is None or rule.tally.by_domain.get(domain, 0) - lowest[rule] > rule.spread.max_skew:
+        asked = (rule, room.labels.get(rule.spread.topology_key))
+        level = known.get(asked)
+        if level is None:
+            level = known[asked] = _level(*asked)
+        if not level:
             return False
     if any(tally.total > tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.together):
         return False
     return all(tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.affinity)
+
+
+def _level(rule: SpreadRule, domain: str | None) -> bool:
+    return domain is not None and rule.tally.by_domain.get(domain, 0) - rule.lowest() <= rule.spread.max_skew
 
 
 def _one_beginning(world: World, group: Group) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 
 from joiner.planning.arrays import Marks
 from joiner.planning.dealing import Deal
-from joiner.planning.groups import fits
 from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.resource_lp import Programme, Spare
 from joiner.planning.rooms import World
 from joiner.planning.table import PLENTY
+from joiner.planning.vacancies import Vacancies
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,13 @@ def one_group_alone(world: World, problem: Problem) -> float:
     caps = np.full(problem.items, np.inf)
     for row, cap in zip(problem.capped[problem.firm], problem.caps[problem.firm], strict=True):
         caps[row] = np.minimum(caps[row], cap)
+    vacancies = Vacancies(world.existing)
     for item, members in enumerate(problem.members):
         able = problem.open[:, item]
         if not able.any():
             continue
         group = members[0][0]
-        hosts = sum(1 for room in world.existing if world.suits(group, room) and fits(group, room.free))
+        hosts = sum(1 for room in vacancies.holding(group) if world.suits(group, room))
         each = caps[item]
         nodes = max(problem.demand[item] / each - hosts, 0.0) if np.isfinite(each) else float(not hosts)
         most = max(most, float(np.ceil(nodes - 1e-9)) * float(problem.price[able].min()))
@@ -64,8 +65,13 @@ def _spare(world: World, problem: Problem) -> Spare | None:
     """What is free of what stands, added up over rooms that the same items may use; and supplies that can run out, as if they were free."""
     found: dict[bytes, tuple[list[float], Marks]] = {}
     samples = [members[0][0] for members in problem.members]
-    for room in world.existing:
-        welcome = np.array([world.suits(group, room) and fits(group, room.free) for group in samples], bool)
+    vacancies = Vacancies(world.existing)
+    fitting = np.array([vacancies.marks(group) for group in samples], bool).reshape(len(samples), len(world.existing))
+    for position in np.flatnonzero(fitting.any(axis=0)).tolist():
+        room = world.existing[position]
+        welcome = fitting[:, position].copy()
+        for item in np.flatnonzero(welcome).tolist():
+            welcome[item] = world.suits(samples[item], room)
         if welcome.any():
             _add(found, welcome, problem.choices.amounts(room.free))
     for supply, amounts, open_to in problem.choices.supplies(samples):

@@ -15,10 +15,13 @@ from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group, fits
 from joiner.planning.offers import Choice
 from joiner.planning.rooms import Room, World
+from joiner.planning.vacancies import Vacancies
 
 FEW_PODS = 64
 """Up to here every offer worth a look is tried; beyond, only a shortlist."""
 SHORTLIST = 24
+MANY_ROOMS = 24
+"""From so many on, rooms are looked at side by side first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +98,9 @@ class Filler:
         moved = True
         while moved:
             moved = False
+            vacancies = Vacancies(rooms) if len(rooms) > MANY_ROOMS else None
             for group in groups if groups is not None else self.order:
-                for room in rooms:
+                for room in vacancies.holding(group) if vacancies else rooms:
                     if not self.world.left[group]:
                         break
                     moved |= self.world.put(group, room, self.world.left[group]) > 0

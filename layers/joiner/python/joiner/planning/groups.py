@@ -114,8 +114,10 @@ def _alike(pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, Mount
     """Pods by identity, which is worked out once for those that share their constraints, namespace and labels that count."""
     found: dict[Identity, list[Pod]] = {}
     quick: dict[object, list[Pod]] = {}
+    what = NOTHING_MOUNTED
     for pod in pods:
-        what = mounts.get(pod.key, NOTHING_MOUNTED) if mounts else NOTHING_MOUNTED
+        if mounts:
+            what = mounts.get(pod.key, NOTHING_MOUNTED)
         same = (id(pod.constraints), pod.namespace, what.key, *map(pod.labels.get, keys))
         mine = quick.get(same)
         if mine is None:

@@ -31,7 +31,7 @@ FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
 MANY_PODS = 300
 """Beyond, first-fit takes longer than it tells."""
-CARRIED = 8000
+CARRIED = 12_000
 """Carrying a plan out takes about as long as compiling its world did, and once more for so many pods: that is by pod, not by kind."""
 
 
