@@ -10,17 +10,17 @@ from joiner.planning.rooms import Room
 
 
 class Vacancies:
-    """What rooms have free, side by side, at this moment. As long as pods only come, who finds no room now finds none later."""
+    """What rooms have free, resource by resource, at this moment. As long as pods only come, who finds no room now finds none later."""
 
     def __init__(self, rooms: Sequence[Room]) -> None:
         self._rooms = rooms
-        self._free: Floats = np.array([room.free for room in rooms], float).reshape(len(rooms), -1)
+        self._free: list[Floats] = [np.array(amounts, float) for amounts in zip(*(room.free for room in rooms), strict=True)]
 
     def marks(self, group: Group) -> Marks:
         """For each room, whether one pod of the group fits."""
         fitting = np.ones(len(self._rooms), bool)
-        for position, amount in group.needs:
-            fitting &= self._free[:, position] >= amount
+        for position, amount in group.needs if self._rooms else ():
+            fitting &= self._free[position] >= amount
         return fitting
 
     def holding(self, group: Group) -> list[Room]:
