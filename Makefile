@@ -38,8 +38,9 @@ chaos-test: setup ## Ten minutes of growing and shrinking with everything on
 	@$(BIN)/python -m joiner_local.binaries >/dev/null
 	@JOINER_CHAOS_SECONDS=600 $(BIN)/python -m pytest -s tests/e2e/test_chaos.py
 
-bench: setup ## Prices, bounds and speed of plans; the way from a pod to its node, stage by stage; what Joiner costs a month
+bench: setup ## Prices, bounds and speed of plans, how they grow; the way from a pod to its node, stage by stage; what Joiner costs a month
 	@$(BIN)/python -m bench.planner
+	@$(BIN)/python -m bench.growth
 	@$(BIN)/python -m bench.lifecycle
 	@$(BIN)/python -m bench.running_costs
 

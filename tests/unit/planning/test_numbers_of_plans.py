@@ -9,7 +9,7 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONE, Json, node_pool, pods, spread
+from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONE, ZONES, Json, node_pool, pods, spread
 
 SIZES = {"exact": 3, "searched": 40, "rounded": 700}
 NOTHING = Effort(steps=0)
@@ -71,3 +71,16 @@ def test_a_plan_that_the_clock_cut_short_says_so() -> None:
     assert cut.to_json()["cutShort"] is True
     assert cut.pods_placed == 40
     assert not planned(40, NOTHING).cut_short
+
+
+def test_a_pod_that_spreads_goes_to_the_cheaper_zone_and_the_bound_knows_it() -> None:
+    def dear(one: Json) -> Json:
+        return {**one, "pricePerHour": one["pricePerHour"] * (2 if one["zone"] == ZONES[0] else 1)}
+
+    dear_in_one = {name: {**known, "offerings": [*map(dear, known["offerings"])]} for name, known in CATALOGUE.items()}
+    lists = {"pods": pods(1, topologySpreadConstraints=[spread(ZONE)]), "nodepools": [node_pool()]}
+
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(dear_in_one), classes=CLASSES, effort=NOTHING)
+
+    assert [node.zone for node in made.nodes] == [ZONES[1]]
+    assert made.price_per_hour == pytest.approx(made.lower_bound_per_hour)

@@ -107,7 +107,9 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         if rest.any():
             carrier.carry_out(greedy(problem, rest, by_size(problem, relaxation.worth), chance))
         carrier.finish()
-        whole = not world.existing and int(demand.sum()) == everybody
+        # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
+        everywhere = problem.merged is not None or not dealt.shares_of
+        whole = everywhere and not world.existing and int(demand.sum()) == everybody
         if whole and relaxation.firm and not problem.choices.has_supplies and problem.one_tier:
             proven = max(relaxation.value * (1 - 1e-9), one_group_alone(world, problem))
     hopeful = False
