@@ -78,9 +78,9 @@ def test_a_pod_that_spreads_goes_to_the_cheaper_zone_and_the_bound_knows_it() ->
         return {**one, "pricePerHour": one["pricePerHour"] * (2 if one["zone"] == ZONES[0] else 1)}
 
     dear_in_one = {name: {**known, "offerings": [*map(dear, known["offerings"])]} for name, known in CATALOGUE.items()}
-    lists = {"pods": pods(1, topologySpreadConstraints=[spread(ZONE)]), "nodepools": [node_pool()]}
+    lists: dict[str, list[Json]] = {"pods": [*pods(1, topologySpreadConstraints=[spread(ZONE)])], "nodepools": [node_pool()]}
 
-    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(dear_in_one), classes=CLASSES, effort=NOTHING)
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(dear_in_one), classes=CLASSES)
 
     assert [node.zone for node in made.nodes] == [ZONES[1]]
     assert made.price_per_hour == pytest.approx(made.lower_bound_per_hour)
