@@ -20,6 +20,7 @@ from joiner.planning.resource_lp import LARGE_SLACK, TIGHT, Programme, Relaxatio
 TURNS: Final = 8
 ROUGH_TURNS: Final = 3
 ROUGH_SLACK: Final = 5e-3
+"""For what is left of a plan that is being rounded: it proves nothing, and half a per cent of a part is little of the whole."""
 WORST: Final = 4
 """So many of the offers that earn too much are looked at in a turn."""
 MOST_BUNDLES: Final = 0.7
