@@ -52,20 +52,22 @@ def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.Capture
     queues = {machine: [case for case in tried if case.place.machine == machine] for machine in (SCALE_UP, RETIRE)}
     verdicts: dict[Case, Verdict] = {}
     end = time.monotonic() + (BUDGET if "JOINER_CRASHES" not in os.environ else float("inf"))
-    while any(queues.values()) and time.monotonic() < end:
-        for machine, undisturbed in ((SCALE_UP, rig.up), (RETIRE, rig.down)):  # each with a case of its own while there are any
-            if not queues[machine]:
-                undisturbed()
-                continue
-            case = queues[machine].pop(0)
-            verdicts[case] = rig.verdict(case)
-            if verdicts[case].wrong:
-                with capsys.disabled():
-                    print(f"\n{case.place.machine}, {case.place}, {case.fault}: {'; '.join(verdicts[case].wrong)}")
-                rig.clean()
-                if machine == SCALE_UP:
-                    rig.up()
-    with capsys.disabled():
-        print(show(verdicts))
+    try:
+        while any(queues.values()) and time.monotonic() < end:
+            for machine, undisturbed in ((SCALE_UP, rig.up), (RETIRE, rig.down)):  # each with a case of its own while there are any
+                if not queues[machine]:
+                    undisturbed()
+                    continue
+                case = queues[machine].pop(0)
+                verdicts[case] = rig.verdict(case)
+                if verdicts[case].wrong:
+                    with capsys.disabled():
+                        print(f"\n{case.place.machine}, {case.place}, {case.fault}: {'; '.join(verdicts[case].wrong)}")
+                    rig.clean()
+                    if machine == SCALE_UP:
+                        rig.up()
+    finally:  # whoever interrupts two hours of it sees what they were good for
+        with capsys.disabled():
+            print(show(verdicts))
     assert sum(verdict.struck for verdict in verdicts.values()) > len(verdicts) / 2, "most of it was not met: the recorded run was another"
     assert {f"{case.place.machine}, {case.place}, {case.fault}": verdict.wrong for case, verdict in verdicts.items() if verdict.wrong} == {}

@@ -20,7 +20,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pause]:
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     with mock_aws():
         client = boto3.client("ssm", region_name="eu-west-1")
-        client.put_parameter(Name=pause_parameter("prod"), Value="false", Type="String")
+        client.put_parameter(Name=pause_parameter("prod"), Value="false", Type="String", Overwrite=True)
         yield Pause(client, "prod")
 
 
