@@ -87,3 +87,5 @@ if __name__ == "__main__":
         main()
     except (progress.StepFailed, toolchains.ToolMissing) as error:
         sys.exit(f"setup: {error}")
+    except KeyboardInterrupt:
+        sys.exit("setup: interrupted; the next one goes on")

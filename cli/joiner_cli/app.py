@@ -1,6 +1,6 @@
 """The `joiner` command: results on stdout, commentary on stderr.
 
-Exit codes: 0 done; 1 it could not be done, stderr says why; 2 the command line is wrong.
+Exit codes: 0 done; 1 it could not be done or the command line is wrong, stderr says why. 2 is a result of its own: pods stay pending.
 """
 
 import importlib.metadata
@@ -18,6 +18,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a traceback is for our own mistakes, and then as Python writes it
     help="Nodes for EKS clusters, with nothing running in the cluster.",
 )
+
+# 2 says that pods stay pending, and no script may take a mistyped option for that. typer does not export this class.
+typer.BadParameter.__bases__[0].exit_code = 1  # type: ignore[attr-defined]
 
 app.command("plan")(offline.plan_command)
 app.command("catalogue")(offline.catalogue_command)

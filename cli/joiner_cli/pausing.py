@@ -10,7 +10,7 @@ from joiner.adapters.pause import Pause
 
 commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
-Cluster = Annotated[str, typer.Argument(help="Name of the EKS cluster.")]
+Cluster = Annotated[str, typer.Argument(help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")]
 Region = Annotated[str | None, typer.Option(help="The cluster's region.", show_default="AWS_REGION, or the profile's")]
 
 

@@ -221,7 +221,7 @@ def _folded(found: list[StateTime]) -> list[StateTime]:
 
 
 def main() -> int:
-    """Exit code: 0 the whole story happened; 1 it did not, and standard error says where it stopped."""
+    """Exit code: 0 the whole story happened; 1 it did not, and standard error says where it stopped; 130 somebody interrupted it."""
     parser = argparse.ArgumentParser(prog="python -m joiner_local.demo", description="Joiner's main job, shown on real parts.")
     parser.add_argument("--root", type=Path, help="folder of the stack; by default a temporary one")
     root = parser.parse_args().root
@@ -231,6 +231,9 @@ def main() -> int:
         except (StackFailed, DeploymentFailed, StoryStalled, ApiError) as error:
             print(f"the demo stopped: {error}", file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            print("the demo was interrupted", file=sys.stderr)
+            return 130
     return 0
 
 

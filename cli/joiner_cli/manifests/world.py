@@ -96,7 +96,7 @@ class _Reading:
             return
         if subject in self.seen and (manifest.get("metadata") or {}).get("name"):
             if self.seen[subject] != manifest:
-                remedy = f"another document says something else of it ({self.where[subject]}); keep one of them"
+                remedy = f"another document says something else of it ({document.where}); keep one of them"
                 self.problems.append(InvalidManifest(subject, "metadata.name", manifest["metadata"]["name"], remedy))
             return
         self.seen[subject] = manifest

@@ -30,6 +30,7 @@ ALIVE: Final = ["pending", "running", "stopping", "stopped", "shutting-down"]
 QUEUE: Final = "local-node-agent"
 PATTERN: Final = {"source": ["aws.ec2"], "detail-type": ["EC2 Instance State-change Notification"]}
 AT_ONCE: Final = 100
+ATTACHED_WITHIN: Final = 5.0  # seconds
 
 # An instance's id and its state, each time that it is another than before.
 Changed = Callable[[str, str], None]
@@ -123,8 +124,16 @@ class Ec2:
         if instance.instance_type not in self._types:
             found = self.ec2.describe_instance_types(InstanceTypes=[instance.instance_type])["InstanceTypes"]
             self._types[instance.instance_type] = found[0]
-        volume = self.ec2.describe_volumes(VolumeIds=[instance.root_volume])["Volumes"][0]
+        volume = self.ec2.describe_volumes(VolumeIds=[self._root_volume(instance)])["Volumes"][0]
         return Machine.from_ec2(self._types[instance.instance_type], root_gib=volume["Size"])
+
+    def _root_volume(self, instance: Ec2Instance) -> str:
+        """An instance is told of a moment before its volume is attached."""
+        end = time.monotonic() + ATTACHED_WITHIN
+        while not instance.root_volume and time.monotonic() < end:
+            time.sleep(0.1)
+            (instance,) = self.instances([instance.id])
+        return instance.root_volume
 
     def terminate(self, instance_id: str) -> None:
         self.ec2.terminate_instances(InstanceIds=[instance_id])

@@ -217,3 +217,19 @@ def test_the_same_seed_gives_the_same_plan_whatever_the_order_of_files(tmp_path:
     ]
 
     assert plans[0]["nodes"] == plans[1]["nodes"]
+
+
+def test_a_limit_that_lets_nothing_in_is_told_like_any_other_reason(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(limits={"cpu": 1}), pod("three", cpu="3"))
+
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue)
+
+    assert (answer.exit_code, answer.out.splitlines()[0]) == (2, "1 pod pending.")
+    assert "limits" in answer.out
+    assert joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json").json["greedyPricePerHour"] == 0
+
+
+def test_a_mistyped_command_line_is_not_taken_for_pending_pods(shop: Path) -> None:
+    assert joiner("plan").exit_code == 1
+    assert joiner("plan", "-f", shop, "--deadline", 0).exit_code == 1
+    assert joiner("plan", "-f", shop, "-o", "xml").exit_code == 1

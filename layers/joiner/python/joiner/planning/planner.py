@@ -45,4 +45,5 @@ def plan(
     found = search(world, meter, effort.seed)
     prefer(world)
     made = read_off(world, snapshot, explain(world, catalogue), found.proven)
-    return replace(made, greedy_price_per_hour=round(found.greedy, 10), cut_short=meter.cut_short, seconds=meter.seconds)
+    comparable = 0.0 if made.pending else round(found.greedy, 10)  # the greedy may have counted on nodes that a limit forbids
+    return replace(made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds)
