@@ -91,7 +91,7 @@ def summary(made: Plan) -> dict[str, Any]:
             {"nodePool": pool, "instanceType": kind, "zone": zone, "capacityType": capacity_type, "count": count}
             for (pool, kind, zone, capacity_type), count in kinds.most_common(SHOWN)
         ],
-        "pendingReasons": [f"{count} pods: {reason}" for reason, count in reasons.most_common(REASONS_SHOWN)],
+        "pendingReasons": [f"{count} {'pod' if count == 1 else 'pods'}: {reason}" for reason, count in reasons.most_common(REASONS_SHOWN)],
     }
 
 

@@ -160,7 +160,7 @@ class _Reading:
         elif len(said) < schema.get("minLength", 0):
             remedy = "it must not be empty"
         elif "pattern" in schema and not _pattern(schema["pattern"]).search(said):
-            remedy = f"it must look like {schema['pattern']}"
+            remedy = _likeness(schema["pattern"])
         elif schema.get("format") == "date-time" and not TIME.fullmatch(said):
             remedy = 'give a time such as "2026-01-02T03:04:05Z"'
         if remedy:
@@ -217,6 +217,28 @@ def _at(path: str, name: object) -> str:
 
 def _kind(schema: Schema, types: Mapping[str, Schema]) -> str:
     return str((types[schema["$ref"]] if "$ref" in schema else schema).get("type") or "")
+
+
+EXAMPLES: Final = {  # of a pattern, by texts that it takes
+    "90s": "write a duration such as 30s, 15m or 720h",
+    "12h": "write a duration in hours and minutes such as 12h or 8h30m",
+    "500m": "write a Kubernetes quantity such as 500m, 2 or 4Gi",
+    "20%": "write a number or a share such as 2 or 20%",
+}
+
+
+def _likeness(pattern: str) -> str:
+    """What to write instead of what a pattern does not take: an example where there is one, for few people read patterns.
+
+    >>> _likeness("^(([0-9]+(s|m|h))+|Never)$")
+    'write a duration such as 30s, 15m or 720h, or Never'
+    >>> _likeness("^sg-[0-9a-z]+$")
+    'it must look like ^sg-[0-9a-z]+$'
+    """
+    found = next((said for example, said in EXAMPLES.items() if _pattern(pattern).search(example)), "")
+    if not found or _pattern(pattern).search("x"):
+        return f"it must look like {pattern}"
+    return f"{found}, or Never" if _pattern(pattern).search("Never") else found
 
 
 @cache
