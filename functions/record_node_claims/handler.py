@@ -101,9 +101,9 @@ class Recording:
         state = progress(claims, launching=launching, watched=(), lease=task.lease_number + 1)
         stale = [claim for claim in state.stale if claim.name not in planned]
         every(stale, lambda claim: forget(self._kube, claim), KubeError)
-        there = {claim.name for claim in claims} - {claim.name for claim in stale}
-        for name in assigned:
-            if name not in there | planned:
+        waiting = {claim.name for claim in claims if not claim.initialized} - {claim.name for claim in stale}
+        for name in assigned:  # those whose nodes take pods by now have no use for it
+            if name not in waiting | planned:
                 self._ledger.unassign(name, task.lease_number)
         for claim in stale:
             logger.warning("a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease)

@@ -58,7 +58,8 @@ def disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int
         return f"it is annotated {names.DO_NOT_DISRUPT}"
     if any(pod.protected and pod.node_name == node.name and not pod.terminal for pod in pods):
         return "a pod on its node asks not to be disrupted"
-    return "pods are on their way to its node" if slots > 0 else ""
+    # Once a node takes pods they come by the scheduler: slots that a plan gave it at this very moment are nobody's
+    return "pods are on their way to its node" if slots > 0 and not claim.initialized else ""
 
 
 def settled_at(claim: NodeClaim) -> datetime | None:
