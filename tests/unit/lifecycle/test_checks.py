@@ -206,7 +206,7 @@ def test_a_pod_that_cannot_be_read_keeps_its_node() -> None:
 
 
 def test_slots_that_a_node_got_while_it_opened_keep_it_from_nothing() -> None:
-    """A plan may count on a node that another execution opens at this moment: its pods come by the scheduler, and nobody drops the slots."""
+    """A plan may count on a node that another execution opens at this very moment: its pods come by the scheduler."""
     assert empty_claims(survey(running("a"), assignments={"a": {"class": 1}})) == [running("a")]
 
 
