@@ -24,7 +24,7 @@ def test_the_version_goes_to_stdout() -> None:
         (["down"], 0, "nothing to end"),
         (["fire-sweep"], 1, "`joiner local up` starts one"),
         (["knob", "capacity"], 1, "`joiner local up` starts one"),
-        (["knob", "capacity", "not json"], 2, "not JSON"),
+        (["knob", "capacity", "not json"], 1, "not JSON"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
