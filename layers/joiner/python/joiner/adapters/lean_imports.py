@@ -17,10 +17,10 @@ def unopened(*packages: str) -> Iterator[None]:
     Parents first (`"kubernetes", "kubernetes.client"`). Packages that are imported already stay as they are. ModuleNotFoundError names a
     package that is not installed.
 
-    >>> with unopened("xml", "xml.sax"):
-    ...     from xml.sax import handler
-    >>> handler.__name__, "xml.sax.handler" in sys.modules
-    ('xml.sax.handler', False)
+    >>> with unopened("curses"):
+    ...     from curses import ascii
+    >>> ascii.isdigit("7"), "curses" in sys.modules
+    (True, False)
     """
     before = set(sys.modules)
     try:
