@@ -6,7 +6,7 @@ hour the execution ends and says what it waited for: all that matters stands on 
 between two looks, too, when somebody pauses Joiner.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -151,8 +151,6 @@ def retire(parts: RetirementParts) -> State:
 
 def _beginning(parts: RetirementParts) -> Mapping[str, State]:
     """No variable of an outer scope may be set in a Map: an error travels as the state's output."""
-    failing = Catch([EVERY_ERROR], "Give back the lease", kept=False)
-    lost = Catch(LEASE_LOST, "Left for the next sweep", kept=False)
     return {
         "Is it voluntary?": choice(
             {"$states.input.group.voluntary": "Wait until it is due"},
@@ -172,21 +170,21 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
         "Let the holder work": wait(BETWEEN_TRIES, next="Try again"),
         "Try again": note(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
         "Left for the next sweep": note(output={"leftOut": jsonata('$wanted.{"claim": claim, "why": "the lease was taken"}'), "waves": []}),
-        "Begin under the lease": _begin(parts, next="Release the lease", catch=[lost, failing]),
+        "Begin under the lease": _begin(parts, next="Release the lease"),
         "Release the lease": _release_the_lease(parts, next="What has begun?"),
-        "Begin retirement": _begin(parts, next="What has begun?", catch=[lost, failing]),
+        "Begin retirement": _begin(parts, next="What has begun?"),
         "Give back the lease": _release_the_lease(parts, next="The group failed"),
         "The group failed": note(output={"failed": jsonata("$states.input"), "waves": [], "leftOut": []}),
     }
 
 
-def _begin(parts: RetirementParts, *, next: str, catch: Sequence[Catch]) -> State:
+def _begin(parts: RetirementParts, *, next: str) -> State:
     return parts.integrations.invoke(
         parts.functions["begin_retirement"],
         {"lease": {"number": jsonata("$leaseNumber")}, "claims": jsonata("$wanted")},
         next=next,
         assign={"begun": jsonata("$states.result.Payload")},
-        catch=catch,
+        catch=[Catch(LEASE_LOST, "Left for the next sweep", kept=False), Catch([EVERY_ERROR], "Give back the lease", kept=False)],
     )
 
 

@@ -61,13 +61,10 @@ class Filling:
         """Would the scheduler put a pod on this node that is meant for another?"""
         return not one.for_the_scheduler and any(pod.fits(one.node, one.here) for pod in self.promised)
 
-    def costs_pods(self, one: Filled) -> bool:
-        """Would the scheduler even take pods off this node for one that is meant for another?"""
-        return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in self.promised)
-
-    def may_cost_pods(self, one: Filled) -> bool:
-        """Would the scheduler take pods off this node for one that no plan has seen yet?"""
-        return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in self.newcomers)
+    @staticmethod
+    def costs_pods(one: Filled, others: Iterable[Promised]) -> bool:
+        """Would the scheduler even take pods off this node for one of the others?"""
+        return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in others)
 
 
 class Filler:

@@ -30,7 +30,7 @@ def headline(plan: Plan) -> str:
         least = "which is proven to be the least" if plan.gap < EXACT else _above(plan)
         said.append(f"{dollars(plan.price_per_hour)}/h, {least}.")
     greedy = plan.greedy_price_per_hour
-    if greedy and greedy > plan.price_per_hour * 1.0005:
+    if plan.nodes and greedy > plan.price_per_hour * 1.0005:
         said.append(f"First-fit as Karpenter packs would cost {dollars(greedy)}/h, {percent(greedy / plan.price_per_hour - 1)} more.")
     return "\n".join(said)
 

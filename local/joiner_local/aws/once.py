@@ -6,12 +6,6 @@ for all methods of the class that answers. With three deployed stacks on two cor
 
 from functools import cache
 
-from joiner_local.aws.seams import LocalAws
-
-
-def install(_: LocalAws) -> None:
-    work_out_once()
-
 
 def work_out_once() -> None:
     """For this process, whoever serves moto in it."""

@@ -140,7 +140,7 @@ def install_services(aws: LocalAws) -> None:
         trails,
     )
 
-    once.install(aws)
+    once.work_out_once()
     accounts.install(aws)
     tables.install(aws)
     queues.install(aws)

@@ -175,6 +175,19 @@ def waits_for_another_node(world: World, manifest: dict[str, Any]) -> None:
     world.ledger.assign("another", {Pod.from_kube(manifest).class_key: 1}, 1)
 
 
+def urgent(created: str = "") -> dict[str, Any]:
+    """A pod that others make way for."""
+    manifest = pending("urgent")
+    manifest["spec"]["priority"] = 1000
+    if created:
+        manifest["metadata"]["creationTimestamp"] = created
+    return manifest
+
+
+def now(world: World) -> str:
+    return world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def ready_at(world: World, time: str) -> None:
     the_node(world)["status"]["conditions"][0]["lastTransitionTime"] = time
 
@@ -213,9 +226,7 @@ def test_a_filled_node_stays_closed_for_half_a_minute_to_a_pod_that_is_meant_for
 def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_would_push_out_what_runs(world: World) -> None:
     launched(world).boot()
     ready_at(world, "2026-11-21T12:00:00Z")
-    urgent = pending("urgent")
-    urgent["spec"]["priority"] = 1000
-    waits_for_another_node(world, urgent)
+    waits_for_another_node(world, urgent())
 
     world.now += timedelta(seconds=60)
     assert not world.check("up-1")["done"]
@@ -227,11 +238,8 @@ def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_woul
 
 def test_a_filled_node_stays_closed_for_a_moment_to_a_more_important_pod_that_no_plan_has_seen(world: World) -> None:
     launched(world).boot()
-    ready_at(world, world.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    urgent = pending("urgent")
-    urgent["spec"]["priority"] = 1000
-    urgent["metadata"]["creationTimestamp"] = world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    world.kube.put(urgent)
+    ready_at(world, now(world))
+    world.kube.put(urgent(now(world)))
 
     world.now += timedelta(seconds=19)
     assert not world.check("up-1")["done"]
@@ -243,12 +251,9 @@ def test_a_filled_node_stays_closed_for_a_moment_to_a_more_important_pod_that_no
 
 def test_new_pods_that_keep_coming_keep_no_node_closed_for_long(world: World) -> None:
     launched(world).boot()
-    ready_at(world, world.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    urgent = pending("urgent")
-    urgent["spec"]["priority"] = 1000
+    ready_at(world, now(world))
     world.now += timedelta(seconds=31)
-    urgent["metadata"]["creationTimestamp"] = world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    world.kube.put(urgent)
+    world.kube.put(urgent(now(world)))
 
     assert world.check("up-1")["done"]
     assert taints(the_node(world)) == []

@@ -93,10 +93,7 @@ class Carrier:
         if not self._world.put_together(together, room, choice):
             return list(contents)
         for item, number in easy:
-            queue = self._queues[item]
-            queue[0][1] -= number
-            if not queue[0][1]:
-                queue.popleft()
+            self._took(self._queues[item], number)
         return rest
 
     def left(self) -> Whole:
@@ -141,7 +138,7 @@ class Carrier:
         """Whether the first of the queue found room that another left."""
         group = queue[0][0]
         if any(fits(group, other.free) and self._admit(group, other) for other in self._near(room)):
-            self._took_one(queue)
+            self._took(queue)
             return True
         return False
 
@@ -168,15 +165,16 @@ class Carrier:
         world.take(group, other, 1)
         if self._admit(newcomer, other):
             if self._admit(group, room):
-                self._took_one(queue)
+                self._took(queue)
                 return True
             world.take(newcomer, other, 1)
         world.take(group, other, -1)
         return False
 
     @staticmethod
-    def _took_one(queue: "Queue") -> None:
-        queue[0][1] -= 1
+    def _took(queue: "Queue", number: int = 1) -> None:
+        """So many of the first of the queue have their place."""
+        queue[0][1] -= number
         if not queue[0][1]:
             queue.popleft()
 
@@ -207,10 +205,7 @@ class Carrier:
             for tally, skew in self._watched[group]:
                 limits[tally] = min(skew, limits.get(tally, skew))
             number -= placed
-            if placed == there:
-                queue.popleft()
-            else:
-                queue[0][1] -= placed
+            self._took(queue, placed)
         return wished - number
 
     def _bearable(self, group: Group, room: Room, limits: dict[Tally, int]) -> int:
