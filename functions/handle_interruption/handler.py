@@ -112,6 +112,9 @@ class Desk:
         if standing is not None and standing.attended(int(now.timestamp())):
             self._retirements.add(claim, Reason.LOST)
             return
+        if standing is None and not self._ledger.pairings([news.instance]):
+            logger.info("it was retired to its end meanwhile", nodeclaim=claim, instance=news.instance)
+            return
         self._retirements.hurry(claim, Reason.LOST, 0, int(now.timestamp()))
         self._retire(news, claim, Reason.LOST, now)
 

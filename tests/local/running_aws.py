@@ -64,7 +64,7 @@ class RunningAws:
     def function(self, code: str, **settings: Any) -> str:
         """Create a function of that source, `handler(event, context)` in it; its name."""
         name = self.fresh("function")
-        wanted: dict[str, Any] = {"Runtime": "python3.11", "Handler": "index.handler", "Timeout": 5, **settings}
+        wanted: dict[str, Any] = {"Runtime": "python3.11", "Handler": "index.handler", "Timeout": 15, **settings}
         wanted.setdefault("Role", self.role("lambda.amazonaws.com"))
         self.client("lambda").create_function(FunctionName=name, Code={"ZipFile": zipped(**{"index.py": code})}, **wanted)
         return name

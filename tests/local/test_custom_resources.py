@@ -168,7 +168,7 @@ def test_an_attribute_that_was_not_answered_fails_who_asks_for_it(local_aws: Run
 
 
 def test_an_answer_that_comes_too_late_is_refused(local_aws: RunningAws) -> None:
-    connection = http.client.HTTPConnection(local_aws.endpoint.removeprefix("http://"), timeout=5)
+    connection = http.client.HTTPConnection(local_aws.endpoint.removeprefix("http://"), timeout=30)
     connection.request("PUT", "/_local/custom-resources/expired", "{}")
 
     assert connection.getresponse().status == 403

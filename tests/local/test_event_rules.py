@@ -40,7 +40,7 @@ class Bus:
         )
         assert answer["FailedEntryCount"] == 0
 
-    def received(self, url: str, wait: int = 5) -> list[dict[str, Any]]:
+    def received(self, url: str, wait: int = 20) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = (
             self.aws.client("sqs").receive_message(QueueUrl=url, WaitTimeSeconds=wait, MessageAttributeNames=["All"]).get("Messages", [])
         )
@@ -121,8 +121,8 @@ def test_a_target_that_is_gone_is_a_dead_letter(bus: Bus) -> None:
 def test_a_function_is_invoked_only_by_the_rule_that_has_its_permission(bus: Bus) -> None:
     seen, _ = bus.aws.queue()
     name = bus.aws.function(
-        "import boto3, json, os\ndef handler(event, context):\n"
-        "    boto3.client('sqs').send_message(QueueUrl=os.environ['SEEN'], MessageBody=json.dumps(event['detail']))\n",
+        "import boto3, json, os\nsqs = boto3.client('sqs')\ndef handler(event, context):\n"
+        "    sqs.send_message(QueueUrl=os.environ['SEEN'], MessageBody=json.dumps(event['detail']))\n",
         Environment={"Variables": {"SEEN": seen}},
     )
     arn = bus.aws.client("lambda").get_function_configuration(FunctionName=name)["FunctionArn"]

@@ -24,17 +24,20 @@ def handler(event, context):
 """
 
 
-def receive(aws: RunningAws, url: str, wait: int = 10) -> list[Any]:
+def receive(aws: RunningAws, url: str, wait: int = 20) -> list[Any]:
     messages = aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=wait).get("Messages", [])
     for message in messages:
         aws.client("sqs").delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     return [json.loads(message["Body"]) for message in messages]
 
 
+VISIBLE_AGAIN = 6  # seconds: no less than the function may take, with time for a cold start on a busy machine
+
+
 def fed_function(aws: RunningAws, queue_arn: str, **mapping: Any) -> str:
     """A recording function behind the queue; the URL of the queue in which it records."""
     seen, _ = aws.queue()
-    name = aws.function(RECORDING, Environment={"Variables": {"SEEN": seen}}, Timeout=2)
+    name = aws.function(RECORDING, Environment={"Variables": {"SEEN": seen}}, Timeout=VISIBLE_AGAIN)
     aws.client("lambda").create_event_source_mapping(EventSourceArn=queue_arn, FunctionName=name, **mapping)
     return seen
 
@@ -64,7 +67,7 @@ def test_a_waiting_receiver_gets_a_message_at_once(local_aws: RunningAws) -> Non
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(receive, local_aws, url)
         local_aws.client("sqs").send_message(QueueUrl=url, MessageBody='"now"')
-        assert waiting.result(timeout=2) == ["now"]
+        assert waiting.result(timeout=10) == ["now"]
 
 
 def test_a_message_received_too_often_is_moved_to_the_dead_letter_queue(local_aws: RunningAws) -> None:
@@ -97,11 +100,11 @@ def test_without_a_window_a_message_is_not_kept_waiting(local_aws: RunningAws) -
     url, arn = local_aws.queue()
     seen = fed_function(local_aws, arn)
     local_aws.client("sqs").send_message(QueueUrl=url, MessageBody="first")
-    assert receive(local_aws, seen, wait=3) == [["first"]]
+    assert receive(local_aws, seen, wait=15) == [["first"]]
 
 
 def test_only_the_messages_reported_as_failed_come_back(local_aws: RunningAws) -> None:
-    url, arn = local_aws.queue(VisibilityTimeout="2")  # longer than the window, or one batch could hold a message twice
+    url, arn = local_aws.queue(VisibilityTimeout=str(VISIBLE_AGAIN))
     for body in ("good", "bad"):
         local_aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
     seen = fed_function(local_aws, arn, BatchSize=2, MaximumBatchingWindowInSeconds=1, FunctionResponseTypes=["ReportBatchItemFailures"])
@@ -112,7 +115,7 @@ def test_only_the_messages_reported_as_failed_come_back(local_aws: RunningAws) -
 def test_a_batch_that_always_fails_ends_in_the_dead_letter_queue(local_aws: RunningAws) -> None:
     dead_url, dead_arn = local_aws.queue()
     redrive = json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": 2})
-    url, arn = local_aws.queue(VisibilityTimeout="2", RedrivePolicy=redrive)
+    url, arn = local_aws.queue(VisibilityTimeout=str(VISIBLE_AGAIN), RedrivePolicy=redrive)
     local_aws.client("sqs").send_message(QueueUrl=url, MessageBody="poison")
     seen = fed_function(local_aws, arn)
 

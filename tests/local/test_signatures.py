@@ -41,7 +41,7 @@ def presigned(credentials: Credentials, cluster: str) -> str:
 def asked(aws: RunningAws, url: str, cluster: str) -> tuple[int, str]:
     """What STS says to a presigned URL, as an authenticator that was told the cluster's name sends it."""
     parsed = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(aws.endpoint.removeprefix("http://"), timeout=5)
+    connection = http.client.HTTPConnection(aws.endpoint.removeprefix("http://"), timeout=30)
     connection.request("GET", f"{parsed.path}?{parsed.query}", headers={"Host": parsed.netloc, "x-k8s-aws-id": cluster})
     answer = connection.getresponse()
     told = answer.status, answer.read().decode()

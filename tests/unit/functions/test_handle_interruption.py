@@ -1,7 +1,7 @@
 """What EC2 says of instances: strangers cost nothing, warnings bring a replacement before the drain, losses are told once."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -131,6 +131,19 @@ def test_an_instance_that_goes_behind_our_back_is_retired_as_lost(told: Told, st
 
     assert [name for _, name in told.states.started] == [f"retire-{MINE}-lost", "up-20261121T051730"]
     assert told.states.inputs[f"retire-{MINE}-lost"]["claims"][0]["reason"] == "lost"
+
+
+def test_a_loss_whose_retirement_ends_while_it_is_looked_into_is_no_loss_any_more(told: Told) -> None:
+    told.ended("terminated")
+
+    def forgotten_meanwhile(_call: str, do: Callable[[], Any]) -> Any:
+        told.world.ledger.forget_instance(MINE)
+        return do()
+
+    told.world.ec2.fault = forgotten_meanwhile
+    assert told.tell(state_change("terminated")) == []
+    assert told.states.started == []
+    assert told.retirements.of("default-a") is None
 
 
 def test_two_states_of_one_loss_start_one_retirement(told: Told) -> None:

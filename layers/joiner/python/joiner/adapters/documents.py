@@ -169,8 +169,8 @@ def put_catalogue(store: Store, catalogue: Catalogue, now: datetime) -> None:
 
 
 def get_catalogue(store: Store) -> Catalogue:
-    """The latest catalogue; NoCatalogue before the first."""
+    """The latest catalogue, read again only when there is another; NoCatalogue before the first."""
     try:
-        return Catalogue.from_json(store.get(CATALOGUE))
+        return store.get_seldom_changed(CATALOGUE, Catalogue.from_json)
     except NoSuchDocument as reason:
         raise NoCatalogue("refresh_catalogue has not written a catalogue yet") from reason
