@@ -70,10 +70,10 @@ class Crowd:
         """Make the pool: one plan sees all pods. Which sizes it puts together, a node each."""
         known, before = self.actor.executions(), launched(self.actor)
         self.actor.create(*POOL)
-        plans = until(lambda: self._plans(known), what="the plan", limit=30)
+        plans = until(lambda: self._plans(known), what="the plan", limit=90)
         first = plans[min(plans)]
         assert (len(first["nodes"]), first["pending"]) == (NODES, []), "this is not the world that the test is about"
-        until(lambda: len(launched(self.actor) - before) >= NODES, what="forty instances", limit=30)
+        until(lambda: len(launched(self.actor) - before) >= NODES, what="forty instances", limit=90)
         sizes = {f"default/{pod['metadata']['name']}": requested_millicores(pod) for pod in self.actor.pods()}
         return [tuple(sorted(sizes[pod] for pod in node["pods"])) for node in first["nodes"]]
 
@@ -92,7 +92,7 @@ class Crowd:
                 found.setdefault(pod["spec"]["nodeName"], []).append(requested_millicores(pod))
         return [tuple(sorted(sizes)) for sizes in found.values()]
 
-    def wait_running(self, *, others: int = 0, limit: float = 120.0) -> None:
+    def wait_running(self, *, others: int = 0, limit: float = 240.0) -> None:
         self.actor.wait_running(len(SIZES) + others, limit=limit)
         assert Counter(requested_millicores(pod) for pod in self.actor.pods() if _in_crowd(pod)) == Counter(SIZES)
 

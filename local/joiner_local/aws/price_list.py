@@ -7,6 +7,7 @@ Source: Price List API reference; the products' attributes and terms have the fo
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from moto.ec2.models.instance_types import INSTANCE_TYPES
@@ -35,12 +36,18 @@ def get_products(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The API's answer to its request, both as JSON values."""
     if asked.get("ServiceCode") != "AmazonEC2":
         raise Refused("NotFoundException", f"the local price list has AmazonEC2 only, not {asked.get('ServiceCode')}")
-    filters = {each["Field"]: each["Value"] for each in asked.get("Filters", [])}
-    matching = [product for product in map(product_of, sorted(INSTANCE_TYPES)) if _matches(product, filters)]
+    filters = frozenset((each["Field"], each["Value"]) for each in asked.get("Filters", []))
+    matching = _matching(filters)
     start = int(asked.get("NextToken") or 0)
     end = start + int(asked.get("MaxResults") or PAGE)
-    answer = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(product) for product in matching[start:end]]}
+    answer = {"FormatVersion": "aws_v1", "PriceList": matching[start:end]}
     return answer | ({"NextToken": str(end)} if end < len(matching) else {})
+
+
+@cache
+def _matching(filters: frozenset[tuple[str, str]]) -> list[str]:
+    """The products that a page is a part of: the same for every page."""
+    return [json.dumps(product) for product in map(product_of, sorted(INSTANCE_TYPES)) if _matches(product, dict(filters))]
 
 
 def _matches(product: Mapping[str, Any], filters: Mapping[str, str]) -> bool:

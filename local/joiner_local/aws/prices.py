@@ -86,21 +86,25 @@ def describe_spot_price_history(response: Any) -> ActionResult:
     filters = response._filters_from_querystring()
     offerings = response.ec2_backend.describe_spot_price_history(response._get_param("InstanceTypes", []), filters)
     now = datetime.now(UTC)
-    rows = [
-        {
-            "InstanceType": offering["InstanceType"],
-            "ProductDescription": product,
-            "AvailabilityZone": offering["Location"],
-            "SpotPrice": f"{prices.spot(offering['InstanceType'], offering['Location'], now.timestamp()):.6f}",
-            "Timestamp": now,
-        }
+    offered = [
+        (offering["InstanceType"], offering["Location"], product)
         for offering in offerings
         if "spot" in INSTANCE_TYPES.get(offering["InstanceType"], {}).get("SupportedUsageClasses", ())
         for product in products
     ]
     start = int(response._get_param("NextToken") or 0)
     end = start + int(response._get_param("MaxResults") or 1000)
-    return ActionResult({"SpotPriceHistory": rows[start:end], "NextToken": str(end) if end < len(rows) else ""})
+    rows = [
+        {
+            "InstanceType": instance_type,
+            "ProductDescription": product,
+            "AvailabilityZone": zone,
+            "SpotPrice": f"{prices.spot(instance_type, zone, now.timestamp()):.6f}",
+            "Timestamp": now,
+        }
+        for instance_type, zone, product in offered[start:end]
+    ]
+    return ActionResult({"SpotPriceHistory": rows, "NextToken": str(end) if end < len(offered) else ""})
 
 
 def install() -> None:

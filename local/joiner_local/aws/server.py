@@ -126,6 +126,7 @@ def install_services(aws: LocalAws) -> None:
         cloudformation,
         eks,
         event_rules,
+        fast_answers,
         fleets,
         http_apis,
         lambdas,
@@ -141,6 +142,7 @@ def install_services(aws: LocalAws) -> None:
     )
 
     once.work_out_once()
+    fast_answers.answer_faster()
     accounts.install(aws)
     tables.install(aws)
     queues.install(aws)
