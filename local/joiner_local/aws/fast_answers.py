@@ -59,9 +59,10 @@ class _Xml:
 
 
 def unparse(document: Mapping[str, Any], *, full_document: bool = True, short_empty_elements: bool = False) -> str:
-    """The XML of a document in the form of `xmltodict`: ``@name`` is an attribute, ``#text`` the text, a list many elements, None an empty one.
+    """The XML of a document in the form of `xmltodict`: ``@name`` is an attribute, ``#text`` the text, a list are many elements.
 
-    >>> unparse({"a": {"@x": "<", "b": [1, True, None], "c": {"#text": "&"}, "d": []}}, full_document=False, short_empty_elements=True)
+    >>> document = {"a": {"@x": "<", "b": [1, True, None], "c": {"#text": "&"}, "d": []}}
+    >>> unparse(document, full_document=False, short_empty_elements=True)
     '<a x="&lt;"><b>1</b><b>true</b><b/><c>&amp;</c></a>'
     """
     written = [HEAD] if full_document else []

@@ -17,7 +17,8 @@ NAMES = st.sampled_from(["item", "tagSet", "vCpuInfo", "#text"])
 
 def elements(children: Any) -> Any:
     attributes = st.dictionaries(st.sampled_from(["@xmlns", "@xsi:type"]), TEXTS, max_size=2)
-    return st.builds(lambda mine, its: mine | its, attributes, st.dictionaries(NAMES, children | st.lists(children, max_size=3), max_size=3))
+    within = st.dictionaries(NAMES, children | st.lists(children, max_size=3), max_size=3)
+    return st.builds(lambda mine, its: mine | its, attributes, within)
 
 
 def clean(value: Any) -> Any:
