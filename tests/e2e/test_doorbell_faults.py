@@ -23,21 +23,31 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=list(FAULTS.values()), ids=list(FAULTS))
-def without_doorbell(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
-    """Scenario c's pool in an empty cluster, and a doorbell that is of no use."""
+WHILE_NODES_JOIN = ("is slow", "fails")
+
+
+@pytest.fixture
+def faulty(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
+    """A cluster whose doorbell is of no use; the parameter says how."""
+    deployed.knob("door", fault=FAULTS[request.param])
+    yield deployed
+    deployed.knob("door", fault=None)
+
+
+@pytest.fixture
+def pool_of_the_deaf(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
+    """Scenario c's pool in an empty cluster, and then such a doorbell."""
     deployed.clean()
     deployed.apply("c-template.yaml")
     deployed.rest()
-    deployed.knob("door", fault=request.param)
+    deployed.knob("door", fault=FAULTS[request.param])
     yield deployed
     deployed.knob("door", fault=None)
     deployed.clean()
 
 
-def failed_scheduling(pod: Object) -> Object:
-    """The event by which a scheduler says that it finds no node, once more."""
-    name = pod["metadata"]["name"]
+def failed_scheduling(name: str) -> Object:
+    """The event by which a scheduler says that it finds no node for a pod."""
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -53,22 +63,21 @@ def failed_scheduling(pod: Object) -> Object:
     }
 
 
-def test_the_api_server_goes_on_within_the_timeout_and_the_sweep_does_the_work(without_doorbell: Actor) -> None:
-    actor = without_doorbell
-    known = actor.executions()
-    actor.create(deployment("patient", cpu="500m"))
-    pod = next(iter(wait_for_pods(actor)))
-
+@pytest.mark.parametrize("faulty", FAULTS, indirect=True)
+def test_the_api_server_goes_on_within_the_timeout(faulty: Actor) -> None:
     began = time.monotonic()
-    actor.world.kube.create("/apis/events.k8s.io/v1/namespaces/default/events", failed_scheduling(pod))
+    faulty.world.kube.create("/apis/events.k8s.io/v1/namespaces/default/events", failed_scheduling("anybody"))
     took = time.monotonic() - began
     assert took < WEBHOOK_TIMEOUT + 1.5, f"the event was accepted after {took:.1f} s"
 
+
+@pytest.mark.parametrize("pool_of_the_deaf", WHILE_NODES_JOIN, indirect=True)
+def test_without_a_ring_the_sweep_does_the_work(pool_of_the_deaf: Actor) -> None:
+    actor = pool_of_the_deaf
+    known = actor.executions()
+    actor.create(deployment("patient", cpu="500m"))
+    until(lambda: actor.pods("patient"), what="the deployment's pod")
     assert actor.since(known) == []
     assert actor.sweep() == "SUCCEEDED"
     actor.wait_running(1, "patient")
     assert actor.since(known)[0]["name"].endswith("-sweep")  # a slow doorbell rings all the same, later
-
-
-def wait_for_pods(actor: Actor) -> list[Object]:
-    return until(lambda: actor.pods("patient"), what="the deployment's pod")

@@ -27,7 +27,8 @@ KEPT_BACK: Final = 7910 - ROOM  # of what an m5.2xlarge can allocate
 CHANCE: Final = random.Random(7)  # noqa: S311 - a world that is the same each time
 SIZES: Final = [CHANCE.randint(50, 1900) for _ in range(200)]
 BOOT_SECONDS: Final = 6.0  # time for something to happen meanwhile
-ROLLOUT_SECONDS: Final = 15.0  # two hundred deployments take their time on a busy machine
+ROLLOUT_SECONDS: Final = 15.0  # it takes its time on a busy machine
+DEPLOYED: Final = 20  # of the two hundred, where pods are replaced: each has a deployment of its own, which costs as much as ten pods
 
 POOL: Final[list[Object]] = [
     {
@@ -62,9 +63,34 @@ def launched(actor: Actor) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Two hundred pods that wait, and a pool that can serve them as soon as it is made."""
+    """Two hundred pods that wait, the first of them from deployments, and a pool that can serve them as soon as it is made."""
 
     actor: Actor
+    deployed: int
+
+    def come(self) -> None:
+        """All of them, at the same time."""
+        self._each(self._create)
+
+    def replace(self) -> None:
+        """A new pod for each: deployments roll out, bare pods are deleted and made anew."""
+        self._each(self._replace)
+
+    def _create(self, number: int) -> None:
+        path = DEPLOYMENTS if number < self.deployed else PODS
+        self.actor.world.kube.create(path, member(number, bare=path is PODS))
+
+    def _replace(self, number: int) -> None:
+        kube, name = self.actor.world.kube, f"crowd-{number}"
+        if number < self.deployed:
+            kube.merge(f"{DEPLOYMENTS}/{name}", {"spec": {"template": {"metadata": {"annotations": {"rolled-out": "again"}}}}})
+        else:
+            kube.delete(f"{PODS}/{name}")
+            self._create(number)
+
+    def _each(self, act: Callable[[int], object]) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(act, range(len(SIZES))))
 
     def open_the_pool(self) -> list[Sizes]:
         """Make the pool: one plan sees all pods. Which sizes it puts together, a node each."""
@@ -96,22 +122,18 @@ class Crowd:
         self.actor.wait_running(len(SIZES) + others, limit=limit)
         assert Counter(requested_millicores(pod) for pod in self.actor.pods() if _in_crowd(pod)) == Counter(SIZES)
 
-    def each(self, act: Callable[[str], object]) -> None:
-        """Do something to each deployment of the crowd."""
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(act, [f"crowd-{number}" for number in range(len(SIZES))]))
+
+PODS: Final = "/api/v1/namespaces/default/pods"
 
 
-PATHS: Final = {"Pod": "/api/v1/namespaces/default/pods", "Deployment": DEPLOYMENTS}
-
-
-def member(kind: str, name: str, size: int) -> Object:
+def member(number: int, *, bare: bool) -> Object:
     """One of the crowd: a pod, or a deployment of it."""
-    made = deployment(name, cpu=f"{size}m", memory="32Mi")
-    if kind == "Deployment":
+    made = deployment(f"crowd-{number}", cpu=f"{SIZES[number]}m", memory="32Mi")
+    if not bare:
         return {**made, "spec": {**made["spec"], "strategy": {"type": "Recreate"}}}
     pod = made["spec"]["template"]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**pod["metadata"], "name": name, "namespace": "default"}, "spec": pod["spec"]}
+    metadata = {**pod["metadata"], "name": f"crowd-{number}", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
 
 
 def _in_crowd(pod: Mapping[str, Any]) -> bool:
@@ -123,14 +145,13 @@ def dead(actor: Actor) -> set[str]:
     return launched(actor) - {each["InstanceId"] for each in actor.instances()}
 
 
-@pytest.fixture(params=["Pod"])
+@pytest.fixture(params=[0])
 def crowd(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Crowd]:
-    """Of bare pods, or of deployments with one each: dearer, and needed only where pods are to be replaced."""
+    """It waits; the parameter says how many have deployments."""
     deployed.clean()
     deployed.world.stack.agent_knob("boot", {"seconds": BOOT_SECONDS})
-    made = Crowd(deployed)
-    manifests = {f"crowd-{number}": member(request.param, f"crowd-{number}", size) for number, size in enumerate(SIZES)}
-    made.each(lambda name: deployed.world.kube.create(PATHS[request.param], manifests[name]))
+    made = Crowd(deployed, request.param)
+    made.come()
     until(lambda: len(deployed.pods()) == len(SIZES), what="all pods made")
     deployed.rest()
     yield made
@@ -139,13 +160,12 @@ def crowd(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Crowd]:
     deployed.clean()
 
 
-@pytest.mark.parametrize("crowd", ["Deployment"], indirect=True)
+@pytest.mark.parametrize("crowd", [DEPLOYED], indirect=True)
 def test_every_pod_lands_on_the_node_that_it_was_planned_for_even_if_all_of_them_are_replaced_meanwhile(crowd: Crowd) -> None:
     crowd.actor.world.stack.agent_knob("boot", {"seconds": ROLLOUT_SECONDS})
     planned = crowd.open_the_pool()
     before = {pod["metadata"]["uid"] for pod in crowd.actor.pods()}
-    anew = {"spec": {"template": {"metadata": {"annotations": {"rolled-out": "again"}}}}}
-    crowd.each(lambda name: crowd.actor.world.kube.merge(f"{DEPLOYMENTS}/{name}", anew))
+    crowd.replace()
     until(lambda: before.isdisjoint(pod["metadata"]["uid"] for pod in crowd.actor.pods()), what="all pods new")
     assert not any(pod["spec"].get("nodeName") for pod in crowd.actor.pods()), "the nodes were faster than the rollout"
     crowd.wait_running()

@@ -15,7 +15,7 @@ from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.invariants import nothing_is_left
 from tests.unit.functions.scale_up import World, pending
 
-TRIED = 14  # calls of each fault, of about a hundred; two seconds
+TRIED = 8  # calls of each fault, of about a hundred
 SEED = 20261121
 STATES = ("find_pending_pods", "plan_capacity", "record_node_claims", "launch_instances", "record_launches", "check_registration")
 
