@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from joiner_local.aws import dead_letters, function_settings
+from joiner_local.aws.forks import Forks
 from joiner_local.aws.log_shipping import LogShipper, put_metrics
 from joiner_local.aws.managed_runtime import managed_packages
 from joiner_local.aws.packages import Archive, PackageStore
@@ -66,6 +67,7 @@ class Lambdas:
             Surroundings(
                 aws.python,
                 packages,
+                Forks(aws.python),
                 aws.data / "sandboxes",
                 self._variables,
                 lambda spec, stream, line: shipper.ship(spec.log_group, stream, line),

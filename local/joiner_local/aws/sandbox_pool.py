@@ -139,5 +139,6 @@ class SandboxPool:
             everything = list(self._all)
         for sandbox in everything:
             sandbox.kill()
+        self._around.fork.close()
         for sandbox in everything:
             sandbox.forget_folder()

@@ -1,32 +1,28 @@
-"""Where deployed functions run: execution environments, each one ``python -m awslambdaric HANDLER`` behind a Runtime API of its own.
+"""Where deployed functions run: execution environments, each one ``awslambdaric HANDLER`` behind a Runtime API of its own.
 
 A sandbox serves one invocation at a time, stays warm between them, and dies with the server. Nothing here knows how functions are stored;
 which sandbox serves which invocation is up to `sandbox_pool`.
 """
 
 import contextlib
-import ctypes
 import os
-import queue
 import shutil
 import signal
-import subprocess
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from joiner_local.aws.forks import Forks
 from joiner_local.aws.runtime_api import RuntimeApi, Work, failure
 from joiner_local.aws.seams import REGION
 
 INIT_LIMIT = 10.0  # seconds, Lambda's own for the init phase
 IDLE = 300.0  # seconds until an unused sandbox is retired
 OLDEST = 3300.0  # seconds: the credentials given to a sandbox last an hour
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +62,7 @@ class Surroundings:
 
     python: Path
     packages: Path
+    fork: Forks
     scratch: Path
     variables: Callable[[FunctionSpec], Mapping[str, str]]
     on_line: Callable[[FunctionSpec, str, str], None]
@@ -82,25 +79,23 @@ class Sandbox:
         self._lock = threading.Lock()
         self.api = RuntimeApi(spec.timeout)
         self._folder = Path(tempfile.mkdtemp(dir=around.scratch))
-        # -S: the managed runtime has no site-packages; see managed_runtime.
-        command = [str(around.python), "-S", "-m", "awslambdaric", spec.handler]
-        self._process = _spawn(command, cwd=spec.code, env=self._environment())
+        self._process = around.fork(
+            ["awslambdaric", spec.handler], libraries=[*self._layers(), around.packages], cwd=spec.code, env=self._environment()
+        )
         self._reader = threading.Thread(target=self._read, name=f"log-{spec.name}", daemon=True)
         self._reader.start()
         threading.Thread(target=self._watch, name=f"watch-{spec.name}", daemon=True).start()
 
     def _environment(self) -> dict[str, str]:
         spec, folder = self.spec, str(self._folder)
-        path = [spec.code]
-        if spec.layers is not None:
-            path += [spec.layers / "python/lib" / spec.runtime / "site-packages", spec.layers / "python"]
+        path = [spec.code, *self._layers(), self._around.packages]
         return {
             "PATH": f"{self._around.python.parent}:/usr/local/bin:/usr/bin:/bin",
             "LANG": "en_US.UTF-8",
             "TZ": ":UTC",
             "TMPDIR": folder,
             "HOME": folder,
-            "PYTHONPATH": os.pathsep.join(map(str, [*path, self._around.packages])),
+            "PYTHONPATH": os.pathsep.join(map(str, path)),
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "AWS_LAMBDA_RUNTIME_API": self.api.address,
@@ -120,6 +115,10 @@ class Sandbox:
             **self._around.variables(spec),
             **dict(spec.environment),
         }
+
+    def _layers(self) -> list[Path]:
+        opt = self.spec.layers
+        return [opt / "python/lib" / self.spec.runtime / "site-packages", opt / "python"] if opt is not None else []
 
     @property
     def usable(self) -> bool:
@@ -216,58 +215,3 @@ class Sandbox:
 
     def forget_folder(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-class _Spawner:
-    """Starts every process from one thread that never ends.
-
-    Sandboxes die with the server (PR_SET_PDEATHSIG), but the kernel takes the *thread* that forked for the parent, and the threads that
-    serve HTTP requests end with their request.
-    """
-
-    def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], queue.SimpleQueue[subprocess.Popen[bytes] | Exception]]]
-        self._asked = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="spawner", daemon=True)
-                self._thread.start()
-        answer: queue.SimpleQueue[subprocess.Popen[bytes] | Exception] = queue.SimpleQueue()
-        self._asked.put(
-            (
-                lambda: subprocess.Popen(
-                    command,
-                    cwd=cwd,
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no lock is taken in it
-                ),
-                answer,
-            )
-        )
-        started = answer.get()
-        if isinstance(started, Exception):
-            raise started
-        return started
-
-    def _run(self) -> None:
-        while True:
-            start, answer = self._asked.get()
-            try:
-                answer.put(start())
-            except Exception as error:
-                answer.put(error)
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-_spawn = _Spawner()

@@ -1,0 +1,109 @@
+"""`python -S forking_runtime.py MODULES`: has imported what functions import anyway, and forks into one sandbox after the other.
+
+It runs in the interpreter that plays Lambda's runtime, so nothing of this project can be imported here. Standard input is a socket of
+messages: each request is ``{"command", "cwd", "environment"}`` in JSON with a descriptor that becomes the child's output, answered by
+``{"pid"}``; ``{"ended", "status"}`` follows when the child ends, the status as `subprocess` has it. End of the socket: this ends, and the
+kernel ends the children. Nothing but libraries is imported before the fork: a function's own modules are, as on AWS, read in its sandbox.
+"""
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import io
+import json
+import os
+import random
+import runpy
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+LARGEST = 1 << 20  # bytes of a request
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def main(modules: Sequence[str]) -> None:
+    for name in modules:
+        with contextlib.suppress(ImportError):  # not every set of layers has all of them
+            importlib.import_module(name)
+    own = set(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    standard = [folder for folder in sys.path[1:] if folder not in own]
+    gc.freeze()  # pages that nobody touches stay shared
+    door = socket.socket(fileno=os.dup(0))
+    ended, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        ready = select.select([door.fileno(), ended], [], [])[0]
+        if ended in ready:
+            os.read(ended, 1024)
+            _tell_of_the_dead(door)
+        if door.fileno() in ready:
+            message, output, _, _ = socket.recv_fds(door, LARGEST, 1)
+            if not message:
+                return
+            asked = json.loads(message)
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    _become(asked, output[0], standard)
+                except BaseException:
+                    sys.excepthook(*sys.exc_info())
+                finally:
+                    os._exit(1)
+            with contextlib.suppress(PermissionError, ProcessLookupError):
+                os.setpgid(pid, pid)  # before anybody hears of it: it may be killed with all that it started
+            os.close(output[0])
+            door.send(json.dumps({"pid": pid}).encode())
+
+
+def _tell_of_the_dead(door: socket.socket) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while (dead := os.waitpid(-1, os.WNOHANG))[0]:
+            door.send(json.dumps({"ended": dead[0], "status": os.waitstatus_to_exitcode(dead[1])}).encode())
+
+
+def _become(asked: dict[str, Any], output: int, standard: list[str]) -> None:
+    """What `python -S -m MODULE ARGUMENTS` would be, with that environment and output."""
+    parent = os.getppid()
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    os.setpgid(0, 0)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.closerange(3, 256)
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    time.tzset()
+    random.seed()
+    os.chdir(asked["cwd"])
+    module, *arguments = asked["command"]
+    sys.path[:] = [asked["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *standard]
+    sys.argv[:] = [module, *arguments]
+    sys.stdout = io.TextIOWrapper(open(1, "wb", 0, closefd=False), encoding="utf-8", write_through=True)  # noqa: SIM115 - as with -u
+    sys.stderr = io.TextIOWrapper(open(2, "wb", 0, closefd=False), encoding="utf-8", write_through=True)  # noqa: SIM115
+    importlib.invalidate_caches()
+    status = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
