@@ -119,7 +119,7 @@ class Beginning:
         if why := around.objection(case):
             self._take_back(case, owner)
             return LeftOut(asked.claim, why)
-        noted = self._retirements.begin(asked.claim, owner, str(asked.reason), int(now.timestamp()))
+        noted = self._retirements.begin(asked.claim, owner, str(asked.reason), int(now.timestamp()), ends_by=task.execution.ends_by)
         if noted is None:
             return LeftOut(asked.claim, "another execution retires it")
         if case.voluntary:

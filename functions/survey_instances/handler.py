@@ -1,7 +1,9 @@
 """The sweep's look at EC2, at the ledger and at the executions that hold something: what died, what it left behind, what was lost.
 
 A scale-up that was stopped holds the lease until it expires, and its wave for ever; a retirement that was stopped holds its claims. All are
-taken from executions that run no more; each write is conditional on the holder, so what moved on meanwhile is left alone.
+taken from executions that run no more; each write is conditional on the holder, so what moved on meanwhile is left alone. Nobody can ask
+whether an Express execution runs: its lease is left to expire, and its claims are taken when it has not looked at them for minutes, or must
+have ended.
 
 What the sweep saw of the cluster is held against what EC2 shows. Nothing that is merely absent is acted upon at the first look, and nothing
 at all if one of the reads fails: then this function fails, and the next sweep looks again.
@@ -19,7 +21,7 @@ from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.ec2 import Ec2
-from joiner.adapters.executions import RUNNING, SUCCEEDED, Executions
+from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Retirement
 from joiner.adapters.payload import Task
@@ -156,10 +158,10 @@ class Survey:
         return found
 
     def _dead_owners(self, retirements: Mapping[str, Retirement]) -> list[str]:
-        """Claims that were taken from executions that run no more, or that have not looked at them for minutes."""
+        """Claims that were taken from executions that run no more, or that cannot be at them any more by their own word."""
         owned, now = [each for each in retirements.values() if each.owner], int(self._clock().timestamp())
         status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
-        left = [each for each in owned if status[each.owner] != RUNNING or not each.attended(now)]
+        left = [each for each in owned if status[each.owner] not in (RUNNING, UNTOLD) or not each.attended(now)]
         rest = {each.claim: now + rest_after(each.attempt) for each in left if status[each.owner] == SUCCEEDED}
         return [each.claim for each in left if self._retirements.disown(each.claim, each.owner, rest.get(each.claim, 0))]
 
@@ -171,7 +173,8 @@ class Survey:
 
     def _broken_lease(self) -> str:
         lease = self._ledger.lease()
-        if not lease.holder or self._executions.status(lease.holder) == RUNNING:
+        status = self._executions.status(lease.holder) if lease.holder else RUNNING
+        if status == RUNNING or (status == UNTOLD and lease.living(int(self._clock().timestamp()))):
             return ""
         return lease.holder if self._ledger.break_lease(lease.holder, lease.number) else ""
 

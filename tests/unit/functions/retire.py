@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from joiner.adapters.ec2 import Ec2
@@ -11,7 +11,7 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Asked, Reason, Retiring
 from tests.unit.functions.loading import load
-from tests.unit.functions.scale_up import CLUSTER, TRIES, Died, World
+from tests.unit.functions.scale_up import CLUSTER, NOON, TRIES, Died, World
 
 LOOKS = 12  # of one execution, before it ends and waits for the sweep
 GIVING_WAY = (Reason.EMPTY, Reason.EXPIRED)
@@ -23,9 +23,13 @@ def arn(name: str) -> str:
     return f"arn:aws:states:us-east-1:123456789012:execution:joiner-retire-demo:{name}"
 
 
+def express_arn(name: str) -> str:
+    return f"arn:aws:states:us-east-1:123456789012:express:joiner-empty-demo:{name}:6b0f2c1e"
+
+
 @dataclass
 class Retirement:
-    """One execution in a world. `told` is what its last wave came to, `left_out` who was not retired and why."""
+    """One execution in a world, Standard or Express. `told` is what its last wave came to, `left_out` who was not retired and why."""
 
     world: World
     name: str
@@ -34,6 +38,12 @@ class Retirement:
     moving: int = 0
     before_state: Callable[[str], None] = lambda _name: None
     stop_after: str = ""
+    express: bool = False
+    started: datetime = NOON
+
+    @property
+    def arn(self) -> str:
+        return express_arn(self.name) if self.express else arn(self.name)
 
     @property
     def retirements(self) -> Retirements:
@@ -41,10 +51,11 @@ class Retirement:
 
     @property
     def execution(self) -> Execution:
-        return Execution(self.name, arn(self.name), "")
+        return Execution(self.name, self.arn, self.started.isoformat())
 
     def run(self, *asked: Asked, looks: int = LOOKS) -> "Retirement":
         """From the beginning to its end, or until it dies."""
+        self.started = self.world.now
         try:
             for voluntary in (False, True):
                 group = [each for each in asked if (each.reason in GIVING_WAY) == voluntary]
@@ -52,7 +63,7 @@ class Retirement:
                     self._retire(group, voluntary=voluntary, looks=looks)
         except Died:
             pass
-        self.world.dead.add(arn(self.name))
+        self.world.dead.add(self.arn)
         return self
 
     def _retire(self, asked: list[Asked], *, voluntary: bool, looks: int) -> None:
@@ -61,7 +72,7 @@ class Retirement:
             begun = self._begin(asked, lease)
         finally:
             if lease and not self.stop_after:
-                self.world.machine.break_lease(arn(self.name), lease)
+                self.world.machine.break_lease(self.arn, lease)
         self.left_out = {**self.left_out, **{each["claim"]: each["why"] for each in begun["leftOut"]}}
         self.moving += begun["moving"]
         for wave in begun["waves"]:
@@ -73,7 +84,7 @@ class Retirement:
             "LEASE",
             "scale-up",
             "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none",
-            {":me": arn(self.name), ":until": until, ":one": 1, ":none": 0},
+            {":me": self.arn, ":until": until, ":one": 1, ":none": 0},
         )
         return self.world.machine.lease().number
 
@@ -108,17 +119,17 @@ class Retirement:
 
     def _terminate(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
         termination = function.Termination(Ec2(self.world.ec2), self.retirements, self.world.pause)
-        answer: dict[str, Any] = termination.answer(arn(self.name), CLUSTER.name, read, self.world.now)
+        answer: dict[str, Any] = termination.answer(self.arn, CLUSTER.name, read, self.world.now)
         return answer
 
     def _confirm(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
         confirmation = function.Confirmation(Ec2(self.world.ec2), self.retirements)
-        answer: dict[str, Any] = confirmation.answer(arn(self.name), read, self.world.now)
+        answer: dict[str, Any] = confirmation.answer(self.arn, read, self.world.now)
         return answer
 
     def _forget(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
         forgetting = function.Forgetting(self.world.kube, self.world.ledger, self.retirements)
-        answer: dict[str, Any] = forgetting.answer(arn(self.name), read, self.world.now)
+        answer: dict[str, Any] = forgetting.answer(self.arn, read, self.world.now)
         return answer
 
     def _step(self, wave: Entries, stage: str, name: str, act: Callable[[Any, list[Retiring]], dict[str, Any]]) -> Entries:

@@ -15,10 +15,11 @@ from joiner.adapters.answers import Answers
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.ec2 import Ec2
 from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.executions import UNTOLD
 from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
-from joiner.adapters.payload import ClusterFacts, Execution, Task
+from joiner.adapters.payload import ClusterFacts, Execution, Task, is_express
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, InstanceType, Offering
@@ -323,6 +324,8 @@ class World:
 
     def status(self, execution: str) -> str:
         """As `Executions.status`."""
+        if is_express(execution):
+            return UNTOLD
         if execution in self.ended:
             return "SUCCEEDED"
         return "ABORTED" if execution in self.dead else "RUNNING"

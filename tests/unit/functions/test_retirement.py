@@ -187,6 +187,28 @@ def test_an_empty_node_goes_under_the_lease_and_one_that_is_not_empty_stays(grow
     assert grown.ledger.lease().holder == ""
 
 
+@pytest.mark.parametrize("met", ["begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes", "nothing"])
+def test_an_express_execution_that_runs_twice_at_one_time_or_once_more_harms_nothing(grown: World, met: str) -> None:
+    """The other run of the same execution goes its whole way before a state of the first, or after all of them."""
+    claim, other = claims(grown)
+    empty(grown, claim)
+    went: list[Retirement] = []
+
+    def the_other_run(state: str) -> None:
+        if state == met and not went:
+            went.append(retire(grown, (claim.name, "empty"), (other.name, "empty"), express=True))
+
+    retire(grown, (claim.name, "empty"), (other.name, "empty"), express=True, before_state=the_other_run)
+    the_other_run(met)
+
+    nothing_is_left_of(grown, claim)
+    assert went[0].left_out[other.name] == "its node is not empty"
+    assert claims(grown) == [other]
+    assert node_of(grown, other)["spec"]["taints"] == []
+    assert grown.ec2.instances[other.instance_id]["State"]["Name"] == "running"
+    assert grown.ledger.lease().holder == ""
+
+
 def test_a_pod_that_lands_before_the_node_is_closed_takes_the_retirement_back(grown: World) -> None:
     claim = first(grown)
     empty(grown, claim)

@@ -17,7 +17,7 @@ from joiner.lifecycle.retirement import Asked, Reason
 from joiner.pools import NodeClaim
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.loading import load
-from tests.unit.functions.retire import Retirement
+from tests.unit.functions.retire import Retirement, express_arn
 from tests.unit.functions.retire import arn as retire_arn
 from tests.unit.functions.scale_up import CLUSTER, World, arn, pending
 
@@ -123,6 +123,43 @@ def test_a_claim_that_somebody_retires_is_left_to_them_until_they_run_no_more(st
     _, freed = looked(standing, 2)
     assert (retired(freed), freed["deadRetirements"]) == ([(claim.name, "deleted")], 1)
     assert memory(standing, Retirements).of(claim.name).owner == ""
+
+
+def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its_express_execution_has_ended(standing: World) -> None:
+    """Nobody can ask whether it runs: what it said of itself counts."""
+    claim = claims(standing)[0]
+    end_pods(standing, claim)
+    Retirement(standing, "retire-1", express=True).run(Asked(claim.name, Reason.EMPTY), looks=1)
+
+    for number in range(14):
+        memory(standing, Retirements).see([claim.name], express_arn("retire-1"), int(standing.now.timestamp()))
+        assert retired(looked(standing, number, after=20)[1]) == []
+    _, freed = looked(standing, 14, after=20)  # five minutes after its start
+    assert (retired(freed), freed["deadRetirements"]) == ([(claim.name, "deleted")], 1)
+
+    Retirement(standing, "retire-2").run(Asked(claim.name, Reason.DELETED))
+    assert claim.name not in [each.name for each in claims(standing)]
+    assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
+    assert memory(standing, Retirements).all() == {}
+
+
+def test_an_express_execution_that_has_not_looked_for_minutes_is_followed_before_its_time_is_over(standing: World) -> None:
+    claim = claims(standing)[0]
+    end_pods(standing, claim)
+    Retirement(standing, "retire-1", express=True).run(Asked(claim.name, Reason.EMPTY), looks=1)
+
+    assert retired(looked(standing, 1, after=170)[1]) == []
+    assert retired(looked(standing, 2, after=10)[1]) == [(claim.name, "deleted")]
+
+
+def test_a_lease_of_an_express_execution_is_broken_when_it_has_run_out_and_no_sooner(standing: World) -> None:
+    until = int(standing.now.timestamp()) + 70
+    asked = {":me": express_arn("retire-1"), ":until": until, ":number": 9}
+    standing.ledger._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", asked)
+
+    assert not looked(standing, 1)[1]["leaseBroken"]
+    assert looked(standing, 2)[1]["leaseBroken"]
+    assert standing.ledger.lease().holder == ""
 
 
 def blocked_until_its_execution_ended(world: World, name: str) -> NodeClaim:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.payload import is_express
 from joiner.adapters.sweep_slot import SweepSlot
 
 INPUT: Final = json.dumps({"schema": 1})  # a pure function of the name, or a second start would be refused
@@ -20,6 +21,7 @@ ATTEMPTS: Final = 5  # names tried; the sweep covers what is left
 RUNNING: Final = "RUNNING"
 SUCCEEDED: Final = "SUCCEEDED"
 GONE: Final = "GONE"
+UNTOLD: Final = "UNTOLD"
 
 
 class Executions:
@@ -72,7 +74,10 @@ class Executions:
         return ""
 
     def status(self, execution: str) -> str:
-        """``RUNNING``, how it ended, or ``GONE`` when Step Functions does not know it (any more)."""
+        """``RUNNING``, how it ended, or ``GONE`` when Step Functions does not know it (any more); ``UNTOLD`` of an Express execution, of
+        which it says nothing: who waits for its end goes by what it wrote down itself."""
+        if is_express(execution):
+            return UNTOLD
         try:
             return str(self._client.describe_execution(executionArn=execution)["status"])
         except ClientError as reason:

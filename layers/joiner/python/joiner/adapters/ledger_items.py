@@ -119,6 +119,7 @@ class Retirement:
 
     `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not known; `deadline` is 0
     when there is none, and only ever gets shorter; `look_at` is until when it may rest without an owner (`joiner.lifecycle.resting`).
+    `ends_by` is when the owner has ended whatever happens, 0 for one that can be asked after.
     """
 
     claim: str
@@ -129,14 +130,18 @@ class Retirement:
     since: int = 0
     seen_at: int = 0
     look_at: int = 0
+    ends_by: int = 0
 
     def attended(self, now: int) -> bool:
         """Does somebody see to it at `now`?
 
         >>> Retirement("a", "arn:x", seen_at=100).attended(280), Retirement("a", "arn:x", seen_at=100).attended(281)
         (True, False)
+        >>> Retirement("a", "arn:x", seen_at=100, ends_by=120).attended(121)
+        False
         """
-        return bool(self.owner) and (not self.seen_at or now - self.seen_at <= UNSEEN_FOR)
+        seen = not self.seen_at or now - self.seen_at <= UNSEEN_FOR
+        return bool(self.owner) and seen and (not self.ends_by or now <= self.ends_by)
 
     @classmethod
     def of(cls, item: Item) -> "Retirement":
@@ -149,6 +154,7 @@ class Retirement:
             since=number(item, "since"),
             seen_at=number(item, "seenAt"),
             look_at=number(item, "lookAt"),
+            ends_by=number(item, "endsBy"),
         )
 
 

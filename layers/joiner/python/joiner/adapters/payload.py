@@ -7,13 +7,28 @@ ends with a reason instead of guessing.
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 SCHEMA: Final = 1
 
+EXPRESS_SECONDS: Final = 300
+"""So long AWS lets an Express execution run, whatever its machine says."""
+
 
 class BadPayload(Exception):
     """The state machine sent what this version of the function does not understand."""
+
+
+def is_express(arn: str) -> bool:
+    """Is it the ARN of an Express execution? Of those Step Functions tells nobody whether they run.
+
+    >>> is_express("arn:aws:states:us-east-1:123456789012:express:joiner-empty-prod:retire-20261121T051700-123-sweep:6b0f2c1e")
+    True
+    >>> is_express("arn:aws:states:us-east-1:123456789012:execution:express:up-20261121T051700")
+    False
+    """
+    return arn.split(":")[5:6] == ["express"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +38,16 @@ class Execution:
     name: str
     arn: str
     started: str
+
+    @property
+    def ends_by(self) -> int:
+        """When it has ended, whatever happens (epoch seconds); 0 if that is not known, but can be asked for.
+
+        >>> arn = "arn:aws:states:us-east-1:123456789012:express:joiner-empty-prod:retire:6b0f2c1e"
+        >>> Execution("retire", arn, "1970-01-01T00:01:40.250Z").ends_by
+        400
+        """
+        return int(datetime.fromisoformat(self.started).timestamp()) + EXPRESS_SECONDS if is_express(self.arn) else 0
 
 
 @dataclass(frozen=True, slots=True)

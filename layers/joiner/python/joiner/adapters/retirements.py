@@ -2,7 +2,8 @@
 
 One owner a claim: who begins takes it by a conditional write, and a second reason (first empty, then a spot notice) only adds itself and
 shortens the deadline, which the owner reads at each look. An owner says at each look that it is there; one that has not for three minutes
-may be followed by another.
+may be followed by another. Nobody can ask whether an Express execution runs: when it becomes the owner it is written down by when it has
+ended, and from then on it may be followed, too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,15 +22,26 @@ OWNER: Final = {"#owner": "owner"}  # a reserved word of DynamoDB
 class Retirements(Table):
     """The retirements of one deployment."""
 
-    def begin(self, claim: str, owner: str, reason: str, now: int) -> Retirement | None:
-        """Take a claim's retirement for the execution `owner`; None if another one has it and sees to it. Safe to say again."""
+    def begin(self, claim: str, owner: str, reason: str, now: int, *, ends_by: int = 0) -> Retirement | None:
+        """Take a claim's retirement for the execution `owner`, which has ended at `ends_by` (0 if that is not known); None if another one
+        has it and sees to it. Safe to say again."""
+        values: Mapping[str, Any] = {
+            ":me": owner,
+            ":now": now,
+            ":expires": now + KEPT,
+            ":one": 1,
+            ":reason": frozenset({reason}),
+            ":unseen": now - UNSEEN_FOR,
+            ":ends": ends_by,
+        }
         try:
             item = self._update(
                 RETIREMENT,
                 claim,
-                "SET #owner = :me, seenAt = :now, since = if_not_exists(since, :now), expires = :expires ADD attempt :one, reasons :reason",
-                {":me": owner, ":now": now, ":expires": now + KEPT, ":one": 1, ":reason": frozenset({reason}), ":unseen": now - UNSEEN_FOR},
-                condition="attribute_not_exists(#owner) OR #owner = :me OR seenAt < :unseen",
+                "SET #owner = :me, seenAt = :now, endsBy = :ends, since = if_not_exists(since, :now), expires = :expires "
+                "ADD attempt :one, reasons :reason",
+                values,
+                condition="attribute_not_exists(#owner) OR #owner = :me OR seenAt < :unseen OR (endsBy >= :one AND endsBy < :now)",
                 names=OWNER,
             )
         except ConditionFailed:
