@@ -47,7 +47,7 @@ class ClusterStack(Stack):
         self.scale_up = ScaleUp(self, "ScaleUp", ground=ground, nodes=self.nodes.environment(settings))
         self.retirement = Retirement(self, "Retirement", ground=ground, scale_up_arn=self.scale_up.machine.arn)
         machines = {"scale_up_arn": self.scale_up.machine.arn, "retire_arn": self.retirement.machine.arn}
-        self.sweep = Sweep(self, "Sweep", ground=ground, **machines)
+        self.sweep = Sweep(self, "Sweep", ground=ground, **machines, retire_empty_arn=self.retirement.machine_for_empty.arn)
         self.doorbell = Doorbell(self, "Doorbell", ground=ground, scale_up_arn=self.scale_up.machine.arn, sweep_arn=self.sweep.machine.arn)
         self.interruption = Interruption(self, "Interruption", ground=ground, **machines)
         self.catalogue = Catalogue(self, "Catalogue", ground=ground)
@@ -65,6 +65,7 @@ class ClusterStack(Stack):
             settings=settings,
             scale_up=self.scale_up.machine.machine,
             retirement=self.retirement.machine.machine,
+            retirement_of_empty=self.retirement.machine_for_empty.machine,
             sweep=self.sweep.machine.machine,
             dead_letters=self.interruption.dead_letters,
         )
@@ -92,16 +93,17 @@ class ClusterStack(Stack):
             self.pause.reading(),
         )
         self._grant_machine(self.scale_up.machine, list(functions.values()))
-        self._grant_machine(self.retirement.machine, list(self.retirement.functions.values()))
+        for retirement in (self.retirement.machine, self.retirement.machine_for_empty):
+            self._grant_machine(retirement, list(self.retirement.functions.values()))
+            self.memory.admit_to_update(retirement.machine, "LEASE")
         self._grant_machine(self.sweep.machine, list(self.sweep.functions.values()))
-        self.sweep.machine.may(_starting(self.retirement.machine))
+        self.sweep.machine.may(_starting(self.retirement.machine, self.retirement.machine_for_empty))
         self.retirement.functions["terminate_instances"].may(*ec2_permissions.may_terminate(settings, self.place))
         self.retirement.functions["confirm_termination"].may(ec2_permissions.may_look(settings, "Instances"))
         for function in self._functions_of_the_machines():
             if function.duty.heeds_pause:
                 function.may(self.pause.reading())
         self.memory.admit_to_update(self.scale_up.machine.machine, "LEASE", "WAVE")
-        self.memory.admit_to_update(self.retirement.machine.machine, "LEASE")
         self.memory.admit_to_update(self.sweep.machine.machine, "LEASE")
 
     def _grant_machine(self, machine: Machine, functions: list[Function]) -> None:
@@ -116,7 +118,7 @@ class ClusterStack(Stack):
         )
 
     def _describe_executions(self) -> iam.PolicyStatement:
-        machines = (self.scale_up.name, self.retirement.name)
+        machines = (self.scale_up.name, self.retirement.name)  # nobody can ask after an Express execution
         return iam.PolicyStatement(
             actions=["states:DescribeExecution"], resources=[self._states_arn("execution", f"{name}:*") for name in machines]
         )
@@ -154,6 +156,8 @@ class ClusterStack(Stack):
             "ScaleUpConsole": (f"{console}/{self.scale_up.machine.arn}", "Every scale-up, state by state"),
             "RetireArn": (self.retirement.machine.arn, "The state machine that takes nodes away"),
             "RetireConsole": (f"{console}/{self.retirement.machine.arn}", "Every retirement, state by state"),
+            "RetireEmptyArn": (self.retirement.machine_for_empty.arn, "The state machine that takes empty nodes away"),
+            "RetireEmptyConsole": (f"{console}/{self.retirement.machine_for_empty.arn}", "What becomes of empty nodes, by its logs"),
             "SweepArn": (self.sweep.machine.arn, "The state machine that looks every minute"),
             "SweepConsole": (f"{console}/{self.sweep.machine.arn}", "What the sweep starts"),
             "SweepScheduleName": (self.sweep.schedule.schedule_name, "The sweep's clock"),

@@ -63,13 +63,19 @@ class Alarms(Construct):
         settings: Settings,
         scale_up: sfn.IStateMachine,
         retirement: sfn.IStateMachine,
+        retirement_of_empty: sfn.IStateMachine,
         sweep: sfn.IStateMachine,
         dead_letters: sqs.IQueue,
     ) -> None:
         super().__init__(scope, id)
         minutes = Duration.minutes(5)
         self._topic = sns.Topic.from_topic_arn(self, "Topic", settings.alarm_topic) if settings.alarm_topic else None
-        for name, said, machine in (("ScaleUp", "A scale-up", scale_up), ("Retirement", "A retirement", retirement)):
+        watched = (
+            ("ScaleUp", "A scale-up", scale_up),
+            ("Retirement", "A retirement", retirement),
+            ("RetirementOfEmpty", "A retirement of empty nodes", retirement_of_empty),
+        )
+        for name, said, machine in watched:
             failed, timed_out = machine.metric_failed(period=minutes), machine.metric_timed_out(period=minutes)
             self._alarm(f"{name}Failed", failed, 1, 1, f"{said} failed: read its execution's last state.")
             # One that timed out is no failed one to CloudWatch. One that was aborted has somebody who knows.

@@ -4,6 +4,15 @@ What may be taken back begins under the lease, what may not begins at once. Then
 whose nodes are drained are terminated, nodes whose instances are gone are forgotten; a node that is blocked keeps no other. After half an
 hour the execution ends and says what it waited for: all that matters stands on the claims, and the sweep starts the next one. It ends
 between two looks, too, when somebody pauses Joiner.
+
+Nodes that are empty go by the same states in an Express execution, whose transitions cost nothing: it is `BRIEF`, because AWS ends it after
+five minutes. What is not gone by then has a deleted claim, and goes on as any other whose claim was deleted.
+
+Express runs an execution at least once: the same one, under the same ARN, may run twice, and at one time. The ARN owns the lease and the
+claims, so neither run keeps the other out, and need not: each taking of the lease has a number of its own, and a run that finds another
+number than its own leaves its claims alone; what one run has begun or done, each function finds begun or done, as after any retry. If one
+run gives back the lease while the other is beginning, a plan may count on a node that is closed in the same second: a pod that comes to
+such a node opens it again, and one that comes too late is planned once more.
 """
 
 from collections.abc import Mapping
@@ -59,27 +68,16 @@ TRIES_FOR_A_LAUNCH: Final = 10
 
 WAVES_AT_ONCE: Final = 5
 
-GOES_ON_FOR: Final = 1800
-"""Seconds after which an execution ends although nodes are blocked."""
-
-LIMIT_SECONDS: Final = 3600
-"""An hour bounds whatever else may happen."""
-
 LOOKS: Final = 90
 """Looks after which a wave ends although it gets on. All waves share one history, which ends at 25,000 events: a look at which every
 function has something to do makes 41, and 100 claims that must go and that may make six waves at most."""
 
-SELDOM: Final = 60
 GOING: Final = 15
-"""Seconds between two looks at most: while pods leave, and while instances shut down."""
-
-PAUSE: Final = f'$min([$pause, $count($wave[stage = "terminating"]) > 0 ? {GOING} : {SELDOM}])'
+"""Seconds between two looks at most while instances shut down."""
 
 SHORT: Final = 4
 LOOKS_UNASKED: Final = 5
 """Whether Joiner is paused is asked before each look that is more than `SHORT` seconds away, and before every fifth."""
-
-NEXT_LOOK: Final = {"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {SELDOM}])")}
 
 WORKS_ON: Final = {
     "Evict pods": "draining",
@@ -88,8 +86,6 @@ WORKS_ON: Final = {
     "Forget the nodes": "terminated",
 }
 """The stage that claims have which a state works on."""
-
-OVER: Final = f"$look >= {LOOKS} or $millis() - $toMillis($states.context.Execution.StartTime) > {GOES_ON_FOR * 1000}"
 
 SUMMARY: Final = """{
   "refused": [$states.result.refused, ""][0],
@@ -101,6 +97,41 @@ SUMMARY: Final = """{
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """How long an execution goes on, in seconds: after `goes_on_for` it ends although nodes are blocked, `seconds` bound whatever else may
+    happen, and while pods leave two looks are `seldom` apart at most."""
+
+    seconds: int
+    goes_on_for: int
+    seldom: int
+    looks: int = LOOKS
+
+    @property
+    def over(self) -> str:
+        """JSONata: is this look the last?"""
+        elapsed = "$millis() - $toMillis($states.context.Execution.StartTime)"
+        return f"$look >= {self.looks} or {elapsed} > {self.goes_on_for * 1000}"
+
+    @property
+    def pause(self) -> str:
+        """JSONata: seconds until the next look."""
+        return f'$min([$pause, $count($wave[stage = "terminating"]) > 0 ? {GOING} : {self.seldom}])'
+
+    @property
+    def next_look(self) -> Mapping[str, str]:
+        """What is assigned before it."""
+        return {"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {self.seldom}])")}
+
+
+LONG: Final = Limits(seconds=3600, goes_on_for=1800, seldom=60)
+"""Of a Standard execution."""
+
+BRIEF: Final = Limits(seconds=290, goes_on_for=225, seldom=15)
+"""Of an Express execution, which AWS ends after 300 seconds. Its last look begins after four minutes at most, and has most of another one;
+before its first it may wait for 90 seconds until it is due, and for 60 for the lease."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetirementParts:
     """What the machine is made of besides its states."""
 
@@ -109,6 +140,7 @@ class RetirementParts:
     table: str
     scale_up_arn: str
     functions: Mapping[str, Callee]
+    limits: Limits = LONG
 
 
 def retire(parts: RetirementParts) -> State:
@@ -146,7 +178,7 @@ def retire(parts: RetirementParts) -> State:
         "Name the failure": note(assign={"failure": jsonata("$told.failures[0]")}, next="The retirement failed"),
         "The retirement failed": fail(),
     }
-    return machine(states, comment="From claims that have to go until nothing of them is left", timeout=LIMIT_SECONDS)
+    return machine(states, comment="From claims that have to go until nothing of them is left", timeout=parts.limits.seconds)
 
 
 def _beginning(parts: RetirementParts) -> Mapping[str, State]:
@@ -259,31 +291,31 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
             payload={"pause": jsonata("$pause")},
             assign={"pause": jsonata("$states.result.Payload.pause")},
         ),
-        "Is any node drained?": _go_on("Terminate instances", "Confirm termination", "Forget the nodes"),
+        "Is any node drained?": _go_on(parts, "Terminate instances", "Confirm termination", "Forget the nodes"),
         "Terminate instances": _step(parts, "terminate_instances", next="Confirm termination"),
         "Confirm termination": _step(parts, "confirm_termination", next="Is any instance gone?"),
-        "Is any instance gone?": _go_on("Forget the nodes"),
+        "Is any instance gone?": _go_on(parts, "Forget the nodes"),
         "Forget the nodes": _step(parts, "forget_nodes", next="Is anything left?"),
-        "Is anything left?": _go_on(),
-        "Wait": wait(jsonata(PAUSE), assign=NEXT_LOOK, next="Where is there work?"),
-        "Wait longer": wait(jsonata(PAUSE), assign=NEXT_LOOK, next="Read the pause again"),
+        "Is anything left?": _go_on(parts),
+        "Wait": wait(jsonata(parts.limits.pause), assign=parts.limits.next_look, next="Where is there work?"),
+        "Wait longer": wait(jsonata(parts.limits.pause), assign=parts.limits.next_look, next="Read the pause again"),
         **parts.integrations.unless_paused_meanwhile(
             parts.cluster, next="Where is there work?", paused="The wave is paused", failed="The wave failed"
         ),
-        "Where is there work?": _go_on(*WORKS_ON),
+        "Where is there work?": _go_on(parts, *WORKS_ON),
         "Tell of the wave": note(output={"claims": jsonata("$wave")}),
         "The wave is paused": note(output={"claims": jsonata("$wave"), "paused": True}),
         "The wave failed": note(output={"claims": jsonata("$wave"), "failed": jsonata("$states.input")}),
     }
 
 
-def _go_on(*states: str) -> State:
+def _go_on(parts: RetirementParts, *states: str) -> State:
     """To the first of these states that has work; the wave's end; or a wait, now and then with a look at the pause."""
     return choice(
         {
             **{f'$count($wave[stage = "{WORKS_ON[state]}"]) > 0': state for state in states},
             '$count($wave[stage != "forgotten"]) = 0': "Tell of the wave",
-            OVER: "Tell of the wave",
+            parts.limits.over: "Tell of the wave",
             f"$pause > {SHORT} or $look % {LOOKS_UNASKED} = 0": "Wait longer",
         },
         otherwise="Wait",

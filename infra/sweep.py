@@ -20,7 +20,7 @@ FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "re
 class Sweep(Construct):
     """The machine `joiner-sweep-<cluster>`, what it calls, and the schedule that starts it."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str, retire_arn: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str, retire_arn: str, retire_empty_arn: str) -> None:
         super().__init__(scope, id)
         settings = ground.settings
         environments = {
@@ -35,6 +35,7 @@ class Sweep(Construct):
             cluster=settings.cluster,
             scale_up_arn=scale_up_arn,
             retire_arn=retire_arn,
+            retire_empty_arn=retire_empty_arn,
             table=ground.memory.table.table_name,
             functions={name: callee(function) for name, function in self.functions.items()},
         )

@@ -3,7 +3,8 @@
 It starts nothing itself from a function: a function in a VPC could not, and here everybody sees why something was started. Like every
 other ringer it counts its ring first: a holder whose lease the new execution finds taken looks again before it lets go.
 
-Each of the four things that may be due is started by itself: one that cannot be started keeps no other, and is due again at the next sweep.
+Each of the things that may be due is started by itself: one that cannot be started keeps no other, and is due again at the next sweep.
+Nodes that are empty, the daily way down, go by an Express execution, in which states cost nothing; all others may take their time.
 """
 
 from collections.abc import Mapping
@@ -40,8 +41,12 @@ SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.unwa
   or $cluster_survey.closedNodes > 0
   or $instance_survey.leaseBroken or $instance_survey.deadWaves > 0 or $instance_survey.openLaunches > 0"""
 
+EMPTY: Final = '$instance_survey.retire[reason = "empty"]'
+OTHERS: Final = '$instance_survey.retire[reason != "empty"]'
+
 DUE: Final[Mapping[str, str]] = {
-    "retirement": "$count($instance_survey.retire) > 0",
+    "emptiness": f"$count({EMPTY}) > 0",
+    "retirement": f"$count({OTHERS}) > 0",
     "scaleUp": SCALE_UP_DUE,
     "garbage": "$count($instance_survey.garbage) > 0",
     "rebuilding": "$count($instance_survey.rebuild) > 0",
@@ -60,6 +65,7 @@ class SweepParts:
     cluster: str
     scale_up_arn: str
     retire_arn: str
+    retire_empty_arn: str
     table: str
     functions: Mapping[str, Callee]
 
@@ -100,27 +106,31 @@ def _looking(parts: SweepParts) -> Mapping[str, State]:
             output={"reasons": jsonata("[$cluster_survey.reasons, $instance_survey.reasons]")},
             next="Is anything due?",
         ),
-        "Is anything due?": choice(
-            {"$due.retirement or $due.scaleUp or $due.garbage or $due.rebuilding": "Is a retirement due?"}, otherwise="Nothing is due"
-        ),
+        "Is anything due?": choice({f"{' or '.join(f'$due.{name}' for name in DUE)}": "Are nodes empty?"}, otherwise="Nothing is due"),
     }
 
 
 def _retiring(parts: SweepParts) -> Mapping[str, State]:
     return {
+        "Are nodes empty?": choice({"$due.emptiness": "Retire empty nodes"}, otherwise="Is a retirement due?"),
+        "Retire empty nodes": _start_retirement(parts, parts.retire_empty_arn, EMPTY, next="Is a retirement due?"),
         "Is a retirement due?": choice({"$due.retirement": "Start a retirement"}, otherwise="Is a scale-up due?"),
-        "Start a retirement": Task(
-            resource=parts.integrations.service("states:startExecution"),
-            arguments={
-                "StateMachineArn": parts.retire_arn,
-                "Name": jsonata(f"'retire-' & {NOW_IN_MILLISECONDS} & '-sweep'"),
-                "Input": {"reason": "sweep", "claims": jsonata("[$instance_survey.retire]")},
-            },
-            timeout=10,
-            next="Is a scale-up due?",
-            catch=[Catch(STARTED_BEFORE, "Is a scale-up due?", kept=False), Catch([EVERY_ERROR], "Is a scale-up due?")],
-        ).render(),
+        "Start a retirement": _start_retirement(parts, parts.retire_arn, OTHERS, next="Is a scale-up due?"),
     }
+
+
+def _start_retirement(parts: SweepParts, machine_arn: str, claims: str, *, next: str) -> State:
+    return Task(
+        resource=parts.integrations.service("states:startExecution"),
+        arguments={
+            "StateMachineArn": machine_arn,
+            "Name": jsonata(f"'retire-' & {NOW_IN_MILLISECONDS} & '-sweep'"),
+            "Input": {"reason": "sweep", "claims": jsonata(f"[{claims}]")},
+        },
+        timeout=10,
+        next=next,
+        catch=[Catch(STARTED_BEFORE, next, kept=False), Catch([EVERY_ERROR], next)],
+    ).render()
 
 
 def _scaling_up(parts: SweepParts) -> Mapping[str, State]:

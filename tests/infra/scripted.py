@@ -186,8 +186,8 @@ class Scripted:
         arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(said))["executionArn"]
 
         def look() -> Mapping[str, Any] | None:
-            told = self.aws.knob("express-executions", stateMachineArn=machine_arn)["executions"]
-            return next((each for each in told if each["executionArn"] == arn and each["status"] != "RUNNING"), None)
+            told = self.aws.knob("express-executions", stateMachineArn=machine_arn, executionArn=arn)["executions"]
+            return next((each for each in told if each["status"] != "RUNNING"), None)
 
         ended = eventually(look, 60)
         return {**ended, "states": _entered(ended["events"])}

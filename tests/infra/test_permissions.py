@@ -285,25 +285,29 @@ def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> No
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
             if "states:StartExecution" in _listed(statement["Action"]):
                 for resource in _listed(flat(statement["Resource"])):
-                    of = next(kind for kind in ("scale-up", "ScaleUp", "Retirement", "Sweep") if kind in resource)
+                    of = next(
+                        kind for kind in ("scale-up", "ScaleUp", "RetirementStatesForEmpty", "Retirement", "Sweep") if kind in resource
+                    )
                     found.setdefault({"scale-up": "ScaleUp"}.get(of, of), set()).add(name.split("Role")[0])
 
     assert found == {
         "ScaleUp": {
             "DoorbellRingDoorbell",
             "InterruptionHandleInterruption",
+            "RetirementStatesForEmptyMachine",
             "RetirementStatesMachine",
             "ScaleUpStatesMachine",
             "SweepStatesMachine",
         },
+        "RetirementStatesForEmpty": {"SweepStatesMachine"},
         "Retirement": {"InterruptionHandleInterruption", "SweepStatesMachine"},
         "Sweep": {"DoorbellRingDoorbell", next(each for each in found["Sweep"] if each.startswith("SchedulerRole") or "Schedule" in each)},
     }
 
 
 def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesis) -> None:
-    for machine, count in (("ScaleUp", 7), ("Retirement", 5), ("Sweep", 4)):
-        policy = example.one("AWS::IAM::Policy", f"{machine}StatesMachineRole")["Properties"]["PolicyDocument"]["Statement"]
+    for machine, count in (("ScaleUpStates", 7), ("RetirementStates", 5), ("RetirementStatesForEmpty", 5), ("SweepStates", 4)):
+        policy = example.one("AWS::IAM::Policy", f"{machine}MachineRole")["Properties"]["PolicyDocument"]["Statement"]
         called = next(flat(each["Resource"]) for each in policy if _listed(each["Action"]) == ["lambda:InvokeFunction"])
         functions = {arn for arn in called if not arn.endswith(":*")}
         assert len(functions) == count

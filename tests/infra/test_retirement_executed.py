@@ -3,14 +3,15 @@
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from infra import retirement_states
 from infra.retirement import FUNCTIONS
-from infra.retirement_states import LOOKS, LOOKS_UNASKED, RetirementParts, retire
+from infra.retirement_states import BRIEF, LONG, LOOKS_UNASKED, RetirementParts, retire
 from infra.states import Integrations
+from joiner.adapters.payload import EXPRESS_SECONDS, Execution
 from joiner.names import pause_parameter
 from tests.infra.scripted import Answer, Line, Scripted, Stage, staged
 from tests.local.running_aws import RunningAws, eventually
@@ -71,7 +72,10 @@ SMOOTH: Mapping[str, Sequence[Line]] = {
 
 
 class World(Scripted):
-    """One cluster's machine and table, and what its functions were told."""
+    """One cluster's machines and table, and what its functions were told."""
+
+    limits = LONG
+    limits_for_empty = BRIEF
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,8 +86,10 @@ class World(Scripted):
             table=self.table,
             scale_up_arn=self.scale_up_arn,
             functions=self.functions,
+            limits=self.limits,
         )
         self.arn = self.machine("retire", retire(parts))
+        self.parts_for_empty = replace(parts, limits=self.limits_for_empty)
 
     def start(self, *claims: Mapping[str, Any]) -> str:
         said = json.dumps({"reason": "test", "claims": claims})
@@ -91,6 +97,11 @@ class World(Scripted):
             "executionArn"
         ]
         return execution
+
+    def ran_for_empty(self, *claims: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An Express execution of the same states, from its start to its end."""
+        arn = self.machine("empty", retire(self.parts_for_empty), kind="EXPRESS")
+        return self.ran_express(arn, {"reason": "test", "claims": claims})
 
     def told(self, execution: str) -> Mapping[str, Any]:
         """The output of an execution that ends well."""
@@ -328,7 +339,7 @@ def test_a_pause_that_was_deleted_pauses_no_drain(stage: Stage[World]) -> None:
 
 
 def test_a_wave_that_goes_on_and_on_ends_before_its_history_does(stage: Stage[World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retirement_states, "OVER", retirement_states.OVER.replace(f">= {LOOKS}", ">= 3"))
+    monkeypatch.setattr(World, "limits", replace(LONG, looks=3))
     world = stage.world(evict_pods=[STAYS])
 
     execution = world.start(claim("a"))
@@ -336,3 +347,29 @@ def test_a_wave_that_goes_on_and_on_ends_before_its_history_does(stage: Stage[Wo
     assert [each["claim"] for each in world.told(execution)["waiting"]] == ["a"]
     assert len(world.calls["evict_pods"]) == 3
     assert world.states(execution)[-1] == "Waiting for what keeps nodes"
+
+
+def test_empty_nodes_go_by_the_same_states_in_an_express_execution(stage: Stage[World]) -> None:
+    world = stage.world()
+
+    ended = world.ran_for_empty(claim("a", "empty"))
+
+    assert (ended["status"], json.loads(ended["output"])["retired"]) == ("SUCCEEDED", ["a"])
+    middle = ["What has begun?", "Retire wave by wave"]
+    ending = ["Tell of the group", "What came of it?", "Summarise"]
+    assert ended["states"] == [*TO_THE_WAVES, *UNDER_THE_LEASE, *middle, *ONE_ROUND, *ending]
+    heard = world.calls["begin_retirement"][0]["execution"]
+    assert Execution(heard["name"], heard["id"], heard["startTime"]).ends_by == int(ended["startDate"]) + EXPRESS_SECONDS
+    assert "holder" not in world.lease
+
+
+def test_an_express_execution_ends_before_aws_ends_it_and_says_what_it_waited_for(
+    stage: Stage[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "limits_for_empty", replace(BRIEF, goes_on_for=0))
+    world = stage.world(confirm_termination=[STAYS])
+
+    ended = world.ran_for_empty(claim("a", "empty"))
+
+    assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Waiting for what keeps nodes")
+    assert [each["claim"] for each in json.loads(ended["output"])["waiting"]] == ["a"]

@@ -10,9 +10,10 @@ import pytest
 
 from infra.duties import DUTIES
 from infra.lease_states import LEASE_SECONDS
-from infra.retirement_states import LONGEST_WAIT
+from infra.retirement_states import BETWEEN_TRIES, BRIEF, GOING, LONGEST_WAIT, TRIES_FOR_THE_LEASE
 from infra.scale_up_states import AWAIT_SECONDS, SUMMARY
 from infra.states import CLUSTER
+from joiner.adapters.payload import EXPRESS_SECONDS
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import Synthesis, flat
 
@@ -97,6 +98,8 @@ def test_sweep_tells_its_story_in_these_states(machines: Mapping[str, Mapping[st
         "Joiner is paused",
         "Decide what is due",
         "Is anything due?",
+        "Are nodes empty?",
+        "Retire empty nodes",
         "Is a retirement due?",
         "Start a retirement",
         "Is a scale-up due?",
@@ -146,6 +149,17 @@ def test_retire_tells_its_story_in_these_states(machines: Mapping[str, Mapping[s
         "Forget the nodes",
         "Read the pause again",
     ]
+
+
+def test_empty_nodes_go_by_the_states_of_any_other_but_within_the_time_of_an_express_execution(
+    machines: Mapping[str, Mapping[str, Any]],
+) -> None:
+    brief, long = machines["joiner-empty-example"], machines["joiner-retire-example"]
+
+    assert [list(graph["States"]) for graph in _graphs(brief)] == [list(graph["States"]) for graph in _graphs(long)]
+    before_the_first_look = LONGEST_WAIT + BETWEEN_TRIES * TRIES_FOR_THE_LEASE
+    assert before_the_first_look < BRIEF.goes_on_for < BRIEF.goes_on_for + max(GOING, BRIEF.seldom) <= 240
+    assert brief["TimeoutSeconds"] == BRIEF.seconds < EXPRESS_SECONDS
 
 
 def test_a_retirement_waits_for_as_long_as_the_sweep_asks_ahead() -> None:
@@ -234,7 +248,7 @@ def test_lambdas_own_troubles_are_retried_throttling_included(machines: Mapping[
         if str(state.get("Resource", "")).endswith(":lambda:invoke")
     ]
 
-    assert len(calls) == 17
+    assert len(calls) == 17 + 6  # those of RETIRE twice
     for state in calls:
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
 

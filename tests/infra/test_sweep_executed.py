@@ -57,12 +57,13 @@ class Swept:
 
     def __init__(self, stage: Stage[Scripted], **scripts: Sequence[Line]) -> None:
         self.world = stage.world(**scripts)
-        self.scale_up, self.retire = self.world.machine("scale-up"), self.world.machine("retire")
+        self.scale_up, self.retire, self.empty = (self.world.machine(name) for name in ("scale-up", "retire", "empty"))
         parts = SweepParts(
             integrations=Integrations("aws"),
             cluster=self.world.cluster,
             scale_up_arn=self.scale_up,
             retire_arn=self.retire,
+            retire_empty_arn=self.empty,
             table=self.world.table,
             functions=stage.functions,
         )
@@ -70,6 +71,11 @@ class Swept:
 
     def run(self, **said: Any) -> Mapping[str, Any]:
         return self.world.ran_express(self.arn, said)
+
+    @property
+    def started(self) -> tuple[int, int, int]:
+        """How many scale-ups, retirements, and retirements of empty nodes."""
+        return len(self.world.started(self.scale_up)), len(self.world.started(self.retire)), len(self.world.started(self.empty))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +91,7 @@ def test_a_sweep_that_finds_nothing_starts_nothing(stage: Stage[Scripted]) -> No
     assert ended["status"] == "SUCCEEDED", ended
     assert [state for state in ended["states"] if state in (*LOOKING, *BOTH_LOOKS)] == [*LOOKING, *BOTH_LOOKS]
     assert ended["states"][-1] == "Nothing is due"
-    assert (swept.world.started(swept.scale_up), swept.world.started(swept.retire), swept.world.rings()) == ({}, {}, 0)
+    assert (swept.started, swept.world.rings()) == ((0, 0, 0), 0)
 
 
 def test_the_look_at_ec2_is_told_what_the_look_at_the_cluster_found(stage: Stage[Scripted]) -> None:
@@ -97,16 +103,21 @@ def test_the_look_at_ec2_is_told_what_the_look_at_the_cluster_found(stage: Stage
     assert swept.world.calls["survey_cluster"][0]["execution"]["name"]
 
 
-@pytest.mark.parametrize("claims", [[LOST], [EMPTY, LOST]])
-def test_claims_that_have_to_go_start_one_retirement_under_a_name_of_its_moment(stage: Stage[Scripted], claims: list[Any]) -> None:
+@pytest.mark.parametrize("claims", [[LOST], [EMPTY], [EMPTY, LOST, {**EMPTY, "claim": "c"}]])
+def test_claims_that_have_to_go_start_one_retirement_a_machine_under_a_name_of_its_moment(
+    stage: Stage[Scripted], claims: list[Any]
+) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, "retire": claims}])
     ended = swept.run()
 
-    ((name, said),) = swept.world.started(swept.retire).items()
-    assert re.fullmatch(r"retire-\d{8}T\d{6}-\d{3}-sweep", name)
-    assert said == {"reason": "sweep", "claims": claims}
+    empty, others = ([each for each in claims if (each["reason"] == "empty") == is_empty] for is_empty in (True, False))
+    for machine, its in ((swept.retire, others), (swept.empty, empty)):
+        started = swept.world.started(machine)
+        assert list(started.values()) == ([{"reason": "sweep", "claims": its}] if its else [])
+        assert all(re.fullmatch(r"retire-\d{8}T\d{6}-\d{3}-sweep", name) for name in started)
     assert (ended["status"], ended["states"][-1], swept.world.rings()) == ("SUCCEEDED", "What was due was started", 0)
-    assert json.loads(ended["output"])["due"] == {"retirement": True, "scaleUp": False, "garbage": False, "rebuilding": False}
+    others_due = {"scaleUp": False, "garbage": False, "rebuilding": False}
+    assert json.loads(ended["output"])["due"] == {"emptiness": bool(empty), "retirement": bool(others), **others_due}
 
 
 @pytest.mark.parametrize("found", ["pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"])
@@ -141,13 +152,24 @@ def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage[Scripted]) -> 
 
 
 def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: Stage[Scripted]) -> None:
-    everything = {**ALL_THERE, "retire": [LOST], "garbage": ["i-x"], "rebuild": [BARE]}
+    everything = {**ALL_THERE, "retire": [EMPTY, LOST], "garbage": ["i-x"], "rebuild": [BARE]}
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[everything], collect_garbage=["Broken"])
     ended = swept.run()
 
-    assert (len(swept.world.started(swept.retire)), len(swept.world.started(swept.scale_up))) == (1, 1)
+    assert swept.started == (1, 1, 1)
     assert len(swept.world.calls["rebuild_claims"]) == 1
     assert (ended["status"], ended["error"]) == ("FAILED", "Broken")  # its alarm is for people who look why
+
+
+@pytest.mark.parametrize("broken", ["empty", "retire"])
+def test_a_retirement_that_cannot_be_started_keeps_no_other(stage: Stage[Scripted], broken: str) -> None:
+    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[{**ALL_THERE, "retire": [EMPTY, LOST]}])
+    stage.aws.client("stepfunctions").delete_state_machine(stateMachineArn=getattr(swept, broken))
+    ended = swept.run()
+
+    others = {swept.scale_up, swept.retire, swept.empty} - {getattr(swept, broken)}
+    assert [len(swept.world.started(machine)) for machine in others] == [1, 1]
+    assert ended["status"] == "FAILED"
 
 
 @pytest.mark.parametrize("broken", ["survey_cluster", "survey_instances"])
@@ -157,16 +179,16 @@ def test_a_look_that_fails_starts_nothing(stage: Stage[Scripted], broken: str) -
     ended = swept.run()
 
     assert ended["status"] == "FAILED"
-    assert (swept.world.started(swept.scale_up), swept.world.started(swept.retire), swept.world.rings()) == ({}, {}, 0)
+    assert (swept.started, swept.world.rings()) == ((0, 0, 0), 0)
 
 
 def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage[Scripted]) -> None:
-    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[{**ALL_THERE, "retire": [LOST]}])
+    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[{**ALL_THERE, "retire": [EMPTY, LOST]}])
     swept.world.pause("true")
     ended = swept.run()
 
     assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Joiner is paused")
-    assert (swept.world.started(swept.scale_up), swept.world.started(swept.retire)) == ({}, {})
+    assert swept.started == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

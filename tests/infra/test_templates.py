@@ -95,6 +95,8 @@ def test_the_outputs_are_what_people_and_tools_ask_for(example: Synthesis) -> No
         "PauseParameter",
         "RetireArn",
         "RetireConsole",
+        "RetireEmptyArn",
+        "RetireEmptyConsole",
         "ScaleUpArn",
         "ScaleUpConsole",
         "SweepArn",
@@ -118,10 +120,12 @@ def test_only_what_people_or_iam_must_name_has_a_name(example: Synthesis) -> Non
 
     assert named == {
         "/joiner/example/pause",
+        "joiner-empty-example",
         "joiner-retire-example",
         "joiner-scale-up-example",
         "joiner-sweep-example",
         "joiner-node-example-eu-west-1",
+        "/aws/vendedlogs/states/joiner-empty-example",
         "/aws/vendedlogs/states/joiner-retire-example",
         "/aws/vendedlogs/states/joiner-scale-up-example",
         "/aws/vendedlogs/states/joiner-sweep-example",
@@ -197,7 +201,7 @@ def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(synthesi
     assert placed["find_pending_pods"] == {"SubnetIds": list(vpc.subnets), "SecurityGroupIds": [vpc.security_group]}
 
 
-@pytest.mark.parametrize("machine", ["ScaleUp", "Retirement"])
+@pytest.mark.parametrize("machine", ["ScaleUpStates", "RetirementStatesMachine", "RetirementStatesForEmpty"])
 def test_a_scale_up_or_a_retirement_that_fails_or_runs_out_of_time_is_an_alarm(example: Synthesis, machine: str) -> None:
     its_name = next(name for name in example.resources("AWS::StepFunctions::StateMachine") if name.startswith(machine))
     alarms = [each["Properties"] for each in example.resources("AWS::CloudWatch::Alarm").values()]

@@ -1,7 +1,7 @@
 """The Step Functions API, in front of our own interpreter (`states`): moto's is not used.
 
 Express executions are listed by no API, here as on AWS; what they did is in the log group of the machine's logging configuration. For tests
-and demos the knob `POST /_local/express-executions {"stateMachineArn"}` tells all the same.
+and demos the knob `POST /_local/express-executions {"stateMachineArn"}` tells all the same, and `stop-executions` stops them, too.
 """
 
 import datetime as dt
@@ -46,6 +46,7 @@ def install(aws: LocalAws) -> None:
     aws.services["states"] = api
     aws.parts[Machines] = machines
     aws.knobs["express-executions"] = api.express_executions
+    aws.knobs["stop-executions"] = api.stop_executions
     aws.knobs["running-executions"] = lambda _: {"executions": [each.identity.arn for each in machines.running()]}
 
 
@@ -334,16 +335,23 @@ class StepFunctionsApi:
         return {"tags": [{"key": key, "value": value} for key, value in tags.items()]}
 
     def express_executions(self, asked: dict[str, Any]) -> Answer:
-        """What no API of AWS tells: the Express executions of a machine with their events, newest first.
+        """What no API of AWS tells: the Express executions of a machine, newest first.
 
-        `executionArn` asks for one, `status` (a list) for those that are so.
+        `executionArn` asks for one, with its events; `status` (a list) for those that are so.
         """
         arn, status = asked.get("executionArn"), asked.get("status")
         everything = self.machines.executions(asked["stateMachineArn"])
         found = [each for each in everything if arn in (None, each.identity.arn) and (status is None or each.status in status)]
-        told = [{**describe_execution(each), "events": [event.to_api() for event in each.history.events()]} for each in found]
+        told = [{**describe_execution(each), **({"events": [e.to_api() for e in each.history.events()]} if arn else {})} for each in found]
         answer: Answer = json.loads(json.dumps({"executions": told}, default=_to_json))
         return answer
+
+    def stop_executions(self, asked: dict[str, Any]) -> Answer:
+        """Stop whatever runs of a machine, Express executions too, which no API of AWS can; their ARNs."""
+        running = [each for each in self.machines.executions(asked["stateMachineArn"]) if each.status == "RUNNING"]
+        for each in running:
+            each.stop(None, asked.get("cause"))
+        return {"stopped": [each.identity.arn for each in running]}
 
 
 def describe_execution(execution: Execution) -> Answer:
