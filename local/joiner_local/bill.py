@@ -1,4 +1,4 @@
-"""What a story cost on AWS's price list: the instances by the second, and Joiner's own state transitions and Lambda time.
+"""What a story cost on AWS's price list: the instances by the second, and Joiner's own state transitions, Express and Lambda time.
 
 Prices of Joiner's own parts are those of us-east-1, arm64, without any free tier; Lambda's times are this machine's.
 
@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from joiner_local.executions import events, execution, is_express
 from joiner_local.story import World, instances
 
-TRANSITION: Final = 25e-6  # $ for each state entered
+TRANSITION: Final = 25e-6  # $ for each state that a Standard execution enters
+EXPRESS_REQUEST: Final = 1e-6
+EXPRESS_SECOND: Final = 16.67e-6 * 64 / 1024  # an Express execution of ours needs 64 MB, the least there is
 LAMBDA_GB_SECOND: Final = 13.3334e-6
 LAMBDA_REQUEST: Final = 0.2e-6
 LEAST_SECONDS: Final = 60  # an instance is billed by the second, but for a minute at least
@@ -38,15 +41,18 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class OwnUse:
-    """What Joiner itself used: states entered of Standard machines, Lambda requests and GB-seconds."""
+    """What Joiner itself used: states entered of Standard machines, Express executions and their time, Lambda requests and GB-seconds."""
 
     transitions: int
+    express: int
+    express_seconds: float
     requests: int
     gb_seconds: float
 
     @property
     def dollars(self) -> float:
-        return self.transitions * TRANSITION + self.requests * LAMBDA_REQUEST + self.gb_seconds * LAMBDA_GB_SECOND
+        states = self.transitions * TRANSITION + self.express * EXPRESS_REQUEST + self.express_seconds * EXPRESS_SECOND
+        return states + self.requests * LAMBDA_REQUEST + self.gb_seconds * LAMBDA_GB_SECOND
 
 
 def lifetimes(world: World) -> list[Lifetime]:
@@ -70,11 +76,12 @@ def _ended(instance: dict[str, Any]) -> datetime | None:
 
 def own_use(world: World, executions: Iterable[str]) -> OwnUse:
     """Of the executions by their histories, and of all functions by the reports in their logs."""
-    steps = world.client("stepfunctions").get_paginator("get_execution_history")
-    pages = (page for arn in executions for page in steps.paginate(executionArn=arn))
-    transitions = sum(event["type"].endswith("StateEntered") for page in pages for event in page["events"])
+    arns = list(executions)
+    transitions = sum(event["type"].endswith("StateEntered") for arn in arns if not is_express(arn) for event in events(world, arn))
+    express = [execution(world, arn) for arn in arns if is_express(arn)]
+    seconds = sum((each["stopDate"] - each["startDate"]).total_seconds() for each in express)
     reports = list(_reports(world.client("logs")))
-    return OwnUse(transitions, len(reports), sum(seconds * gigabytes for seconds, gigabytes in reports))
+    return OwnUse(transitions, len(express), seconds, len(reports), sum(seconds * gigabytes for seconds, gigabytes in reports))
 
 
 def _reports(logs: Any) -> Iterator[tuple[float, float]]:

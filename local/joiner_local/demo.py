@@ -9,7 +9,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -67,17 +67,22 @@ class DeployedWorld:
     kube: KubeApi
     scale_up_arn: str
     retire_arn: str
+    retire_empty_arn: str
     clients: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stack: Stack) -> "DeployedWorld":
         outputs = stack.outputs()
-        return cls(stack, stack.kube(), outputs["ScaleUpArn"], outputs["RetireArn"])
+        return cls(stack, stack.kube(), outputs["ScaleUpArn"], outputs["RetireArn"], outputs["RetireEmptyArn"])
 
     def client(self, service: str) -> Any:
         if service not in self.clients:
             self.clients[service] = self.stack.client(service)
         return self.clients[service]
+
+    def knob(self, name: str, /, **request: object) -> Mapping[str, Any]:
+        """One of the local AWS's, which AWS has not."""
+        return self.stack.knob(name, request)
 
 
 @dataclass
@@ -146,12 +151,11 @@ class Demo:
 
     def _told_by(self, world: DeployedWorld, watch: Watch) -> None:
         """The executions of one step: what launched or retired something is shown state by state."""
-        client = world.client("stepfunctions")
         self.executions += watch.executions
         for arn in watch.executions:
-            said = summary(client, arn)
+            said = summary(world, arn)
             if said.get("launched") or said.get("retired"):
-                self._execution(arn.rpartition(":")[2], states(client, arn), said)
+                self._execution(arn.split(":")[7], states(world, arn), said)
 
     def _tell(self, moment: Moment) -> None:
         style = STYLES[moment.stage]
@@ -188,7 +192,7 @@ class Demo:
         lived, own = lifetimes(world), own_use(world, self.executions)
         for life in lived:
             table.add_row(f"{life.instance_type} at ${life.price_per_hour:.4f} an hour", f"{life.seconds:.0f} s", f"{life.dollars:.5f}")
-        used = f"{own.transitions} states entered, {own.requests} calls, {own.gb_seconds:.0f} GB-s"
+        used = f"{own.transitions} transitions, {own.express_seconds:.0f} s of Express, {own.requests} calls, {own.gb_seconds:.0f} GB-s"
         table.add_row("Joiner itself: Step Functions and Lambda", used, f"{own.dollars:.5f}")
         table.add_row("together", "", f"{own.dollars + sum(life.dollars for life in lived):.5f}")
         self.console.print(table)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from joiner_local.executions import RUNNING, Deployed, events, execution, executions
 from joiner_local.kube_api import KubeApi
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ class StoryStalled(RuntimeError):
     """What was waited for did not happen in time; the message says how far it came."""
 
 
-class World(Protocol):
+class World(Deployed, Protocol):
     """What there is to look at: a running, deployed stack."""
 
     @property
@@ -32,7 +33,6 @@ class World(Protocol):
     def scale_up_arn(self) -> str: ...
     @property
     def retire_arn(self) -> str: ...
-    def client(self, service: str) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +124,14 @@ class Watch:
             yield "pod", "none", "none is left"
 
     def _executions(self) -> Iterator[tuple[str, str, str]]:
-        client = self.world.client("stepfunctions")
-        machines = (self.world.scale_up_arn, self.world.retire_arn)
-        listed = [each for arn in machines for each in client.list_executions(stateMachineArn=arn)["executions"]]
-        for execution in sorted(listed, key=lambda each: each["startDate"]):
-            arn, name, status = execution["executionArn"], execution["name"], execution["status"]
+        machines = (self.world.scale_up_arn, self.world.retire_arn, self.world.retire_empty_arn)
+        listed = [each for arn in machines for each in executions(self.world, arn)]
+        for one in sorted(listed, key=lambda each: each["startDate"]):
+            arn, name, status = one["executionArn"], one["name"], one["status"]
             if f"{arn} started" not in self.told:
                 self.executions.append(arn)
             yield "execution", f"{arn} started", f"{name} started"
-            if status != "RUNNING":
+            if status != RUNNING:
                 yield "execution", f"{arn} {status}", f"{name} {status.lower()}"
 
     def _instances(self) -> Iterator[tuple[str, str, str]]:
@@ -171,14 +170,13 @@ def until(question: Callable[[], T | None], *, what: str, limit: float = 60.0) -
         time.sleep(max(ROUND_SECONDS, 4 * (answered - asked)))  # whoever answers slowly is busy with what is waited for
 
 
-def states(client: Any, execution_arn: str) -> list[StateTime]:
+def states(world: Deployed, execution_arn: str) -> list[StateTime]:
     """The states of an execution in the order they were entered."""
-    pages = client.get_paginator("get_execution_history").paginate(executionArn=execution_arn)
-    events = [event for page in pages for event in page["events"]]
-    begin = events[0]["timestamp"]
+    told = events(world, execution_arn)
+    begin = told[0]["timestamp"]
     found: list[StateTime] = []
     open_states: dict[str, datetime] = {}
-    for event in events:
+    for event in told:
         if event["type"].endswith("StateEntered"):
             open_states[event["stateEnteredEventDetails"]["name"]] = event["timestamp"]
         elif event["type"].endswith("StateExited"):
@@ -188,9 +186,9 @@ def states(client: Any, execution_arn: str) -> list[StateTime]:
     return sorted(found, key=lambda state: state.entered)
 
 
-def summary(client: Any, execution_arn: str) -> dict[str, Any]:
+def summary(world: Deployed, execution_arn: str) -> dict[str, Any]:
     """What the last state of an execution put out; empty if it put out nothing."""
-    output = client.describe_execution(executionArn=execution_arn).get("output")
+    output = execution(world, execution_arn).get("output")
     return dict(json.loads(output)) if output else {}
 
 
@@ -216,4 +214,4 @@ def _unschedulable(pod: Mapping[str, Any]) -> bool:
 
 
 def _ended(world: World, arn: str) -> bool:
-    return bool(world.client("stepfunctions").describe_execution(executionArn=arn)["status"] != "RUNNING")
+    return bool(execution(world, arn)["status"] != RUNNING)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 
+from joiner_local.executions import execution, executions
 from joiner_local.kube_api import Object
 from joiner_local.story import instances
 from tests.e2e.world import DEPLOYMENTS, Actor, deployment
@@ -183,13 +184,11 @@ class Chaos:
 
     def retirements(self) -> Iterator[tuple[datetime, dict[str, Any]]]:
         """When each retirement was begun, and of what."""
-        client = self.actor.world.client("stepfunctions")
-        machines = [each for each in client.list_state_machines()["stateMachines"] if each["name"].startswith("joiner-retire-")]
-        for page in client.get_paginator("list_executions").paginate(stateMachineArn=machines[0]["stateMachineArn"]):
-            for execution in page["executions"]:
-                if execution["startDate"] >= self.began:
-                    said = client.describe_execution(executionArn=execution["executionArn"])
-                    yield from ((execution["startDate"], claim) for claim in json.loads(said["input"])["claims"])
+        world = self.actor.world
+        for each in (*executions(world, world.retire_arn), *executions(world, world.retire_empty_arn)):
+            if each["startDate"] >= self.began:
+                said = execution(world, each["executionArn"])
+                yield from ((each["startDate"], claim) for claim in json.loads(said["input"])["claims"])
 
 
 @pytest.fixture

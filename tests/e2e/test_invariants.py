@@ -2,6 +2,7 @@
 
 import pytest
 
+from joiner_local.executions import execution
 from joiner_local.story import until
 from tests.e2e.invariants import violations
 from tests.e2e.servable import waits
@@ -58,9 +59,11 @@ def test_an_instance_a_taint_and_a_lease_that_should_not_be(pool: Actor) -> None
     kube.merge(path, {"spec": {"taints": None}})
 
 
-def test_an_execution_that_failed_is_one_test_s_failure(pool: Actor) -> None:
+@pytest.mark.parametrize("machine", ["RetireArn", "RetireEmptyArn"])
+def test_an_execution_that_failed_is_one_test_s_failure(pool: Actor, machine: str) -> None:
     client, bad = pool.world.client("stepfunctions"), '{"reason": "a test", "claims": "no list"}'
-    arn = client.start_execution(stateMachineArn=pool.outputs["RetireArn"], name=f"retire-broken-{len(pool.stopped)}", input=bad)
-    until(lambda: client.describe_execution(executionArn=arn["executionArn"])["status"] == "FAILED", what="its failure")
-    with pytest.raises(AssertionError, match="retire-broken-"):
+    name = f"{machine}-broken-{len(pool.stopped)}"
+    arn = client.start_execution(stateMachineArn=pool.outputs[machine], name=name, input=bad)["executionArn"]
+    until(lambda: execution(pool.world, arn)["status"] == "FAILED", what="its failure")
+    with pytest.raises(AssertionError, match=name):
         pool.assert_at_rest()

@@ -67,7 +67,7 @@ def test_an_execution_gives_the_lease_back_before_its_nodes_boot(pool: Actor) ->
     pool.create(deployment("one"))
     pool.wait_running(1)
     pool.rest()
-    told = [states(pool.world.client("stepfunctions"), e["executionArn"]) for e in pool.since(known)]
+    told = [states(pool.world, e["executionArn"]) for e in pool.since(known)]
     for found in told:
         names = [state.name for state in found]
         if "Check registration" in names:  # an execution that found nothing to do has none

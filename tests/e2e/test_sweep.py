@@ -4,6 +4,7 @@ Each story has a pool, a deployment of one pod and thereby a node of its own. Al
 every few seconds until all are over, and each test looks at what became of its story.
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from joiner_local.executions import execution, executions
 from joiner_local.kube_api import Object
 from joiner_local.story import instances, until
 from tests.e2e.world import Actor, deployment
@@ -252,3 +254,14 @@ def test_an_instance_that_no_claim_knows_and_a_claim_that_knows_no_instance_are_
 def test_an_empty_node_goes_within_its_time_and_a_sweep_and_the_drain(aftermath: Aftermath) -> None:
     assert aftermath.claim_of("empty") is None
     assert aftermath.over["empty"] < EMPTY_FOR + SWEEP + DRAIN
+
+
+def test_an_empty_node_goes_by_an_express_execution_alone(aftermath: Aftermath) -> None:
+    world, instance, claim = aftermath.actor.world, aftermath.instance("empty"), aftermath.claims["empty"]["metadata"]["name"]
+
+    def asked(machine: str) -> list[Mapping[str, Any]]:
+        every = (execution(world, each["executionArn"]) for each in executions(world, machine))
+        return [each for each in every if instance in each["input"]]
+
+    assert any(claim in json.loads(each["output"])["retired"] for each in asked(world.retire_empty_arn))
+    assert asked(world.retire_arn) == []

@@ -42,12 +42,12 @@ class Rig:
 
     actor: Actor
     machines: dict[str, str] = field(default_factory=dict)
-    """Names of the state machines, by what they do."""
+    """Names of the Standard state machines, by what they do."""
 
     @classmethod
     def of(cls, actor: Actor) -> "Rig":
-        names = [machine["name"] for machine in actor.world.client("stepfunctions").list_state_machines()["stateMachines"]]
-        return cls(actor, {what: name for what in (SCALE_UP, RETIRE) for name in names if name.startswith(f"joiner-{what}-")})
+        arns = {SCALE_UP: actor.outputs["ScaleUpArn"], RETIRE: actor.outputs["RetireArn"]}
+        return cls(actor, {what: arn.rpartition(":")[2] for what, arn in arns.items()})
 
     # --- one way up and down
 
