@@ -1,18 +1,21 @@
 """`python -m bench.running_costs`: what Joiner itself would cost a month, counted on a local stack of its own.
 
 A deployment goes from nothing to 1, 10, 100 nodes and back; counted are state transitions, Lambda GB-seconds, requests to each service.
-A straight line through the counts gives what a scale-up costs and what each node adds; with the minute's sweep, that is a month of a small,
-a medium and a large cluster. Prices are those of us-east-1, arm64, without any free tier. Lambda times are this machine's: a function of
-256 MB has a seventh of a core on AWS, so times that compute (not those that wait) are longer there.
+What a scale-up of a cluster costs with the way down of its nodes lies between two counts, on the line from one to the other, at as many
+nodes as a scale-up of that cluster brings; with the minute's sweep, that is a month of a small, a medium and a large one. Prices are those
+of us-east-1, arm64, without any free tier. Lambda times are this machine's: a function of 256 MB has a seventh of a core on AWS, so times
+that compute (not those that wait) are longer there. So are the seconds of Express executions, which mostly wait until nodes are due and
+instances shut down: `EMPTY_SECONDS` is short, and the local EC2 quick. A minute of it costs $0.00006.
 """
 
 import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,7 +125,7 @@ class Counter:
         calls: Mapping[str, Mapping[str, int]] = self.stack.knob("accounts", {})["calls"]
         items, documents = calls.get("dynamodb", {}), calls.get("s3", {})
         told = list(reports(self.stack.client("lambda"), self.stack.client("logs"), began))
-        express = [each for each in self._express() if each["startDate"] >= began]
+        express = [each for each in (*self.sweeps(), *self._retirements_of_empty()) if each["startDate"] >= began]
         return Use(
             transitions=self._transitions() - before,
             express=len(express),
@@ -136,8 +139,19 @@ class Counter:
             s3_reads=documents.get("GET", 0),
         )
 
-    def _express(self) -> Sequence[Mapping[str, Any]]:
-        told = self.stack.knob("express-executions", {"stateMachineArn": self.outputs["SweepArn"]})
+    def sweeps(self) -> Sequence[Mapping[str, Any]]:
+        """Those that have ended."""
+        return self._ended("SweepArn")
+
+    def _retirements_of_empty(self) -> Sequence[Mapping[str, Any]]:
+        """One that failed would be cheap, and no retirement."""
+        found = self._ended("RetireEmptyArn")
+        if failed := [f"{each['name']}: {each.get('error')} {each.get('cause')}" for each in found if each["status"] != "SUCCEEDED"]:
+            raise RuntimeError(f"retirements of empty nodes failed: {'; '.join(failed)}")
+        return found
+
+    def _ended(self, output: str) -> Sequence[Mapping[str, Any]]:
+        told = self.stack.knob("express-executions", {"stateMachineArn": self.outputs[output]})
         executions: Sequence[Mapping[str, Any]] = [each for each in told["executions"] if each["status"] != "RUNNING"]
         return executions
 
@@ -173,22 +187,16 @@ class Counter:
 
     def sweep(self) -> None:
         """One sweep, to its end."""
-        known = len(self._express())
+        known = len(self.sweeps())
         self.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
-        until(lambda: len(self._express()) > known, what="the sweep's end", limit=120)
+        until(lambda: len(self.sweeps()) > known, what="the sweep's end", limit=120)
 
     def _running(self) -> int:
         pods = self.world.kube.items(f"/api/v1/namespaces/default/pods?labelSelector=app%3D{APP}")
         return sum(pod["status"].get("phase") == "Running" for pod in pods)
 
     def _rest(self) -> None:
-        client = self.world.client("stepfunctions")
-        machines = (self.outputs["ScaleUpArn"], self.outputs["RetireArn"])
-
-        def resting() -> bool:
-            return not any(client.list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"] for arn in machines)
-
-        until(resting, what="every execution's end", limit=300)
+        until(lambda: not self.stack.knob("running-executions", {})["executions"], what="every execution's end", limit=300)
 
 
 def manifests() -> list[Object]:
@@ -206,35 +214,35 @@ def manifests() -> list[Object]:
     return [pool, template, deployment]
 
 
-def line(counts: Sequence[int], uses: Sequence[Use]) -> tuple[Use, Use]:
-    """What each time costs and what each node adds, by least squares: fixed, a node.
+def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
+    """What a scale-up of `size` nodes uses: on the line between the two counts around it, or on that of the nearest two. `counts` ascend.
 
-    >>> fixed, slope = line((1, 10, 100), [Use(transitions=12), Use(transitions=30), Use(transitions=210)])
-    >>> round(fixed.transitions), round(slope.transitions)
-    (10, 2)
+    >>> uses = [Use(transitions=12), Use(transitions=30), Use(transitions=210)]
+    >>> [between(size, (1, 10, 100), uses).transitions for size in (1, 2.5, 10, 55)]
+    [12.0, 15.0, 30.0, 120.0]
     """
-    mean = sum(counts) / len(counts)
-    average = _sum(uses) * (1 / len(uses))
-    spread = sum((count - mean) ** 2 for count in counts)
-    slope = _sum(use * ((count - mean) / spread) for count, use in zip(counts, uses, strict=True))
-    return average + slope * -mean, slope
+    if len(counts) == 1:
+        return uses[0] * (size / counts[0])
+    around = [*pairwise(zip(counts, uses, strict=True))]
+    (smaller, less), (larger, more) = next((pair for pair in around if size <= pair[1][0]), around[-1])
+    part = (size - smaller) / (larger - smaller)
+    return less * (1 - part) + more * part
 
 
-def _sum(uses: Iterable[Use]) -> Use:
-    total = Use()
-    for use in uses:
-        total += use
-    return total
+def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use) -> float:
+    """$ a month: its scale-ups with the way down of their nodes, of which the sizes in `counts` cost `uses`, and `sweep` each minute.
 
-
-def month(one: Month, fixed: Use, a_node: Use, sweep: Use) -> float:
-    """$ a month: `fixed` a scale-up with the way down of its nodes, `a_node` each node there and back, `sweep` each minute."""
-    return DAYS * (one.scale_ups * fixed.dollars + one.nodes * a_node.dollars) + SWEEPS_A_MONTH * sweep.dollars
+    >>> one = Month("idle but for one node a day", scale_ups=1, nodes=1, goal=1.0)
+    >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Use()), 3)
+    0.038
+    """
+    scale_up = between(one.nodes / one.scale_ups, counts, uses)
+    return DAYS * one.scale_ups * scale_up.dollars + SWEEPS_A_MONTH * sweep.dollars
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.running_costs", description="what Joiner itself costs a month")
-    parser.add_argument("--nodes", type=int, nargs="+", default=list(NODE_COUNTS))
+    parser.add_argument("--nodes", type=int, nargs="+", default=list(NODE_COUNTS), help="sizes of scale-ups to count")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 140)
     temporary = tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True)
@@ -246,11 +254,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counter.sweep()  # warm, and the pools are told
         sweep = counter.of(counter.sweep)
         ups, downs = [], []
-        for count in options.nodes:
+        counts = sorted(set(options.nodes))
+        for count in counts:
             ups.append(counter.of(partial(counter.scale, count)))
+            swept = len(counter.sweeps())
             down = counter.of(counter.vanish)
-            downs.append(down + sweep * -down.express)  # the sweeps would have been without it
-    report(console, options.nodes, ups, downs, sweep)
+            downs.append(down + sweep * (swept - len(counter.sweeps())))  # the sweeps would have been without it
+    report(console, counts, ups, downs, sweep)
     return 0
 
 
@@ -259,18 +269,16 @@ def report(console: Console, counts: Sequence[int], ups: Sequence[Use], downs: S
     rows = [("one idle sweep", sweep)]
     for count, up, down in zip(counts, ups, downs, strict=True):
         rows += [(f"{count} up", up), (f"{count} down", down)]
-    columns = ("transitions", "Lambda calls", "GB-s", "doorbell", "DynamoDB writes", "reads", "S3 writes", "reads", "$")
+    columns = ("transitions", "Express", "s", "Lambda calls", "GB-s", "doorbell", "DynamoDB writes", "reads", "S3 writes", "reads", "$")
     shown = Table("", *columns, title="counted", title_justify="left", box=None, padding=(0, 2))
     for name, use in rows:
-        cells = (use.transitions, use.calls, use.gb_seconds, use.doorbell, use.writes, use.reads, use.s3_writes, use.s3_reads)
-        shown.add_row(name, *(f"{each:.1f}" for each in cells), f"{use.dollars:.6f}")
+        shown.add_row(name, *(f"{each:.1f}" for each in use.numbers()), f"{use.dollars:.6f}")
     console.print(shown)
-    (fixed_up, node_up), (fixed_down, node_down) = line(counts, ups), line(counts, downs)
-    fixed, a_node = fixed_up + fixed_down, node_up + node_down
+    uses = [up + down for up, down in zip(ups, downs, strict=True)]
     heads = ("cluster", "scale-ups a day", "nodes a day", "$ a month", "goal")
     bill = Table(*heads, title="a month", title_justify="left", box=None, padding=(0, 2))
     for one in MONTHS:
-        bill.add_row(one.name, str(one.scale_ups), str(one.nodes), f"{month(one, fixed, a_node, sweep):.2f}", f"<= {one.goal:.0f}")
+        bill.add_row(one.name, str(one.scale_ups), str(one.nodes), f"{month(one, counts, uses, sweep):.2f}", f"<= {one.goal:.0f}")
     console.print(bill)
 
 
