@@ -269,8 +269,8 @@ def report(console: Console, counts: Sequence[int], ups: Sequence[Use], downs: S
     rows = [("one idle sweep", sweep)]
     for count, up, down in zip(counts, ups, downs, strict=True):
         rows += [(f"{count} up", up), (f"{count} down", down)]
-    columns = ("transitions", "Express", "s", "Lambda calls", "GB-s", "doorbell", "DynamoDB writes", "reads", "S3 writes", "reads", "$")
-    shown = Table("", *columns, title="counted", title_justify="left", box=None, padding=(0, 2))
+    columns = ("transitions", "Express", "s", "Lambda", "GB-s", "doorbell", "DynamoDB writes", "reads", "S3 writes", "reads", "$")
+    shown = Table("", *columns, title="counted", title_justify="left", box=None, padding=(0, 1))
     for name, use in rows:
         shown.add_row(name, *(f"{each:.1f}" for each in use.numbers()), f"{use.dollars:.6f}")
     console.print(shown)

@@ -637,6 +637,18 @@ def test_express_executions_share_a_name_are_listed_nowhere_and_log(sfn: Sfn, lo
     assert eventually(logged) == ["ExecutionSucceeded"]
 
 
+@pytest.mark.parametrize("kind", ["STANDARD", "EXPRESS"])
+def test_whatever_runs_of_a_machine_is_stopped_by_a_knob(sfn: Sfn, local_aws: RunningAws, kind: str) -> None:
+    arn, other = (sfn.create(machine({"Wait": {"Type": "Wait", "Seconds": 100, "End": True}}), kind=kind) for _ in range(2))
+    execution, kept = sfn.start(arn), sfn.start(other)
+
+    assert local_aws.knob("stop-executions", stateMachineArn=arn, cause="a test")["stopped"] == [execution]
+
+    running = local_aws.knob("running-executions")["executions"]
+    assert (execution in running, kept in running) == (False, True)
+    local_aws.knob("stop-executions", stateMachineArn=other)
+
+
 def test_a_synchronous_express_execution_answers_with_its_output(sfn: Sfn) -> None:
     arn = sfn.create(machine({"Done": {"Type": "Succeed", "Output": "{% $states.input.n + 1 %}"}}), kind="EXPRESS")
     told = sfn.api.start_sync_execution(stateMachineArn=arn, input='{"n": 1}')
