@@ -5,6 +5,9 @@ BIN := .venv/bin
 # Programs started from here find Node and Go where setup put them, if the machine has none.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# Compiled once, read by hundreds of processes, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Four workers on two cores: end-to-end tests wait more than they compute. tests/conftest.py says what stays together.
 DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
