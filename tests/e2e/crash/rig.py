@@ -14,6 +14,7 @@ from tests.e2e.invariants import CLAIM_PATHS, violations
 from tests.e2e.world import Actor, deployment
 
 SWEEPS: Final = 2
+SWEEP_SECONDS: Final = 60
 APART: Final = 2.1  # seconds between two looks of which the second believes the first: the local stack's setting, and a little
 BEGINS_WITHIN: Final = 10.0
 ENDS_WITHIN: Final = 180.0
@@ -34,6 +35,9 @@ PODS: Final = 3
 NODES: Final = 3
 KEPT: Final = {"LEASE", "DOORBELL", "UNAVAILABLE", "ANSWERED", "LAUNCH"}
 """Kinds of items that may outlive all claims: locks, secrets, history."""
+
+ANSWERED: Final = {"kind": {"S": "ANSWERED"}, "id": {"S": "pods"}}
+"""The item that remembers refused pods."""
 
 
 @dataclass(slots=True)
@@ -59,13 +63,22 @@ class Rig:
             known = {arn for arn, _ in self._executions(machine)}
             act()
             calls = [(caller, what) for caller, what in self.actor.knob("mishaps/record", on=False)["calls"]]
-            if self._settled(machine):  # a busy machine may store a deletion later than its ring said
-                self.actor.sweep()
-                self.rest()
-            assert not (wrong := self._settled(machine)), wrong
+            self._make_sure(machine)
             states, tasks, callers = self._walked(machine, known)
             found += cases(machine, (call for call in calls if call[0] in callers), states, tasks=tasks)
         return found
+
+    def undisturbed(self, machine: str) -> None:
+        """That way, to its end."""
+        (self.up if machine == SCALE_UP else self.down)()
+        self._make_sure(machine)
+
+    def _make_sure(self, machine: str) -> None:
+        """With waits this short, a deletion may be stored later than the sweep that it rang for looks."""
+        if self._settled(machine):
+            self.actor.sweep()
+            self.rest()
+        assert not (wrong := self._settled(machine)), wrong
 
     def up(self) -> None:
         """Three pods come, and with them two kinds of nodes."""
@@ -108,6 +121,7 @@ class Rig:
 
     def verdict(self, case: Case) -> Verdict:
         """Do what the case is about while it goes wrong, and let the sweep find it; leaves things as they are then."""
+        self._forget_answers()
         self._arm(case)
         self._begin(case.place.machine)
         with suppress(StoryStalled):
@@ -122,12 +136,30 @@ class Rig:
         for sweep in range(1, SWEEPS + 1):
             if any("has no" in each for each in wrong):
                 time.sleep(APART)  # what is missing on one side is believed at the second look only
+            self._a_minute_later()
             self.actor.sweep()
             self.rest()
             wrong = self._settled(case.place.machine, seconds=3.0 if sweep == SWEEPS else 0.5)
             if not wrong:
                 return Verdict(struck, sweep, stalled)
         return Verdict(struck, SWEEPS, (*stalled, *wrong))
+
+    def _forget_answers(self) -> None:
+        """Cases are seconds apart, and the same pods ask the same again: that they were refused in an earlier one is no part of this."""
+        self.actor.world.client("dynamodb").delete_item(TableName=self.actor.outputs["TableName"], Key=ANSWERED)
+
+    def _a_minute_later(self) -> None:
+        """Sweeps are a minute apart: whoever was refused and waits for the first minute of its back-off has waited."""
+        client, table = self.actor.world.client("dynamodb"), self.actor.outputs["TableName"]
+        said = client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True).get("Item", {}).get("classes", {}).get("S", "{}")
+        waited = {name: (*answer, until - SWEEP_SECONDS) for name, (*answer, until) in json.loads(said).items()}
+        if waited:
+            client.update_item(
+                TableName=table,
+                Key=ANSWERED,
+                UpdateExpression="SET classes = :classes",
+                ExpressionAttributeValues={":classes": {"S": json.dumps(waited)}},
+            )
 
     def _arm(self, case: Case) -> None:
         place = case.place

@@ -54,9 +54,9 @@ def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.Capture
     end = time.monotonic() + (BUDGET if "JOINER_CRASHES" not in os.environ else float("inf"))
     try:
         while any(queues.values()) and time.monotonic() < end:
-            for machine, undisturbed in ((SCALE_UP, rig.up), (RETIRE, rig.down)):  # each with a case of its own while there are any
+            for machine in (SCALE_UP, RETIRE):  # each with a case of its own while there are any
                 if not queues[machine]:
-                    undisturbed()
+                    rig.undisturbed(machine)
                     continue
                 case = queues[machine].pop(0)
                 verdicts[case] = rig.verdict(case)
@@ -65,7 +65,7 @@ def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.Capture
                         print(f"\n{case.place.machine}, {case.place}, {case.fault}: {'; '.join(verdicts[case].wrong)}")
                     rig.clean()
                     if machine == SCALE_UP:
-                        rig.up()
+                        rig.undisturbed(SCALE_UP)
     finally:  # whoever interrupts two hours of it sees what they were good for
         with capsys.disabled():
             print(show(verdicts))
