@@ -1,7 +1,8 @@
 """How cheap any plan could be, and what a pod of each group is worth: the relaxation (``resource_lp``) over everything that waits.
 
 Rules between pods are left out of it, but for those that every plan must keep (so many of a kind on one node); domains are left out; room
-that stands or is paid for already costs nothing. Whatever is left out can only make plans dearer, so no plan is cheaper.
+that stands or is paid for already costs nothing. Limits of pools count where they could bind. Whatever is left out can only make plans
+dearer, so no plan is cheaper.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import numpy as np
 
 from joiner.planning.arrays import Marks
 from joiner.planning.dealing import Deal
+from joiner.planning.limits import toll_of
 from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.resource_lp import Programme, Spare
 from joiner.planning.rooms import World
@@ -26,15 +28,16 @@ class Bound:
     shares: Mapping[int, float]
 
 
-def bound(world: World) -> Bound:
-    """Of all pods that are left to place in this world."""
+def bound(world: World, *, limited: bool = False) -> Bound:
+    """Of all pods that are left to place in this world; ``limited``: pools' limits let them all in, and may keep them off cheaper nodes."""
     groups = [group for group in world.groups.pending if world.left[group] and not group.refused]
     if not groups or not any(market.launchable for market in world.markets):
         return Bound(0.0, {group.index: float("inf") for group in world.groups.pending})
-    problem = compile_problem(world, Deal(), groups)
+    problem = compile_problem(world, Deal(), groups, overflow=limited)
+    toll = toll_of(world, problem) if limited else None
     able = problem.open.any(axis=0)
     spare = _spare(world, problem)
-    relaxed = Programme(problem, spare=spare, firm_only=True).solve(np.where(able, problem.demand, 0))
+    relaxed = Programme(problem, spare=spare, firm_only=True, toll=toll).solve(np.where(able, problem.demand, 0))
     shares = {group.index: float("inf") for group in world.groups.pending}
     for item, members in enumerate(problem.members):
         for group, _ in members:

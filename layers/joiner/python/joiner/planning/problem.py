@@ -93,8 +93,9 @@ class Merged:
     offer_in: Whole
 
 
-def compile_problem(world: World, deal: Deal, groups: Sequence[Group]) -> Problem:
-    """The arrays for these groups (those that arrays can express), pods that are left only."""
+def compile_problem(world: World, deal: Deal, groups: Sequence[Group], *, overflow: bool = False) -> Problem:
+    """The arrays for these groups (those that arrays can express), pods that are left only. ``overflow``: also open to them are the offers
+    that they may use once heavier pools have come to their limits."""
     table = tabulate(world, [group for group in world.groups.pending if not group.refused], deal.keys)
     wanted = np.zeros(len(table.kinds), bool)
     wanted[[table.kind_of[group] for group in groups]] = True
@@ -109,7 +110,8 @@ def compile_problem(world: World, deal: Deal, groups: Sequence[Group]) -> Proble
     open_to = table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy()
     for resource in range(need.shape[1]):
         open_to &= need[None, :, resource] <= room[:, resource, None]
-    _heaviest_pools_only(open_to, table.tier[kept])
+    limited = np.array([overflow and bool(market.pool.limits) for market in world.markets], bool)
+    _heaviest_pools_only(open_to, table.tier[kept], limited[table.pool[kept]])
     asks, counts, caps, firm = _caps(items)
     whole = Problem(
         need=need,
@@ -265,8 +267,10 @@ def _caps(items: Sequence[Item]) -> tuple[Marks, Marks, Whole, Marks]:
     return asks, counts, np.array([cap for _, cap, _ in rows], dtype=np.int64), np.array([firm for *_, firm in rows], dtype=bool)
 
 
-def _heaviest_pools_only(open_to: Marks, tier: Whole) -> None:
-    """A pod asks for a node of a heavier pool as long as one of its offers could hold it."""
+def _heaviest_pools_only(open_to: Marks, tier: Whole, limited: Marks) -> None:
+    """A pod asks for a node of a heavier pool as long as one of its offers could hold it; and there is always one where there is no
+    limit."""
     if len(tier) and tier.max() > tier.min():
-        levels = np.where(open_to, tier[:, None], tier.max() + 1)
-        open_to &= levels == levels.min(axis=0)[None, :]
+        endless = open_to & ~limited[:, None]
+        levels = np.where(endless, tier[:, None], tier.max() + 1)
+        open_to &= tier[:, None] <= levels.min(axis=0)[None, :]

@@ -29,6 +29,8 @@ INFINITE: Final = highspy.kHighsInf
 PERTURBATION: Final = "primal_simplex_bound_perturbation_multiplier"
 CIRCLES: Final = 8
 """More iterations than so many for each row lead nowhere; usually it is two or three."""
+OVERRUN: Final = 100.0
+"""Of the dearest node, so many times its price for overrunning a limit by the whole of it."""
 NO_OFFERS: Final[Whole] = np.zeros(0, np.int64)
 
 
@@ -60,14 +62,32 @@ class Spare:
     open: Marks
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Toll:
+    """Limits on nodes taken together: what ``each`` offer's node takes (limits x offers), and how much is ``left``."""
+
+    each: Floats
+    left: Floats
+
+    @property
+    def unit(self) -> Floats:
+        """What each is counted in, so that numbers are of one order."""
+        most: Floats = np.maximum(np.maximum(self.each.max(axis=1, initial=0.0), self.left), 1.0)
+        return most
+
+
 class Programme:
-    """The relaxation of one problem, for any demand. With ``firm_only``, only caps that hold for every plan count: for bounds.
+    """The relaxation of one problem, for any demand. With ``firm_only``, only caps that hold for every plan count: for bounds. With a
+    ``toll`` limits count: they may be overrun, at a price that nobody would pay, so that there always is an answer.
 
     Items that differ in nothing that the programme knows are one *class* in it. ``offers`` are in it from the beginning.
     """
 
-    def __init__(self, problem: Problem, *, spare: Spare | None = None, firm_only: bool = False, offers: Whole = NO_OFFERS) -> None:
+    def __init__(
+        self, problem: Problem, *, spare: Spare | None = None, firm_only: bool = False, offers: Whole = NO_OFFERS, toll: Toll | None = None
+    ) -> None:
         self._problem = problem
+        self._toll = toll
         self._spare = spare
         self._resources = np.flatnonzero(problem.need.any(axis=0))
         self._scale = np.maximum(problem.room[:, self._resources].max(axis=0, initial=1.0), 1.0)
@@ -106,6 +126,9 @@ class Programme:
         empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         empty.a_matrix_.start_ = [0]
         self._solver.passModel(empty)
+        self._tolled = np.zeros(0, np.int64)
+        if self._toll is not None:
+            self._add_toll(self._toll)
         if self._spare is not None and len(self._spare.room):
             room = self._spare.room[:, self._resources] / self._scale
             rows = self._add_nodes(
@@ -114,6 +137,19 @@ class Programme:
             at, item = np.nonzero(self._spare.open[:, sample])
             self._add_flows(rows[at], item)
         self._add(offers)
+
+    def _add_toll(self, toll: Toll) -> None:
+        """A row for each limit, and a column that overruns it."""
+        number, none = len(toll.left), np.zeros(0, np.int32)
+        self._tolled = self._height + np.arange(number)
+        self._solver.addRows(number, np.full(number, -INFINITE), toll.left / toll.unit, 0, none, none, np.zeros(0))
+        dear = OVERRUN * float(self._problem.price.max(initial=0.0)) * np.ones(number)
+        every = np.arange(number, dtype=np.int32)
+        self._solver.addCols(
+            number, dear, np.zeros(number), np.full(number, INFINITE), number, every, self._tolled.astype(np.int32), -np.ones(number)
+        )
+        self._height += number
+        self._width += number
 
     @property
     def classes(self) -> int:
@@ -138,15 +174,16 @@ class Programme:
                 continue
             active = np.flatnonzero(total > 0)
             worth, rates = np.maximum(duals[: len(total)], 0) * self._size, self._rates(duals, allowed)
+            tolls, paid = self._tolls(duals)
             usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
             missing = np.setdiff1d(usable, self._offers, assume_unique=True)
-            pull = self._attraction(active, missing, worth, rates)
+            pull = self._attraction(active, missing, worth, rates, price=(problem.price + tolls)[missing])
             better = np.flatnonzero(pull > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
             if not len(better):
                 break
             best = better[np.argsort(-pull[better], kind="stable")]
             self._add(missing[best if turn == MOST_ROUNDS - 1 else best[:TAKEN_A_ROUND]])
-        value = float(self._solver.getInfo().objective_function_value) / max(pull.max(initial=1.0), 1.0)
+        value = (float(self._solver.getInfo().objective_function_value) + paid) / max(pull.max(initial=1.0), 1.0) - paid
         return self._read(value, demand, allowed, total=total, values=values, worth=worth, rates=rates)
 
     def _demand(self, demand: Whole, allowed: Marks) -> Floats:
@@ -168,32 +205,38 @@ class Programme:
         problem = self._problem
         room = problem.room[np.ix_(offers, self._resources)] / self._scale
         first, known = self._width, len(self._offers)
-        rows = self._add_nodes(np.concatenate([room, np.tile(self._limits, (len(offers), 1))], axis=1), problem.price[offers], fixed=False)
+        held = np.concatenate([room, np.tile(self._limits, (len(offers), 1))], axis=1)
+        taken = None if self._toll is None else (self._toll.each[:, offers] / self._toll.unit[:, None]).T
+        rows = self._add_nodes(held, problem.price[offers], fixed=False, taken=taken)
         self._columns = np.concatenate([self._columns, np.arange(first, first + len(offers))])
         self._offers = np.concatenate([self._offers, offers])
         self._rows = np.concatenate([self._rows, rows])
         at, item = np.nonzero(self._open[offers])
         self._add_flows(rows[at], item, known + at)
 
-    def _add_nodes(self, room: Floats, price: Floats, *, fixed: bool) -> Whole:
-        """Columns and rows for nodes: how many, and that they hold what flows to them. Answers the rows."""
+    def _add_nodes(self, room: Floats, price: Floats, *, fixed: bool, taken: Floats | None = None) -> Whole:
+        """Columns and rows for nodes: how many, that they hold what flows to them, and what they take of limits. Answers the rows."""
         number, width = room.shape
         rows = self._height + np.arange(number * width).reshape(number, width)
         none = np.zeros(0, np.int32)
+        index, entries = (rows, -room) if taken is None else (self._with_toll(rows), np.concatenate([taken, -room], axis=1))
         self._solver.addRows(number * width, np.full(number * width, -INFINITE), np.zeros(number * width), 0, none, none, np.zeros(0))
         self._solver.addCols(
             number,
             price,
             np.full(number, 1.0 if fixed else 0.0),
             np.full(number, 1.0 if fixed else INFINITE),
-            number * width,
-            (np.arange(number) * width).astype(np.int32),
-            rows.ravel().astype(np.int32),
-            -room.ravel(),
+            index.size,
+            (np.arange(number) * index.shape[1]).astype(np.int32),
+            index.ravel().astype(np.int32),
+            entries.ravel(),
         )
         self._width += number
         self._height += number * width
         return rows
+
+    def _with_toll(self, rows: Whole) -> Whole:
+        return np.concatenate([np.tile(self._tolled, (len(rows), 1)), rows], axis=1)
 
     def _add_flows(self, rows: Whole, item: Whole, at: Whole | None = None) -> None:
         """Flows of classes to nodes with these rows; ``at`` are their positions among the offers, None for room that is there."""
@@ -233,14 +276,19 @@ class Programme:
         rates[:, self._need.shape[1] :] = prices[:, len(self._resources) :]
         return np.where(allowed[self._offers][:, None], rates, 0.0)
 
-    def _attraction(self, active: Whole, missing: Whole, worth: Floats, rates: Floats) -> Floats:
+    def _tolls(self, duals: Floats) -> tuple[Floats, float]:
+        """What limits add to the price of each offer's node, and what all that is left of them is worth."""
+        if self._toll is None:
+            return np.zeros(len(self._problem.price)), 0.0
+        each = np.maximum(-duals[self._tolled], 0) / self._toll.unit
+        return each @ self._toll.each, float(each @ self._toll.left)
+
+    def _attraction(self, active: Whole, missing: Whole, worth: Floats, rates: Floats, *, price: Floats) -> Floats:
         """For each offer that is not in: by how much the worth of its pods exceeds its price at the most fitting prices."""
         items = active[worth[active] > 1e-12]
         room = np.concatenate([self._problem.room[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
         need = np.concatenate([self._need, self._under], axis=1)[items]
-        return attraction(
-            room, self._problem.price[missing], self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates
-        )
+        return attraction(room, price, self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates)
 
     def _read(
         self, value: float, demand: Whole, allowed: Marks, *, total: Floats, values: Floats, worth: Floats, rates: Floats

@@ -20,6 +20,7 @@ from joiner.planning.frontier import Frontier
 from joiner.planning.greedy import first_fit
 from joiner.planning.groups import Group, fits
 from joiner.planning.improving import improve
+from joiner.planning.limits import keeps_to, toll_of
 from joiner.planning.packing import Packing
 from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.proposing import propose
@@ -100,6 +101,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         chance = Chance.of(problem, seed, meter)
         meter.keep_back(meter.seconds * (1 + everybody / CARRIED))
         relaxation = solved(problem, demand, chance)
+        within = keeps_to(toll_of(world, problem), relaxation)  # of what is left of them before anything is opened
         packing, price = _best_packing(problem, demand, relaxation, chance)
         carrier = Carrier(world, problem, dealt)
         carrier.carry_out(packing)
@@ -110,7 +112,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
         everywhere = problem.merged is not None or not dealt.shares_of
         whole = everywhere and not world.existing and int(demand.sum()) == everybody
-        if whole and relaxation.firm and not problem.choices.has_supplies and problem.one_tier:
+        if whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier:
             proven = max(relaxation.value * (1 - 1e-9), one_group_alone(world, problem))
     hopeful = False
     if any(world.left[group] for group in waiting):
@@ -216,7 +218,7 @@ def _proven(world: World, made: Attempt) -> float:
     clear(world)
     for one, number in missing.items():
         world.left[one] -= number
-    proven = bound(world).price_per_hour
+    proven = bound(world, limited=True).price_per_hour
     for one, number in missing.items():
         world.left[one] += number
     restore(world, made.layout)

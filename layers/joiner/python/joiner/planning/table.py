@@ -245,6 +245,15 @@ class Choices:
     def one_tier(self) -> bool:
         return len(np.unique(self._table.tier)) <= 1
 
+    def pools(self) -> Whole:
+        """For each offer the position of its pool among the world's."""
+        return self._table.pool[self._kept]
+
+    def capacity(self, name: str) -> Floats:
+        """For each offer what a node of it counts against a limit on this resource."""
+        parts = [columns_of(market.stock).capacity(name) for market, _ in self._table.sections]
+        return np.concatenate([np.zeros(0), *parts])[self._kept]
+
     def amounts(self, vector: Sequence[int]) -> list[float]:
         """Amounts of the plan's resources as the problem counts them."""
         known = np.minimum(np.array(vector, float), PLENTY)

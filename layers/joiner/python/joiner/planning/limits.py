@@ -1,0 +1,24 @@
+"""What limits of pools leave to a plan, as rows over offers: how much of each a node of an offer takes, and how much there is."""
+
+import numpy as np
+
+from joiner.planning.problem import Problem
+from joiner.planning.resource_lp import Relaxation, Toll
+from joiner.planning.rooms import World
+
+
+def toll_of(world: World, problem: Problem) -> Toll | None:
+    """Of the offers of this problem; None where no pool is limited. What runs, or is on its way, has been taken off."""
+    pools, rows, left = problem.choices.pools(), [], []
+    for number, market in enumerate(world.markets):
+        used, own = world.used.get(market.pool.key, {}), pools == number
+        for name, limit in market.pool.limits.items() if own.any() else ():
+            each = np.ones(len(own)) if name == "nodes" else problem.choices.capacity(name)
+            rows.append(np.where(own, each, 0.0))
+            left.append(float(max(limit - used.get(name, 0), 0)))
+    return Toll(np.array(rows), np.array(left)) if rows else None
+
+
+def keeps_to(toll: Toll | None, found: Relaxation) -> bool:
+    """Whether these nodes are within the limits, so that a relaxation that knows the limits would find nothing dearer."""
+    return toll is None or bool((toll.each[:, found.offers] @ found.nodes <= toll.left * (1 + 1e-9)).all())

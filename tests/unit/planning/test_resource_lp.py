@@ -1,0 +1,45 @@
+"""The solver behind the bound: it comes to an end even where it would go round in circles."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from joiner.planning import resource_lp
+from joiner.planning.resource_lp import PERTURBATION, Programme, quiet_solver
+from tests.unit.planning.test_kernel import problem
+
+
+class Circling:
+    """A solver that comes nowhere as long as it is not perturbed: it may not even take a step."""
+
+    def __init__(self) -> None:
+        self._solver = quiet_solver()
+        self.restarts = 0
+
+    def setOptionValue(self, name: str, value: Any) -> None:
+        stuck = name == "simplex_iteration_limit" and not self._solver.getOptionValue(PERTURBATION)[1]
+        self._solver.setOptionValue(name, 0 if stuck and not self.restarts else value)
+
+    def clearSolver(self) -> None:
+        self.restarts += 1
+        self._solver.clearSolver()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._solver, name)
+
+
+def test_a_programme_that_goes_round_in_circles_begins_again_and_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, made = problem(1, items=60, offers=20, rules=0), list[Circling]()
+    usual = Programme(known).solve(known.demand)
+
+    def stuck() -> Circling:
+        made.append(Circling())
+        return made[-1]
+
+    monkeypatch.setattr(resource_lp, "quiet_solver", stuck)
+    found = Programme(known).solve(known.demand)
+
+    assert [one.restarts for one in made] == [1]
+    assert found.value == pytest.approx(usual.value)
+    assert np.bincount(found.item, weights=found.flow, minlength=known.items) == pytest.approx(known.demand)
