@@ -11,12 +11,12 @@ from joiner.planning.exchanging import exchange
 from joiner.planning.kernel import Nodes
 from joiner.planning.packing import Packing, Pattern
 from joiner.planning.problem import Problem
-from joiner.planning.rounding import Chance, by_size
+from joiner.planning.rounding import Chance, by_size, urgency
 from joiner.planning.swarming import Attempts, swarm
 
 MOST_AT_ONCE = 6
 ATTEMPTS = 4
-STEPS_A_CELL = 4e-5
+STEPS_A_CELL = 3e-5
 """What the compiled kernel takes for an item that it looks at."""
 TURNS = 64
 """So many at a time, before anybody looks at the clock."""
@@ -33,8 +33,9 @@ def repack(
         return _repack_slowly(problem, packing, worth, chance, share=share, good_enough=good_enough)
     value = by_size(problem, worth)
     plan, total, idle = _nodes(problem, packing, value, chance), packing.price, 0
+    lure = value * urgency(problem, plan.offer[: plan.number], np.ones(plan.number))
     while plan.number > 1 and total > good_enough and not chance.meter.spent(share) and idle < patience * plan.number:
-        saved, cells = chance.bench.kernel.repack(plan, value, TURNS)
+        saved, cells = chance.bench.kernel.repack(plan, value, lure, TURNS)
         chance.meter.spend(0.05 + STEPS_A_CELL * cells)
         total -= saved
         idle = 0 if saved > 1e-9 else idle + TURNS

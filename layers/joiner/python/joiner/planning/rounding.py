@@ -21,6 +21,9 @@ ROWS: Final = 24
 """Rows that are filled at a time: among so many there are good ones."""
 SEEDED: Final = 0.9
 """How much of the average mix seeds a row."""
+FIRST_SERVED: Final = 0.5
+"""Pods that may go to few of the nodes are worth up to so much more while nodes are filled: who may go anywhere finds a place in the
+end, and fills what others leave."""
 KEEP_WITHIN: Final = 0.004
 """Rows whose worth for their price is this close to the best become nodes, too."""
 SMALLER: Final = 6.0
@@ -160,7 +163,7 @@ def round_off(
     chance: Chance,
     *,
     seeded: float = SEEDED,
-    again: float = 0.5,
+    again: float = 0.75,
     fewest: float = 1.5,
     depth: int = 0,
     tries: int = 2,
@@ -193,10 +196,17 @@ def _complete(demand: Whole, patterns: list[Pattern]) -> bool:
     return bool((held == demand).all())
 
 
+def urgency(problem: Problem, offers: Whole, nodes: Floats) -> Floats:
+    """For each item how much more it is worth while nodes are filled, where so many nodes of these offers are being made."""
+    share: Floats = nodes @ problem.open[offers] / max(float(nodes.sum()), 1e-9)
+    return 1 + FIRST_SERVED * (1 - share)
+
+
 def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, seeded: float, again: float, fewest: float) -> list[Pattern]:
     """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left; ``left``
     shrinks."""
     worth = by_size(problem, found.worth)
+    urgent = worth * urgency(problem, found.offers, found.nodes)
     flow = np.zeros((problem.items, len(found.offers)))
     flow[found.item, found.at] = found.flow
     rest, before = found.nodes.copy(), float(worth @ left)
@@ -210,7 +220,7 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
         rows = np.repeat(large, each)
         mean = seeded * (flow[np.ix_(active, rows)] / found.nodes[rows]).T
         seed = _seeds(chance, found.offers[rows], active, mean, left[active])
-        counts = chance.bench.fill(found.offers[rows], active, left[active], worth[active], seed=seed)
+        counts = chance.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
         chance.meter.spend(0.5 + 2 * filling_steps(counts.size))
         made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest)
         if not made:

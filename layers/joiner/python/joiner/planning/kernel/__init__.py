@@ -103,16 +103,16 @@ class Kernel:
             *map(ctypes.c_void_p, (_address(counts), reals, wholes)),
         )
 
-    def repack(self, plan: "Nodes", worth: Floats, turns: int) -> tuple[float, float]:
-        """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays. Answers what was saved in $/h, and how much
-        work it was, in cells of ``fill``."""
+    def repack(self, plan: "Nodes", worth: Floats, lure: Floats, turns: int) -> tuple[float, float]:
+        """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays. ``lure`` is what items are worth while some
+        nodes are filled. Answers what was saved in $/h, and how much work it was, in cells of ``fill``."""
         nodes, cells = ctypes.c_longlong(plan.number), ctypes.c_double(0.0)
-        worth = np.ascontiguousarray(worth)
+        worth, lure = np.ascontiguousarray(worth), np.ascontiguousarray(lure)
         saved = self._repack(
             ctypes.byref(self._laid),
             ctypes.byref(nodes),
             ctypes.c_longlong(len(plan.offer)),
-            *map(ctypes.c_void_p, map(_address, (plan.offer, plan.counts, plan.loss, worth))),
+            *map(ctypes.c_void_p, map(_address, (plan.offer, plan.counts, plan.loss, worth, lure))),
             ctypes.c_longlong(turns),
             ctypes.c_void_p(_address(plan.dice)),
             *map(ctypes.c_void_p, self._fixed),

@@ -73,16 +73,32 @@ static void narrow(const struct problem *p, struct race *r, whole item, whole nu
     }
 }
 
-/* Those that no longer fit leave. */
+/* What each is worth for what it takes of what is left; below 0 for those that no longer fit. For a number of resources that the compiler
+ * knows, this is a loop without branches. */
+static inline __attribute__((always_inline)) void appraise(const struct problem *p, struct race *r, const double *weight, whole resources) {
+    const double *restrict need = r->need, *restrict worth = r->worth, *restrict most = r->most;
+    double *restrict score = r->score;
+    for (whole at = 0; at < r->racing; at++) {
+        double takes = 0;
+        int fits = most[at] >= 1;
+        for (whole k = 0; k < resources; k++) {
+            double each = need[k * p->items + at];
+            takes += weight[k] * each;
+            fits &= each <= r->free[k];
+        }
+        score[at] = fits ? worth[at] / takes : -1.0;
+    }
+}
+
+/* Those that no longer fit leave: they never will again. */
 static void thin_out(const struct problem *p, struct race *r) {
     whole kept = 0;
     for (whole at = 0; at < r->racing; at++) {
-        whole fits = r->most[at] >= 1;
-        for (whole k = 0; k < p->resources; k++) fits &= r->need[k * p->items + at] <= r->free[k];
-        if (!fits) continue;
+        if (r->score[at] < 0) continue;
         for (whole k = 0; k < p->resources; k++) r->need[k * p->items + kept] = r->need[k * p->items + at];
         r->worth[kept] = r->worth[at];
         r->most[kept] = r->most[at];
+        r->score[kept] = r->score[at];
         r->list[2 * kept] = r->list[2 * at];
         r->list[2 * kept + 1] = r->list[2 * at + 1];
         kept++;
@@ -90,20 +106,28 @@ static void thin_out(const struct problem *p, struct race *r) {
     r->racing = kept;
 }
 
-/* Which of those that fit is worth most for what it takes; the first of equals. */
+/* Which of those that fit is worth most for what it takes; the first of equals. None: -1. */
 static whole choose(const struct problem *p, struct race *r, const double *tiny, const double *tilt) {
-    for (whole k = 0; k < p->resources; k++) {
-        double weight = (tilt ? tilt[k] : 1.0) / (r->free[k] > tiny[k] ? r->free[k] : tiny[k]);
-        const double *need = r->need + k * p->items;
-        if (k == 0)
-            for (whole at = 0; at < r->racing; at++) r->score[at] = weight * need[at];
-        else
-            for (whole at = 0; at < r->racing; at++) r->score[at] += weight * need[at];
+    double weight[MOST_RESOURCES];
+    for (whole k = 0; k < p->resources; k++) weight[k] = (tilt ? tilt[k] : 1.0) / (r->free[k] > tiny[k] ? r->free[k] : tiny[k]);
+    if (p->resources == 3)
+        appraise(p, r, weight, 3);
+    else if (p->resources == 4)
+        appraise(p, r, weight, 4);
+    else
+        appraise(p, r, weight, p->resources);
+    whole fitting = 0, best = -1;
+    double most = -1.0;
+    for (whole at = 0; at < r->racing; at++) {
+        fitting += r->score[at] >= 0;
+        if (r->score[at] > most) {
+            most = r->score[at];
+            best = at;
+        }
     }
-    for (whole at = 0; at < r->racing; at++) r->score[at] = r->worth[at] / r->score[at];
-    whole best = 0;
-    for (whole at = 1; at < r->racing; at++)
-        if (r->score[at] > r->score[best]) best = at;
+    if (best < 0 || 8 * fitting > 7 * r->racing) return best;
+    for (whole at = 0, before = best; at < before; at++) best -= r->score[at] < 0;
+    thin_out(p, r);
     return best;
 }
 
@@ -132,8 +156,7 @@ static void fill_one(const struct problem *p, struct race *r, whole offer, whole
     for (whole at = 0; at < width && p->width; at++)
         if (taken[at]) narrow(p, r, active[at], taken[at]);
     for (whole k = 0; k < p->resources; k++) tiny[k] = 1e-3 * r->free[k] + 1e-6;
-    for (thin_out(p, r); r->racing; thin_out(p, r)) {
-        whole best = choose(p, r, tiny, tilt);
+    for (whole best = choose(p, r, tiny, tilt); best >= 0; best = choose(p, r, tiny, tilt)) {
         double number = r->most[best];
         for (whole k = 0; k < p->resources; k++) {
             double each = r->need[k * p->items + best];
@@ -226,8 +249,22 @@ static whole cheapest(const struct problem *p, whole width, const whole *active,
     return p->offers;
 }
 
+/* A node, as likely as it costs more than its pods are worth. */
+static whole pick_by_loss(const struct plan *plan, bits *dice) {
+    double all = 0;
+    for (whole node = 0; node < *plan->nodes; node++)
+        if (plan->loss[node] > 0) all += plan->loss[node];
+    double rest = all * chance(dice);
+    for (whole node = 0; node < *plan->nodes; node++) {
+        if (plan->loss[node] > 0) rest -= plan->loss[node];
+        if (rest < 0) return node;
+    }
+    return below(dice, *plan->nodes);
+}
+
 /* A node that costs more than its pods are worth, more likely than not; beside another one, it is likely to be in the same domain. */
 static whole pick(const struct problem *p, const struct plan *plan, bits *dice, whole beside) {
+    if (beside < 0 && below(dice, 2)) return pick_by_loss(plan, dice);
     whole best = below(dice, *plan->nodes);
     for (whole turn = 0; turn < 3; turn++) {
         whole other = below(dice, *plan->nodes);
@@ -260,24 +297,25 @@ static whole of_use(const struct problem *p, whole offer, whole width, const who
     return 0;
 }
 
-/* An offer to look at: one that the plan uses elsewhere, or any. */
-static whole look_at(const struct problem *p, const struct plan *plan, struct bench *b, whole width, whole dearest, whole known, bits *dice) {
-    for (whole turn = 0; known && turn < 4; turn++) {
+/* An offer to look at: one that the plan uses elsewhere, or any; in one domain, or in any if that is negative. */
+static whole look_at(const struct problem *p, const struct plan *plan, struct bench *b, whole width, whole home, whole dearest, whole known,
+                     bits *dice) {
+    for (whole turn = 0; known && turn < 6; turn++) {
         whole offer = plan->offer[below(dice, *plan->nodes)];
-        if (of_use(p, offer, width, b->active)) return offer;
+        if ((home < 0 || p->domain[offer] == home) && of_use(p, offer, width, b->active)) return offer;
     }
     return b->usable[below(dice, dearest)];
 }
 
 /* Nodes for everything that is left, each the best for its price among some offers, as long as they stay below a price. Answers how many,
- * or -1. */
-static whole pack_anew(const struct problem *p, const struct plan *plan, struct bench *b, whole width, const double *true_worth, double before,
-                       double noise, bits *dice) {
+ * or -1. While nodes are filled, pods are worth what lure says. */
+static whole pack_anew(const struct problem *p, const struct plan *plan, struct bench *b, whole width, whole home, const double *true_worth,
+                       const double *lure, double before, double noise, bits *dice) {
     static const double shares[4] = {1.0, 1.0, 0.5, 0.34};
     double tilt[MOST_RESOURCES], cost = 0, share = shares[below(dice, 4)];
     whole number = 0, tilted = below(dice, 2), few = below(dice, 3) == 0;
     for (whole k = 0; k < p->resources; k++) tilt[k] = 0.4 + 1.2 * chance(dice);
-    for (whole at = 0; at < width; at++) b->worth[at] = true_worth[b->active[at]] * (1.0 + noise * (2.0 * chance(dice) - 1.0));
+    for (whole at = 0; at < width; at++) b->worth[at] = lure[b->active[at]] * (1.0 + noise * (2.0 * chance(dice) - 1.0));
     double rest = 0;
     for (whole at = 0; at < width; at++) rest += (double)b->left[at] * true_worth[b->active[at]];
     while (1) {
@@ -293,9 +331,12 @@ static whole pack_anew(const struct problem *p, const struct plan *plan, struct 
         double best_ratio = 0, best_held = 0;
         whole best_offer = -1;
         for (whole at = 0; at < width; at++) b->demand[at] = (double)b->left[at];
+        whole seen[LOOKED_AT], different = 0;
         for (whole look = 0; look < LOOKED_AT; look++) {
-            whole offer = look_at(p, plan, b, width, dearest, few || look & 1, dice);
-            if (p->price[offer] > under) continue;
+            whole offer = look_at(p, plan, b, width, home, dearest, few || look & 1, dice), again = p->price[offer] > under;
+            for (whole at = 0; at < different; at++) again |= seen[at] == offer;
+            if (again) continue;
+            seen[different++] = offer;
             for (whole at = 0; at < width; at++) b->taken[at] = 0;
             fill_one(p, &b->race, offer, width, b->active, b->demand, b->worth, share, tilted ? tilt : 0, b->taken);
             b->cells += (double)width;
@@ -361,10 +402,10 @@ static void put_back(const struct problem *p, struct plan *plan, struct bench *b
 }
 
 /* Takes a few nodes apart and packs their pods anew, so many times; what is no dearer stays. nodes: how many there are, and in the end how
- * many there are; most: room for how many. offer: most. counts: most x items. loss: most. worth: items. dice: their state. reals: items x
- * (resources + 5). wholes: items x (6 + MOST_MADE) + 2 x caps + offers. Answers how much was saved; cells: how much work it was. */
-double repack(const struct problem *p, whole *nodes, whole most, whole *offer, whole *counts, double *loss, const double *worth, whole turns,
-              bits *dice, double *reals, whole *wholes, double *cells) {
+ * many there are; most: room for how many. offer: most. counts: most x items. loss: most. worth: items. lure: items, what they are worth
+ * while some nodes are filled: more, where they can go to few. dice: their state. reals: items x (resources + 5). wholes: items x (6 + MOST_MADE) + 2 x caps + offers. Answers how much was saved; cells: how much work it was. */
+double repack(const struct problem *p, whole *nodes, whole most, whole *offer, whole *counts, double *loss, const double *worth,
+              const double *lure, whole turns, bits *dice, double *reals, whole *wholes, double *cells) {
     struct plan plan = {nodes, offer, counts, loss, most};
     struct bench bench, *b = &bench;
     lay_out(p, &b->race, reals, wholes);
@@ -395,12 +436,16 @@ double repack(const struct problem *p, whole *nodes, whole most, whole *offer, w
             b->active[width] = item;
             b->left[width++] = number;
         }
+        whole home = p->domain[offer[gone[0]]];
+        for (whole at = 1; at < taken; at++)
+            if (p->domain[offer[gone[at]]] != home) home = -1;
+        if (!below(dice, 4)) home = -1;
         b->open = 0;
         for (whole at = 0; at < p->offers && p->price[at] < before + 1e-9; at++)
-            if (of_use(p, at, width, b->active)) b->usable[b->open++] = at;
+            if ((home < 0 || p->domain[at] == home) && of_use(p, at, width, b->active)) b->usable[b->open++] = at;
         b->cells += 0.1 * (double)(p->items * taken + p->offers);
         double noise = 0.5 * chance(dice) * chance(dice);
-        whole made = pack_anew(p, &plan, b, width, worth, before, noise, dice);
+        whole made = pack_anew(p, &plan, b, width, home, worth, below(dice, 2) ? lure : worth, before, noise, dice);
         if (made < 0 || *nodes + made - taken > most) continue;
         double after = 0;
         for (whole at = 0; at < made; at++) after += p->price[b->offers[at]];
