@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from joiner.planning.arrays import Marks, Whole
+from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.frontier import telling_keys
 from joiner.planning.offers import Choice, Launchable, Stock, flexible
 from joiner.planning.rooms import Room, World
@@ -66,20 +66,21 @@ class Shelf:
         self._kinds: Whole = np.array(kind_of, dtype=np.int64)[self._order]
         self._counted = np.stack([np.zeros(len(offers)), *(columns.capacity(name) for name in limits)], axis=1)[self._order]
         self._place = np.argsort(self._order)
-        self._alike: dict[int, Whole] = {}
+        self._alike: dict[int, tuple[Whole, Floats]] = {}
 
     def holding(self, own: Launchable, need: Sequence[int], open_to: Marks) -> list[Launchable]:
         """Offers of about the price, equal in each label that some rule or wish tells nodes apart by, with the same daemons, and no heavier
         on the pool's limits, that hold this much and are open to these groups; the cheapest first, without its own."""
-        alike = self._alike.get(own.index)
-        if alike is None:
+        known = self._alike.get(own.index)
+        if known is None:
             position = self._place[own.index]
             same = self._endless & (self._kinds == self._kinds[position]) & (self._prices <= self._prices[position] * (1 + PRICE_TOLERANCE))
             same &= (self._counted <= self._counted[position]).all(axis=1)
             same[position] = False
-            alike = self._alike[own.index] = np.flatnonzero(same)
-        held = (self._rooms[alike] >= np.array(need, float)).all(axis=1) & open_to[self._order[alike]]
-        return [self._offers[position] for position in self._order[alike[held]][: MOST_ALTERNATIVES - 1].tolist()]
+            known = self._alike[own.index] = self._order[same], self._rooms[same]
+        alike, rooms = known
+        held = (rooms >= need).all(axis=1) & open_to[alike]
+        return [self._offers[position] for position in alike[held][: MOST_ALTERNATIVES - 1].tolist()]
 
 
 _shelves: "WeakKeyDictionary[Stock, dict[tuple[tuple[str, ...], tuple[str, ...]], Shelf]]" = WeakKeyDictionary()

@@ -41,6 +41,7 @@ class Carrier:
         self._keys = deal.keys
         self._limits: dict[Room, dict[Tally, int]] = {}
         self._refused: list[tuple[int, Room]] = []
+        self._near: dict[str, list[Room]] = {}  # by domain: whoever moves to another one may upset a spread that counts it
         self._watched: dict[Group, list[tuple[Tally, int]]] = {}
         self._counted: dict[Group, list[Tally]] = {}
         owned: dict[Tally, int] = {}
@@ -111,9 +112,13 @@ class Carrier:
             return
         alike: dict[tuple[str, tuple[int, ...]], list[tuple[Room, Group]]] = {}
         for other in self._world.new:
-            for group in list(other.planned):
+            place = self._place(other)
+            for group in other.planned:
                 if group in self._watched:
-                    alike.setdefault((self._place(other), group.vector), []).append((other, group))
+                    alike.setdefault((place, group.vector), []).append((other, group))
+        self._near = {}
+        for room in self._limits:
+            self._near.setdefault(self._place(room), []).append(room)
         for item, room in refused:
             queue = self._queues[item]
             if room.planned and queue:
@@ -129,15 +134,10 @@ class Carrier:
             if other is not room and self._swap(queue, room, other, group):
                 return
 
-    def _near(self, room: Room) -> Iterator[Room]:
-        """Rooms in the same domain: whoever moves to another one may upset a spread that counts it."""
-        place = self._place(room)
-        return (other for other in self._limits if other.planned and self._place(other) == place)
-
     def _elsewhere(self, queue: "Queue", room: Room) -> bool:
         """Whether the first of the queue found room that another left."""
         group = queue[0][0]
-        if any(fits(group, other.free) and self._admit(group, other) for other in self._near(room)):
+        if any(other.planned and fits(group, other.free) and self._admit(group, other) for other in self._near[self._place(room)]):
             self._took(queue)
             return True
         return False
@@ -145,7 +145,7 @@ class Carrier:
     def _smaller(self, newcomer: Group, room: Room) -> Iterator[tuple[Room, Group]]:
         """Pods that would fit where the newcomer was meant to go, and that leave enough room for it where they are; a few of them."""
         tried = 0
-        for other in self._near(room):
+        for other in self._near[self._place(room)]:
             for group in list(other.planned):
                 if group in self._watched and group.vector != newcomer.vector and fits(group, room.free):
                     if all(there + own >= need for there, own, need in zip(other.free, group.vector, newcomer.vector, strict=True)):

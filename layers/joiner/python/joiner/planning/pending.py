@@ -5,7 +5,7 @@ then the oldest first, so a rollout that replaces pods while a node boots neithe
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,9 +24,13 @@ class Waiting:
     reserved: Mapping[str, tuple[Pod, ...]]
 
 
-def importance(pod: Pod) -> tuple[int, str, str]:
-    """Sorts the most important first, then the oldest, then by name."""
-    return (-pod.constraints.priority, pod.created, f"{pod.namespace}/{pod.name}")
+def by_importance(pods: Iterable[Pod]) -> list[Pod]:
+    """The most important first, then the oldest, then by name. One key after the other, the last one first: most pods are alike in two of
+    them, and names alone are quickly compared."""
+    found = sorted(pods, key=lambda pod: f"{pod.namespace}/{pod.name}")
+    found.sort(key=lambda pod: pod.created)
+    found.sort(key=lambda pod: -pod.constraints.priority)
+    return found
 
 
 def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
@@ -69,9 +73,7 @@ def waiting(snapshot: Snapshot) -> Waiting:
     """Pending and reserved pods, each in order of importance."""
     nodes = nodes_of_claims(snapshot)
     leaving = leaving_nodes(snapshot.nodes, snapshot.claims)
-    free = sorted(
-        (pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving)), key=importance
-    )
+    free = by_importance(pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving))
     queues: dict[str, list[Pod]] = defaultdict(list)
     for pod in free if snapshot.claims else ():
         if not pod.node_name:

@@ -5,7 +5,10 @@ times; where few nodes leave little to take apart, from several beginnings. Many
 first, which finds out which sizes go together.
 """
 
+from dataclasses import replace
 from typing import Final
+
+import numpy as np
 
 from joiner.planning.arrays import Whole
 from joiner.planning.columns import generate
@@ -15,7 +18,7 @@ from joiner.planning.neighbourhoods import repack
 from joiner.planning.packing import Packing, right_size
 from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Relaxation
-from joiner.planning.rounding import Chance, by_size, round_off
+from joiner.planning.rounding import Chance, by_size, round_off, solved
 from joiner.planning.swarming import Attempts, swarm
 
 FEW_NODES: Final = 12
@@ -30,6 +33,9 @@ COLUMNS: Final = 0.5
 """Their share of the effort; MOSTLY_COLUMNS where patterns repeat, as they do with FAR_MORE nodes than items."""
 MOSTLY_COLUMNS: Final = 0.9
 FAR_MORE: Final = 4
+ENOUGH_NODES: Final = 1000
+LEFT_OVER: Final = 0.06
+PART: Final = 0.75
 CLOSE: Final = 1e-3
 """A plan this close to the bound is good enough."""
 FIRST_ATTEMPTS: Final = 3
@@ -44,16 +50,44 @@ def propose(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Cha
     """All of this demand on whole nodes."""
     if parts_of(demand) <= MOST_PARTS:
         return cheapest(problem, demand)
+    times = _times(problem, demand, relaxation)
+    if times > 1:
+        return _repeated(problem, demand, relaxation, chance, times)
+    return _searched(problem, demand, relaxation, chance)
+
+
+def _times(problem: Problem, demand: Whole, relaxation: Relaxation) -> int:
+    """How often a part of a large plan is repeated: what is learned of a thousand nodes holds for the next thousand."""
+    if problem.items <= FEW_ITEMS:
+        return 1
+    left_over = np.count_nonzero(demand) / max(float(demand.sum()), 1.0)
+    return max(1, min(int(relaxation.nodes.sum() // ENOUGH_NODES), int(1 + 2 * LEFT_OVER / left_over)))
+
+
+def _repeated(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance, times: int) -> Packing:
+    """So many times the same packing of a part, and what does not divide evenly beside it."""
+    part = demand // times
+    made = _searched(problem, part, solved(problem, part, chance), chance, share=PART)
+    rest = demand - part * times
+    patterns = [replace(one, times=one.times * times) for one in made.patterns]
+    if rest.any():
+        patterns += first(problem, rest, solved(problem, rest, chance), chance).patterns
+    whole = Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
+    return repack(problem, whole, relaxation.worth, chance, share=1.0, good_enough=relaxation.value * (1 + CLOSE))
+
+
+def _searched(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance, *, share: float = 1.0) -> Packing:
+    """Until so much of the effort is used up."""
     best = first(problem, demand, relaxation, chance)
     goal = relaxation.value * (1 + CLOSE)
-    if best.price <= goal or chance.meter.spent():
+    if best.price <= goal or chance.meter.spent(share):
         return best
     many = best.nodes >= MANY_NODES
     if many and (problem.items <= max(FEW_ITEMS, best.nodes) or chance.meter.allowance >= PLENTY_OF_TIME):
-        share = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
-        best = generate(problem, demand, relaxation, best, chance, share=share, good_enough=goal)
-    best = repack(problem, best, relaxation.worth, chance, share=1.0, good_enough=goal)
-    return _from_elsewhere(problem, demand, relaxation, best, chance, goal=goal)
+        columns = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
+        best = generate(problem, demand, relaxation, best, chance, share=columns * share, good_enough=goal)
+    best = repack(problem, best, relaxation.worth, chance, share=share, good_enough=goal)
+    return _from_elsewhere(problem, demand, relaxation, best, chance, goal=goal) if share == 1.0 else best
 
 
 def first(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance) -> Packing:

@@ -1,6 +1,6 @@
 """Reading a plan off the world in which it was made: names, slots, alternatives."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from joiner import names
@@ -16,22 +16,20 @@ from joiner.planning.snapshot import Snapshot
 
 def read_off(world: World, snapshot: Snapshot, reasons: Mapping[Group, tuple[Reason, ...]], proven: float) -> Plan:
     """The plan as a value. Slots go to a group's pods in their order: the most important first."""
-    queues = {group: iter(group.pods) for group in world.left}
+    queues = {group.index: iter(group.pods) for group in world.left}
     existing = []
     for room in world.existing:
         if room.planned and not room.made:
-            pods = _take(queues, room)
+            pods = _take(queues, _contents(room))
             existing.append(ExistingNode(room.node, room.claim, tuple(pod.key for pod in pods), _classes(pods)))
-    ordered = sorted((*(room for room in world.existing if room.made), *world.new), key=_order)
     numbers: dict[str, int] = {}
     writer = Writer(world)
     nodes = []
-    for room in ordered:
-        if choice := room.choice or room.made:
-            pool = choice.market.pool.name
-            numbers[pool] = numbers.get(pool, 0) + 1
-            nodes.append(writer.node(room, choice, f"{pool}-{numbers[pool]}", _take(queues, room)))
-    pending = sorted((pod.key, reasons[group]) for group, pods in queues.items() for pod in pods)
+    for room, choice, contents in _in_order((*(room for room in world.existing if room.made), *world.new)):
+        pool = choice.market.pool.name
+        numbers[pool] = numbers.get(pool, 0) + 1
+        nodes.append(writer.node(room, choice, f"{pool}-{numbers[pool]}", _take(queues, contents)))
+    pending = sorted((pod.key, reasons[world.groups.all[index]]) for index, pods in queues.items() for pod in pods)
     return Plan(
         nodes=tuple(nodes),
         existing=tuple(existing),
@@ -41,32 +39,35 @@ def read_off(world: World, snapshot: Snapshot, reasons: Mapping[Group, tuple[Rea
     )
 
 
-def _order(room: Room) -> tuple[object, ...]:
+Contents = list[tuple[int, int, int]]
+"""Of a node: priority (the highest first), index and number of pods of each group."""
+
+
+def _contents(room: Room) -> Contents:
+    return sorted([(-group.constraints.priority, group.index, number) for group, number in room.planned.items()])
+
+
+def _in_order(rooms: Iterable[Room]) -> list[tuple[Room, Choice, Contents]]:
     """By pool and what the node is; then by its pods, so that equal nodes come in the same order every time."""
-    contents = sorted((-group.constraints.priority, group.index, number) for group, number in room.planned.items())
-    choice = room.choice or room.made
-    if choice is None:
-        raise ValueError(f"{room.name} is no new node")
+    found = [(room, choice, _contents(room)) for room in rooms if (choice := room.choice or room.made)]
+    kinds = {choice: _kind(choice) for _, choice, _ in found}
+    ranks: dict[Choice, int] = {}
+    for choice, kind in sorted(kinds.items(), key=lambda one: one[1]):
+        before = next(reversed(ranks), choice)
+        ranks[choice] = ranks.get(before, 0) + (kinds[before] != kind)
+    return sorted(found, key=lambda one: (ranks[one[1]], one[2]))
+
+
+def _kind(choice: Choice) -> tuple[object, ...]:
     pool = choice.market.pool
-    return (-pool.weight, pool.key, choice.one.offer, sorted(choice.variant.labels.items()), contents)
+    return (-pool.weight, pool.key, choice.one.offer, sorted(choice.variant.labels.items()))
 
 
-def _take(queues: Mapping[Group, Iterator[Pod]], room: Room) -> list[Pod]:
+def _take(queues: Mapping[int, Iterator[Pod]], contents: Contents) -> list[Pod]:
     pods: list[Pod] = []
-    for group, number in sorted(room.planned.items(), key=lambda one: (-one[0].constraints.priority, one[0].index)):
-        pods.extend(islice(queues[group], number))
+    for _, index, number in contents:
+        pods.extend(islice(queues[index], number))
     return pods
-
-
-def _slots(room: Room, pods: Sequence[Pod]) -> dict[str, int]:
-    """How many slots the pods of this room need, by class."""
-    if any(group.head_room or group.constraints.claims for group in room.planned):
-        return _classes(pods)
-    found: dict[str, int] = {}
-    for group, number in room.planned.items():
-        known = group.constraints.class_key
-        found[known] = found.get(known, 0) + number
-    return dict(sorted(found.items()))
 
 
 def _classes(pods: Sequence[Pod]) -> dict[str, int]:
@@ -85,6 +86,8 @@ class Writer:
     def __init__(self, world: World) -> None:
         self._alternatives = Alternatives(world)
         self._resources = world.groups.resources
+        self._named = {group: tuple(group.constraints.requests.amounts) for group in world.left}
+        self._apart = {group for group in world.left if group.head_room or group.constraints.claims}
         self._labels: dict[Choice, dict[str, str]] = {}
         self._said: dict[tuple[Choice, tuple[int, ...]], tuple[tuple[Offer, ...], Requirements]] = {}
 
@@ -107,20 +110,29 @@ class Writer:
             taints=pool.taints,
             startup_taints=pool.startup_taints,
             requirements=requirements,
-            requests=_requests(room, choice, self._resources),
+            requests=self._requests(room, choice),
             daemon_overhead=own.overhead,
             capacity=own.capacity,
             allocatable=own.allocatable,
             pods=tuple([pod.key for pod in pods]),
-            classes=_slots(room, pods),
+            classes=self._slots(room, pods),
         )
 
+    def _requests(self, room: Room, choice: Choice) -> Resources:
+        """What its pods request together: what they left of its room. A resource that somebody asks none of is named, too."""
+        named = set[str]().union(*[self._named[group] for group in room.planned])
+        taken = zip(self._resources, choice.one.room, room.free, strict=True)
+        return Resources({name: before - after for name, before, after in taken if name in named})
 
-def _requests(room: Room, choice: Choice, resources: Sequence[str]) -> Resources:
-    """What its pods request together: what they left of its room. A resource that somebody asks none of is named, too."""
-    named = {name for group in room.planned for name in group.constraints.requests.amounts}
-    taken = zip(resources, choice.one.room, room.free, strict=True)
-    return Resources({name: before - after for name, before, after in taken if name in named})
+    def _slots(self, room: Room, pods: Sequence[Pod]) -> dict[str, int]:
+        """How many slots the pods of this room need, by class."""
+        if self._apart and not self._apart.isdisjoint(room.planned):
+            return _classes(pods)
+        found: dict[str, int] = {}
+        for group, number in room.planned.items():
+            known = group.constraints.class_key
+            found[known] = found.get(known, 0) + number
+        return dict(sorted(found.items()))
 
 
 def _requirements(choice: Choice, alternatives: Sequence[Offer]) -> Requirements:

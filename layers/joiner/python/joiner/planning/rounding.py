@@ -63,11 +63,30 @@ class Chance:
             if found is not None:
                 self.offers = found.offers
                 return found
-        return (Programme(problem) if little else self.programme).solve(demand, among)
+        return _little(problem, demand, among) if little else self.programme.solve(demand, among)
 
     @classmethod
     def of(cls, problem: Problem, seed: int, meter: Meter) -> "Chance":
         return cls(np.random.default_rng(seed), meter, Programme(problem.merged.problem if problem.merged else problem), Bench(problem))
+
+
+def _little(problem: Problem, demand: Whole, among: Marks | None) -> Relaxation:
+    """The relaxation where few pods are left, by a programme that knows nothing of the others."""
+    items = np.flatnonzero(demand)
+    few = replace(
+        problem,
+        need=problem.need[items],
+        demand=demand[items],
+        open=problem.open[:, items],
+        asks=problem.asks[:, items],
+        counts=problem.counts[:, items],
+        members=(),
+        merged=None,
+    )
+    found = Programme(few).solve(demand[items], among)
+    worth = np.zeros(problem.items)
+    worth[items] = found.worth
+    return replace(found, worth=worth, item=items[found.item])
 
 
 def solved(problem: Problem, demand: Whole, chance: Chance, *, among: Marks | None = None) -> Relaxation:
