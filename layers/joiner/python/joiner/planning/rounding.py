@@ -228,6 +228,7 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
     urgent = worth * urgency(problem, found.offers, found.nodes)
     flow = np.zeros((problem.items, len(found.offers)))
     flow[found.item, found.at] = found.flow
+    average = seeded * (flow / np.maximum(found.nodes, 1e-12)).T
     rest, before = found.nodes.copy(), float(worth @ left)
     patterns: list[Pattern] = []
     while True:
@@ -237,8 +238,7 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
         active = np.flatnonzero(left > 0)
         each = np.maximum(1, np.minimum(np.round(ROWS * rest[large] / rest[large].sum()), np.floor(rest[large]))).astype(np.int64)
         rows = np.repeat(large, each)
-        mean = seeded * (flow[np.ix_(active, rows)] / found.nodes[rows]).T
-        seed = _seeds(chance, found.offers[rows], active, mean, left[active])
+        seed = _seeds(chance, found.offers[rows], active, average[rows][:, active], left[active])
         counts = chance.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
         chance.meter.spend(0.5 + 2 * filling_steps(counts.size))
         made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest)
@@ -252,15 +252,16 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
 def _seeds(chance: Chance, offers: Whole, active: Whole, mean: Floats, demand: Whole) -> Whole:
     """The mean mix, rounded at random, with what is too much for a cap or for the node left out at random."""
     dice, bench = chance.dice, chance.bench
-    seed = np.floor(mean + dice.random(mean.shape))
-    np.minimum(seed, np.minimum(demand, bench.most[active])[None, :], out=seed)
-    seed *= bench.problem.open[np.ix_(offers, active)]
+    row, at = np.nonzero(mean)
+    drawn = np.minimum(np.floor(mean[row, at] + dice.random(len(row))), np.minimum(demand, bench.most[active])[at])
+    seed = np.zeros(mean.shape)
+    seed[row, at] = drawn * bench.problem.open[offers[row], active[at]]
     if len(bench.caps):
         asks, counts = bench.asks[:, active], bench.counts[:, active]
-        for row, rule in np.argwhere((seed @ counts.T > bench.caps) & (seed @ asks.T > 0)).tolist():
-            there = np.flatnonzero(asks[rule] & (seed[row] > 0))
-            kept = int(bench.caps[rule]) - int(seed[row, counts[rule]].sum() - seed[row, there].sum())
-            seed[row, dice.permutation(there)[max(kept, 0) :]] = 0
+        for node, rule in np.argwhere((seed @ counts.T > bench.caps) & (seed @ asks.T > 0)).tolist():
+            there = np.flatnonzero(asks[rule] & (seed[node] > 0))
+            kept = int(bench.caps[rule]) - int(seed[node, counts[rule]].sum() - seed[node, there].sum())
+            seed[node, dice.permutation(there)[max(kept, 0) :]] = 0
     room, need = bench.room[offers], bench.need[active]
     over = np.flatnonzero((seed @ need > room).any(axis=1))
     if len(over):
@@ -270,12 +271,15 @@ def _seeds(chance: Chance, offers: Whole, active: Whole, mean: Floats, demand: W
 
 def _as_far_as_fits(seed: Floats, need: Floats, room: Floats, dice: np.random.Generator) -> Floats:
     """Of each row its items in random order, until one of them does not fit."""
-    order = np.where(seed > 0, dice.random(seed.shape), 2.0).argsort(axis=1)[:, : int((seed > 0).sum(axis=1).max())]
-    taken = np.take_along_axis(seed, order, axis=1)
-    used = np.cumsum(taken[:, :, None] * need[order], axis=1)
-    taken[(used > room[:, None, :]).any(axis=2)] = 0
+    row, item = np.nonzero(seed)
+    order = np.lexsort((dice.random(len(row)), row))
+    row, item = row[order], item[order]
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    taken = np.zeros((len(seed), int(place.max()) + 1, need.shape[1]))
+    taken[row, place] = seed[row, item][:, None] * need[item]
+    fits = (np.cumsum(taken, axis=1) <= room[:, None, :]).all(axis=2)[row, place]
     kept = np.zeros_like(seed)
-    np.put_along_axis(kept, order, taken, axis=1)
+    kept[row[fits], item[fits]] = seed[row[fits], item[fits]]
     return kept
 
 
