@@ -29,13 +29,22 @@ class Alternatives:
         self._world = world
         self._keys = telling_keys(world.groups)
         self._open: dict[tuple[Stock, int], Marks] = {}
+        self._known: dict[object, list[Launchable]] = {}
 
     def of(self, room: Room, choice: Choice) -> list[Launchable]:
         """Its own offer first, then the cheapest; more where minValues ask for more."""
-        pool, stock, bits = choice.market.pool, choice.market.stock, -1
+        bits = -1
         for group in room.planned:
             bits &= choice.variant.bits[group.index]
-        own = choice.one
+        if choice.market.pool.min_values:
+            return self._found(room, choice, bits)
+        known = (choice, bits, *room.free)
+        if known not in self._known:
+            self._known[known] = self._found(room, choice, bits)
+        return self._known[known]
+
+    def _found(self, room: Room, choice: Choice, bits: int) -> list[Launchable]:
+        pool, stock, own = choice.market.pool, choice.market.stock, choice.one
         need = [before - after for before, after in zip(own.room, room.free, strict=True)]
         if (stock, bits) not in self._open:
             self._open[stock, bits] = unpacked(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)

@@ -32,12 +32,14 @@ Queue = deque[list[Any]]
 
 
 class Carrier:
-    """Puts the pods of one problem into the world, item by item."""
+    """Puts the pods of one problem into the world, item by item; ``order`` says with which of those that are alike it begins."""
 
-    def __init__(self, world: World, problem: Problem, deal: Deal) -> None:
+    def __init__(self, world: World, problem: Problem, deal: Deal, order: int = 0) -> None:
         self._world = world
         self._problem = problem
         self._queues: list[Queue] = [deque([group, number] for group, number in members) for members in problem.members]
+        for queue in self._queues if order else ():
+            queue.rotate(order * len(queue) // 3)
         self._keys = deal.keys
         self._limits: dict[Room, dict[Tally, int]] = {}
         self._refused: list[tuple[int, Room]] = []

@@ -186,7 +186,7 @@ class Bench:
 
 def filling_steps(cells: int) -> float:
     """What a fill of so many rows times items costs, in steps."""
-    return 0.15 + 4e-5 * cells
+    return 0.15 + 3e-5 * cells
 
 
 def right_size(problem: Problem, patterns: list[Pattern] | tuple[Pattern, ...]) -> Packing:

@@ -27,15 +27,18 @@ MANY_NODES: Final = 60
 """From so many nodes on columns come first: taking apart only finds what is near."""
 FEW_ITEMS: Final = 120
 """Up to so many items, or where there are as many nodes as items, columns settle in time; otherwise they are worth it only if there is
-PLENTY_OF_TIME."""
+PLENTY_OF_TIME. With more, what was found for a part is repeated."""
 PLENTY_OF_TIME: Final = 1500.0
 COLUMNS: Final = 0.5
 """Their share of the effort; MOSTLY_COLUMNS where patterns repeat, as they do with FAR_MORE nodes than items."""
 MOSTLY_COLUMNS: Final = 0.9
 FAR_MORE: Final = 4
 ENOUGH_NODES: Final = 1000
+"""What is learned of so many nodes holds for the next thousand: of a larger plan only a part is searched, and repeated."""
 LEFT_OVER: Final = 0.06
+"""At most about this share of the pods does not divide evenly, and is packed apart."""
 PART: Final = 0.75
+"""Of the effort, the part has so much."""
 CLOSE: Final = 1e-3
 """A plan this close to the bound is good enough."""
 FIRST_ATTEMPTS: Final = 3
@@ -57,7 +60,7 @@ def propose(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Cha
 
 
 def _times(problem: Problem, demand: Whole, relaxation: Relaxation) -> int:
-    """How often a part of a large plan is repeated: what is learned of a thousand nodes holds for the next thousand."""
+    """How often a part of a large plan is repeated; a plan of few items is not, because columns learn as much from the whole."""
     if problem.items <= FEW_ITEMS:
         return 1
     left_over = np.count_nonzero(demand) / max(float(demand.sum()), 1.0)

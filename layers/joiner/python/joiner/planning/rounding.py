@@ -22,10 +22,14 @@ ROWS: Final = 24
 SEEDED: Final = 0.9
 """How much of the average mix seeds a row."""
 FIRST_SERVED: Final = 0.5
-"""Pods that may go to few of the nodes are worth up to so much more while nodes are filled: who may go anywhere finds a place in the
-end, and fills what others leave."""
+"""Pods that may go to few of the nodes that could hold them are worth up to so much more while nodes are filled: who may go anywhere finds
+a place in the end, and fills what others leave."""
 KEEP_WITHIN: Final = 0.004
 """Rows whose worth for their price is this close to the best become nodes, too."""
+OFTEN: Final = 0.5
+SELDOM: Final = 0.75
+"""The programme is solved anew whenever so much of the worth has been placed: the later where it is a large one, or time short."""
+FEW_ITEMS: Final = 120
 SMALLER: Final = 6.0
 """The end is packed onto nodes of at most this fraction of what it is worth."""
 DEPTH: Final = 4
@@ -182,13 +186,13 @@ def round_off(
     chance: Chance,
     *,
     seeded: float = SEEDED,
-    again: float = 0.75,
     fewest: float = 1.5,
     depth: int = 0,
     tries: int = 2,
     among: Marks | None = None,
 ) -> Packing:
-    """All of this demand on whole nodes. ``again``: the programme is solved anew whenever so much of the worth has been placed."""
+    """All of this demand on whole nodes. The programme is solved anew again and again."""
+    again = OFTEN if problem.items <= FEW_ITEMS and chance.meter.allowance else SELDOM
     left, found, patterns = demand.copy(), relaxation, []
     first = True
     while left.any():
@@ -216,9 +220,15 @@ def _complete(demand: Whole, patterns: list[Pattern]) -> bool:
 
 
 def urgency(problem: Problem, offers: Whole, nodes: Floats) -> Floats:
-    """For each item how much more it is worth while nodes are filled, where so many nodes of these offers are being made."""
-    share: Floats = nodes @ problem.open[offers] / max(float(nodes.sum()), 1e-9)
-    return 1 + FIRST_SERVED * (1 - share)
+    """For each item how much more it is worth while nodes are filled, where so many nodes of these offers are being made: by how many of
+    the nodes that could hold it are closed to it."""
+    number = np.bincount(offers, weights=nodes, minlength=len(problem.price))
+    used = np.flatnonzero(number)
+    large = np.ones((len(used), problem.items), bool)
+    for room, need in zip(problem.room[used].T, problem.need.T, strict=True):
+        large &= need <= room[:, None]
+    share: Floats = number[used] @ problem.open[used] / np.maximum(number[used] @ large, 1e-9)
+    return 1 + FIRST_SERVED * np.maximum(1 - share, 0)
 
 
 def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, seeded: float, again: float, fewest: float) -> list[Pattern]:
@@ -277,7 +287,8 @@ def _as_far_as_fits(seed: Floats, need: Floats, room: Floats, dice: np.random.Ge
     place = np.arange(len(row)) - np.searchsorted(row, row)
     taken = np.zeros((len(seed), int(place.max()) + 1, need.shape[1]))
     taken[row, place] = seed[row, item][:, None] * need[item]
-    fits = (np.cumsum(taken, axis=1) <= room[:, None, :]).all(axis=2)[row, place]
+    within: Marks = np.logical_and.reduce(np.cumsum(taken, axis=1) <= room[:, None, :], axis=2)
+    fits = within[row, place]
     kept = np.zeros_like(seed)
     kept[row[fits], item[fits]] = seed[row[fits], item[fits]]
     return kept

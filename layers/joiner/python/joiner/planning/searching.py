@@ -13,7 +13,7 @@ from joiner.planning.arrays import Whole
 from joiner.planning.auditing import holds
 from joiner.planning.bound import Bound, bound, one_group_alone
 from joiner.planning.carrying_out import Carrier, expressible
-from joiner.planning.dealing import deal_out
+from joiner.planning.dealing import Deal, deal_out
 from joiner.planning.effort import Meter
 from joiner.planning.filling import Approach, Filler, deal
 from joiner.planning.frontier import Frontier
@@ -32,6 +32,9 @@ FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
 MANY_PODS = 300
 """Beyond, first-fit takes longer than it tells."""
+ORDERS = 3
+QUICKLY_CARRIED = 2_000
+"""Up to so many pods a proposal is carried out in so many orders if need be; with more that takes too long."""
 CARRIED = 12_000
 """Carrying a plan out takes about as long as compiling its world did, and once more for so many pods: that is by pod, not by kind."""
 
@@ -103,8 +106,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         relaxation = solved(problem, demand, chance)
         within = keeps_to(toll_of(world, problem), relaxation)  # of what is left of them before anything is opened
         packing, price = _best_packing(problem, demand, relaxation, chance)
-        carrier = Carrier(world, problem, dealt)
-        carrier.carry_out(packing)
+        carrier = _carried(world, problem, dealt, packing)
         rest = np.where(problem.open.any(axis=0), carrier.left(), 0)
         if rest.any():
             carrier.carry_out(greedy(problem, rest, by_size(problem, relaxation.worth), chance))
@@ -120,6 +122,28 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         Filler(world, frontier, {group.index: worth.get(group, 0.0) for group in world.groups.pending}, Approach()).fill()
         hopeful = any(world.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting)
     return Proposed(_attempt(world), price, proven, hopeful)
+
+
+def _carried(world: World, problem: Problem, dealt: Deal, packing: Packing) -> Carrier:
+    """The proposal in the world. Which of many pods that look alike goes where is left open by it; if some clash with their neighbours
+    and find no place, they may do so in another order."""
+    carrier = _carried_once(world, problem, dealt, packing, 0)
+    missing = [int(carrier.left().sum())]
+    for order in range(1, ORDERS if problem.demand.sum() <= QUICKLY_CARRIED else 1):
+        if not missing[-1]:
+            return carrier
+        carrier = _carried_once(world, problem, dealt, packing, order)
+        missing.append(int(carrier.left().sum()))
+    best = missing.index(min(missing))
+    return carrier if best == len(missing) - 1 else _carried_once(world, problem, dealt, packing, best)
+
+
+def _carried_once(world: World, problem: Problem, dealt: Deal, packing: Packing, order: int) -> Carrier:
+    for room in reversed(list(world.new)):
+        world.close(room)
+    carrier = Carrier(world, problem, dealt, order)
+    carrier.carry_out(packing)
+    return carrier
 
 
 def _best_packing(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance) -> tuple[Packing, float]:

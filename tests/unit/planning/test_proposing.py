@@ -1,0 +1,45 @@
+"""Large packings: what was found for a part of the pods is repeated, and nobody is lost; who may go to few nodes is packed first."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from joiner.planning import proposing
+from joiner.planning.effort import Effort, Meter
+from joiner.planning.proposing import propose
+from joiner.planning.rounding import FIRST_SERVED, Chance, solved, urgency
+from tests.unit.planning.test_kernel import problem
+
+
+@pytest.mark.parametrize("steps", [0, 40])
+def test_a_large_plan_repeats_what_was_found_for_a_part_and_loses_nobody(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proposing, "ENOUGH_NODES", 15)
+    monkeypatch.setattr(proposing, "FEW_ITEMS", 10)
+    known = problem(2, items=30, rules=0)
+    demand = known.demand * 40 + np.arange(30) % 7
+    chance = Chance.of(replace(known, demand=demand), 0, Meter(Effort(steps=steps)))
+    relaxation = solved(known, demand, chance)
+
+    made = propose(known, demand, relaxation, chance)
+
+    held = np.zeros(known.items, np.int64)
+    for one in made.patterns:
+        held[one.items] += one.times * one.counts
+        assert (one.counts @ known.need[one.items] <= known.room[one.offer]).all()
+        assert known.open[one.offer, one.items].all()
+    assert held.tolist() == demand.tolist()
+    assert made.price == pytest.approx(sum(one.times * known.price[one.offer] for one in made.patterns))
+    assert relaxation.value <= made.price <= relaxation.value * 1.1
+
+
+def test_pods_are_urgent_where_nodes_that_could_hold_them_are_closed_to_them() -> None:
+    known = problem(3, items=3, offers=2, rules=0)
+    known = replace(
+        known,
+        need=np.array([[10.0, 10, 1], [10, 10, 1], [90, 10, 1]]),
+        room=np.array([[50.0, 90, 9], [100, 90, 9]]),
+        open=np.array([[True, False, False], [True, True, True]]),  # the second is not wanted there, the third too large
+    )
+
+    assert urgency(known, np.array([0, 1]), np.array([3.0, 1.0])).tolist() == [1.0, 1 + FIRST_SERVED * 0.75, 1.0]
