@@ -11,7 +11,8 @@ from joiner.planning.exchanging import exchange
 from joiner.planning.kernel import Nodes
 from joiner.planning.packing import Packing, Pattern
 from joiner.planning.problem import Problem
-from joiner.planning.rounding import Chance, by_size, urgency
+from joiner.planning.rounding import Chance, by_size
+from joiner.planning.seeding import urgency
 from joiner.planning.swarming import Attempts, swarm
 
 MOST_AT_ONCE = 6

@@ -16,14 +16,12 @@ from joiner.planning.effort import Meter
 from joiner.planning.packing import NOTHING_FOUND, Bench, Packing, Pattern, Way, allowed_below, filling_steps, right_size
 from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import LARGE, NO_OFFERS, Programme, Relaxation
+from joiner.planning.seeding import seeds, urgency
 
 ROWS: Final = 24
 """Rows that are filled at a time: among so many there are good ones."""
 SEEDED: Final = 0.9
 """How much of the average mix seeds a row."""
-FIRST_SERVED: Final = 0.5
-"""Pods that may go to few of the nodes that could hold them are worth up to so much more while nodes are filled: who may go anywhere finds
-a place in the end, and fills what others leave."""
 KEEP_WITHIN: Final = 0.004
 """Rows whose worth for their price is this close to the best become nodes, too."""
 OFTEN: Final = 0.5
@@ -219,18 +217,6 @@ def _complete(demand: Whole, patterns: list[Pattern]) -> bool:
     return bool((held == demand).all())
 
 
-def urgency(problem: Problem, offers: Whole, nodes: Floats) -> Floats:
-    """For each item how much more it is worth while nodes are filled, where so many nodes of these offers are being made: by how many of
-    the nodes that could hold it are closed to it."""
-    number = np.bincount(offers, weights=nodes, minlength=len(problem.price))
-    used = np.flatnonzero(number)
-    large = np.ones((len(used), problem.items), bool)
-    for room, need in zip(problem.room[used].T, problem.need.T, strict=True):
-        large &= need <= room[:, None]
-    share: Floats = number[used] @ problem.open[used] / np.maximum(number[used] @ large, 1e-9)
-    return 1 + FIRST_SERVED * np.maximum(1 - share, 0)
-
-
 def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, seeded: float, again: float, fewest: float) -> list[Pattern]:
     """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left; ``left``
     shrinks."""
@@ -248,7 +234,7 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
         active = np.flatnonzero(left > 0)
         each = np.maximum(1, np.minimum(np.round(ROWS * rest[large] / rest[large].sum()), np.floor(rest[large]))).astype(np.int64)
         rows = np.repeat(large, each)
-        seed = _seeds(chance, found.offers[rows], active, average[rows][:, active], left[active])
+        seed = seeds(chance.bench, chance.dice, found.offers[rows], active, mean=average[rows][:, active], demand=left[active])
         counts = chance.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
         chance.meter.spend(0.5 + 2 * filling_steps(counts.size))
         made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest)
@@ -257,41 +243,6 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
         patterns += made
         if float(worth @ left) < (1 - again) * before:
             return patterns
-
-
-def _seeds(chance: Chance, offers: Whole, active: Whole, mean: Floats, demand: Whole) -> Whole:
-    """The mean mix, rounded at random, with what is too much for a cap or for the node left out at random."""
-    dice, bench = chance.dice, chance.bench
-    row, at = np.nonzero(mean)
-    drawn = np.minimum(np.floor(mean[row, at] + dice.random(len(row))), np.minimum(demand, bench.most[active])[at])
-    seed = np.zeros(mean.shape)
-    seed[row, at] = drawn * bench.problem.open[offers[row], active[at]]
-    if len(bench.caps):
-        asks, counts = bench.asks[:, active], bench.counts[:, active]
-        for node, rule in np.argwhere((seed @ counts.T > bench.caps) & (seed @ asks.T > 0)).tolist():
-            there = np.flatnonzero(asks[rule] & (seed[node] > 0))
-            kept = int(bench.caps[rule]) - int(seed[node, counts[rule]].sum() - seed[node, there].sum())
-            seed[node, dice.permutation(there)[max(kept, 0) :]] = 0
-    room, need = bench.room[offers], bench.need[active]
-    over = np.flatnonzero((seed @ need > room).any(axis=1))
-    if len(over):
-        seed[over] = _as_far_as_fits(seed[over], need, room[over], dice)
-    return seed.astype(np.int64)
-
-
-def _as_far_as_fits(seed: Floats, need: Floats, room: Floats, dice: np.random.Generator) -> Floats:
-    """Of each row its items in random order, until one of them does not fit."""
-    row, item = np.nonzero(seed)
-    order = np.lexsort((dice.random(len(row)), row))
-    row, item = row[order], item[order]
-    place = np.arange(len(row)) - np.searchsorted(row, row)
-    taken = np.zeros((len(seed), int(place.max()) + 1, need.shape[1]))
-    taken[row, place] = seed[row, item][:, None] * need[item]
-    within: Marks = np.logical_and.reduce(np.cumsum(taken, axis=1) <= room[:, None, :], axis=2)
-    fits = within[row, place]
-    kept = np.zeros_like(seed)
-    kept[row[fits], item[fits]] = seed[row[fits], item[fits]]
-    return kept
 
 
 def _commit(

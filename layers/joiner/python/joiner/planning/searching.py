@@ -32,7 +32,7 @@ FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
 MANY_PODS = 300
 """Beyond, first-fit takes longer than it tells."""
-ORDERS = 3
+ORDERS = 5
 QUICKLY_CARRIED = 2_000
 """Up to so many pods a proposal is carried out in so many orders if need be; with more that takes too long."""
 CARRIED = 12_000
