@@ -26,7 +26,7 @@ from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.proposing import propose
 from joiner.planning.resource_lp import Relaxation
 from joiner.planning.rooms import Room, World
-from joiner.planning.rounding import Chance, by_size, greedy, solved
+from joiner.planning.rounding import FEW_ITEMS, Chance, by_size, greedy, solved
 
 FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
@@ -37,6 +37,10 @@ QUICKLY_CARRIED = 2_000
 """Up to so many pods a proposal is carried out in so many orders if need be; with more that takes too long."""
 CARRIED = 12_000
 """Carrying a plan out takes about as long as compiling its world did, and once more for so many pods: that is by pod, not by kind."""
+
+
+NODE_FOR_PODS = 25
+"""Or, where nodes are many and kinds few, carrying out takes for a node what compiling took for so many pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,10 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         problem = compile_problem(world, dealt, inside)
         demand = np.where(problem.open.any(axis=0), problem.demand, 0)
         chance = Chance.of(problem, seed, meter)
-        meter.keep_back(meter.seconds * (1 + everybody / CARRIED))
+        compiled = meter.seconds
         relaxation = solved(problem, demand, chance)
+        by_node = NODE_FOR_PODS * float(relaxation.nodes.sum()) / everybody if problem.items <= FEW_ITEMS else 0.0
+        meter.keep_back(compiled * max(1 + everybody / CARRIED, by_node))
         within = keeps_to(toll_of(world, problem), relaxation)  # of what is left of them before anything is opened
         packing, price = _best_packing(problem, demand, relaxation, chance)
         carrier = _carried(world, problem, dealt, packing)
