@@ -264,4 +264,6 @@ def test_an_empty_node_goes_by_an_express_execution_alone(aftermath: Aftermath) 
         return [each for each in every if instance in each["input"]]
 
     assert any(claim in json.loads(each["output"])["retired"] for each in asked(world.retire_empty_arn))
-    assert asked(world.retire_arn) == []
+    # A sweep that lists the deleted claim just before it goes may start a Standard one, which finds nothing left to do
+    reasons = {one["reason"] for each in asked(world.retire_arn) for one in json.loads(each["input"])["claims"] if one["claim"] == claim}
+    assert "empty" not in reasons
