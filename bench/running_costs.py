@@ -24,18 +24,13 @@ from rich.table import Table
 
 from bench.lambda_reports import reports
 from bench.lifecycle import BOOT_SECONDS, POOL, pod, to_stderr
+from joiner_local.bill import EXPRESS_REQUEST, EXPRESS_SECOND, LAMBDA_GB_SECOND, LAMBDA_REQUEST, TRANSITION
 from joiner_local.demo import DeployedWorld
 from joiner_local.kube_api import Object
 from joiner_local.stack import Stack
 from joiner_local.story import instances, until
 
-# $ each; AWS's price pages, 2026-11, us-east-1
-TRANSITION: Final = 25e-6
-EXPRESS_REQUEST: Final = 1e-6
-EXPRESS_GB_SECOND: Final = 16.67e-6
-EXPRESS_GB: Final = 64 / 1024  # an Express execution is billed in steps of 64 MB; ours needs one
-LAMBDA_REQUEST: Final = 0.2e-6
-LAMBDA_GB_SECOND: Final = 13.3334e-6
+# $ each, beside those of the bill; AWS's price pages, 2026-11, us-east-1
 HTTP_API: Final = 1e-6
 WRITE: Final = 0.625e-6
 READ: Final = 0.125e-6
@@ -81,7 +76,7 @@ class Use:
         return (
             self.transitions * TRANSITION
             + self.express * EXPRESS_REQUEST
-            + self.express_seconds * EXPRESS_GB * EXPRESS_GB_SECOND
+            + self.express_seconds * EXPRESS_SECOND
             + self.calls * LAMBDA_REQUEST
             + self.gb_seconds * LAMBDA_GB_SECOND
             + self.doorbell * HTTP_API

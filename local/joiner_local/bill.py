@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from joiner_local.executions import events, execution, is_express
+from joiner.adapters.payload import is_express
+from joiner_local.executions import events, execution
 from joiner_local.story import World, instances
 
 TRANSITION: Final = 25e-6  # $ for each state that a Standard execution enters

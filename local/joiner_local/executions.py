@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from joiner.adapters.payload import is_express
+
 RUNNING = "RUNNING"
 
 
@@ -42,15 +44,6 @@ def events(world: Deployed, arn: str) -> list[Mapping[str, Any]]:
         return [{**each, "timestamp": _moment(each["timestamp"])} for each in _express(world, arn)["events"]]
     pages = world.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=arn)
     return [event for page in pages for event in page["events"]]
-
-
-def is_express(arn: str) -> bool:
-    """Is it the ARN of an Express execution?
-
-    >>> is_express("arn:aws:states:us-east-1:123456789012:express:joiner-empty-prod:retire:6b0f2c1e")
-    True
-    """
-    return arn.split(":")[5:6] == ["express"]
 
 
 def _express(world: Deployed, arn: str) -> Mapping[str, Any]:

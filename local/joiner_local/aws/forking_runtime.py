@@ -49,10 +49,11 @@ def main(modules: Sequence[str]) -> None:
             message, output, _, _ = socket.recv_fds(door, LARGEST, 1)
             if not message:
                 return
-            asked = json.loads(message)
+            asked, me = json.loads(message), os.getpid()
             pid = os.fork()
             if pid == 0:
                 try:
+                    _die_with(me)
                     _become(asked, output[0], standard)
                 except BaseException:
                     sys.excepthook(*sys.exc_info())
@@ -70,12 +71,14 @@ def _tell_of_the_dead(door: socket.socket) -> None:
             door.send(json.dumps({"ended": dead[0], "status": os.waitstatus_to_exitcode(dead[1])}).encode())
 
 
+def _die_with(parent: int) -> None:
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died between fork and prctl
+        os._exit(1)
+
+
 def _become(asked: dict[str, Any], output: int, standard: list[str]) -> None:
     """What `python -S -m MODULE ARGUMENTS` would be, with that environment and output."""
-    parent = os.getppid()
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -99,9 +102,6 @@ def _become(asked: dict[str, Any], output: int, standard: list[str]) -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        status = 1
     os._exit(status)
 
 

@@ -3,11 +3,9 @@
 One such process for each set of layers, because layers decide which libraries there are; see `forking_runtime`.
 """
 
-import ctypes
 import json
 import os
 import queue
-import signal
 import socket
 import subprocess
 import sys
@@ -16,14 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from joiner_local.processes import dies_with_parent
+
 SCRIPT: Final = Path(__file__).parent / "forking_runtime.py"
 LIBRARIES: Final = ("boto3", "aws_lambda_powertools", "msgspec")
 """What most functions import, and what reads nothing of a function's environment when it is imported (the runtime client does)."""
 
 ENDS_WITHIN: Final = 5.0
-
-PR_SET_PDEATHSIG: Final = 1
-LIBC: Final = ctypes.CDLL(None)
 
 Parent = subprocess.Popen[bytes]
 
@@ -155,7 +152,7 @@ class _Spawner:
                 stdin=stdin,
                 stdout=sys.stderr,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no lock is taken in it
+                preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock is taken in it
             )
 
         answer: queue.SimpleQueue[Parent | Exception] = queue.SimpleQueue()
@@ -172,7 +169,3 @@ class _Spawner:
                 answer.put(start())
             except Exception as error:
                 answer.put(error)
-
-
-def _die_with_parent() -> None:
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
