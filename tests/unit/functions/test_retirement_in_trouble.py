@@ -117,7 +117,7 @@ def test_an_instance_that_ec2_does_not_know_yet_is_not_gone(grown: World) -> Non
 
 def test_the_end_of_an_instance_is_confirmed_once_ec2_could_know_it(grown: World) -> None:
     since = int(grown.now.timestamp())
-    entry = Retiring("default-1", Reason.DELETED, instance="i-unknown", since=since, stage=Stage.TERMINATING)
+    entry = Retiring("default-1", Reason.DELETED, kind="NodeClaim", instance="i-unknown", since=since, stage=Stage.TERMINATING)
     execution = Retirement(grown, "retire-1")
 
     def confirmed() -> str:

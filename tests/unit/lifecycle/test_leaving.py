@@ -75,7 +75,15 @@ def test_a_retirement_travels_between_states_whole_but_for_a_long_reason() -> No
 
 def test_what_ec2_does_not_know_is_gone_minutes_after_its_launch() -> None:
     now = int(NOON.timestamp())
+    one = Retiring("a", Reason.LOST, kind="NodeClaim", since=now)
 
-    assert Retiring("a", Reason.LOST, since=now, launched=now - 300).unknown_is_gone(NOON)
-    assert not Retiring("a", Reason.LOST, since=now - 999, launched=now - 299).unknown_is_gone(NOON)
-    assert [Retiring("a", Reason.LOST, since=now - ago).unknown_is_gone(NOON) for ago in (299, 300)] == [False, True]
+    assert replace(one, launched=now - 300).unknown_is_gone(NOON)
+    assert not replace(one, since=now - 999, launched=now - 299).unknown_is_gone(NOON)
+    assert [replace(one, since=now - ago).unknown_is_gone(NOON) for ago in (299, 300)] == [False, True]
+
+
+def test_what_ec2_does_not_know_is_gone_at_once_where_another_retirement_came_to_its_end() -> None:
+    now = int(NOON.timestamp())
+
+    assert Retiring("a", Reason.DELETED, instance="i-1", since=now).unknown_is_gone(NOON)
+    assert not Retiring("a", Reason.LOST, instance="i-1", node="n", since=now).unknown_is_gone(NOON)
