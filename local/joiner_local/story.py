@@ -167,7 +167,7 @@ def until(question: Callable[[], T | None], *, what: str, limit: float = 60.0) -
         answered = time.monotonic()
         if answered > end:
             raise StoryStalled(f"{what}: not within {limit:.0f} s")
-        time.sleep(max(ROUND_SECONDS, 4 * (answered - asked)))  # whoever answers slowly is busy with what is waited for
+        time.sleep(max(ROUND_SECONDS, 9 * (answered - asked)))  # whoever answers slowly is busy with what is waited for
 
 
 def states(world: Deployed, execution_arn: str) -> list[StateTime]:

@@ -18,6 +18,7 @@ from joiner_local.stack_record import StackRecord
 pytestmark = pytest.mark.e2e
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+PROGRAMS = {"etcd", "kube-apiserver", "kwok"}
 
 
 @pytest.fixture
@@ -56,19 +57,6 @@ def wait_gone(root: Path, leader: Identity) -> None:
     assert not left
 
 
-def test_down_leaves_no_process_behind(own_stack: Stack) -> None:
-    stack, root, leader = own_stack, own_stack.root, own_stack.known.supervisor
-    assert {name for name in ("etcd", "kube-apiserver", "kwok") if any(f"/{name} " in line for line in processes_of(root))} == {
-        "etcd",
-        "kube-apiserver",
-        "kwok",
-    }
-    assert stack.stop()
-    assert processes_of(root) == []
-    assert session_members(leader) == []
-    assert not stack.stop()
-
-
 def test_a_killed_supervisor_takes_everything_with_it(own_stack: Stack) -> None:
     leader = own_stack.known.supervisor
     leader.signal(signal.SIGKILL)
@@ -87,15 +75,22 @@ def test_a_stack_follows_the_program_that_started_it_even_if_that_is_killed(root
     wait_gone(root, leader)
 
 
-def test_a_stack_that_was_let_go_outlives_its_starter_until_it_is_ended(root: Path) -> None:
+def test_a_stack_that_was_let_go_runs_beside_others_until_it_is_ended_and_leaves_no_process_behind(bare_stack: Stack, root: Path) -> None:
     program = f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start().detach()"
     subprocess.run([sys.executable, "-c", program], check=True)
     time.sleep(0.5)
     stack = Stack(root)
     leader = stack.known.supervisor
-    assert stack.kube().get("/version")["major"] == "1"
+    stack.kube().create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
+    with pytest.raises(ApiError, match="404"):
+        bare_stack.kube().get(f"{CONFIG_MAPS}/mine")
+    assert stack.known.aws != bare_stack.known.aws
+    assert {name for name in PROGRAMS if any(f"/{name} " in line for line in processes_of(root))} == PROGRAMS
     assert stack.stop()
+    assert processes_of(root) == []
     assert session_members(leader) == []
+    assert not stack.stop()
+    assert bare_stack.kube().get("/version")["major"] == "1"
 
 
 def wait_ready(root: Path) -> StackRecord:
@@ -132,15 +127,6 @@ def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack:
     wait_gone(own_stack.root, leader)
     with pytest.raises(StackFailed, match="kwok ended with -9"):
         _ = own_stack.known
-
-
-def test_two_stacks_run_side_by_side(bare_stack: Stack, own_stack: Stack) -> None:
-    own_stack.kube().create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
-    with pytest.raises(ApiError, match="404"):
-        bare_stack.kube().get(f"{CONFIG_MAPS}/mine")
-    assert own_stack.known.aws != bare_stack.known.aws
-    assert own_stack.stop()
-    assert bare_stack.kube().get("/version")["major"] == "1"
 
 
 def test_what_a_crash_left_is_no_hindrance(root: Path) -> None:

@@ -24,6 +24,7 @@ from joiner_local.node_agent.registration import Unbootable
 
 log = logging.getLogger(__name__)
 
+HELD_FOR: Final = 0.2  # seconds between two looks of an instance whose boot is held
 AGAIN: Final = 3.0  # seconds until a node that could not join tries again
 SETTLED: Final = 2.0  # seconds after Ready until a kubelet that shall fall silent does
 AT_ONCE: Final = 16
@@ -31,19 +32,24 @@ AT_ONCE: Final = 16
 
 @dataclass(slots=True)
 class Pace:
-    """Seconds: from running to the node's first sign, from that to Ready, and from the instance's end to its node's."""
+    """Seconds: from running to the node's first sign, from that to Ready, and from the instance's end to its node's.
+
+    While boots are `held`, none comes to its end, however long ago it began.
+    """
 
     boot: float = 5.0
     ready: float = 0.5
     gone: float = 5.0
+    held: bool = False
 
     def turn(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if unknown := asked.keys() - {"seconds", "readySeconds", "goneSeconds"}:
+        if unknown := asked.keys() - {"seconds", "readySeconds", "goneSeconds", "held"}:
             raise ValueError(f"boot: {sorted(unknown)} is not known")
         self.boot = float(asked.get("seconds", self.boot))
         self.ready = float(asked.get("readySeconds", self.ready))
         self.gone = float(asked.get("goneSeconds", self.gone))
-        return {"seconds": self.boot, "readySeconds": self.ready, "goneSeconds": self.gone}
+        self.held = bool(asked.get("held", self.held))
+        return {"seconds": self.boot, "readySeconds": self.ready, "goneSeconds": self.gone, "held": self.held}
 
 
 @dataclass(slots=True)
@@ -120,6 +126,9 @@ class Kubelets:
 
     def _join(self, kubelet: Kubelet, boots: int) -> None:
         if kubelet.phase != "booting" or kubelet.boots != boots:
+            return
+        if self.pace.held:
+            self._later(HELD_FOR, lambda: self._join(kubelet, boots))
             return
         instance = kubelet.instance
         try:

@@ -29,7 +29,7 @@ def rig(deployed: Actor) -> Iterator[Rig]:
     stack.agent_knob("boot", {"seconds": 0.1, "readySeconds": 0.1, "goneSeconds": 0.1})
     # EC2 forgets what ended: a thousand crashes leave thousands of instances
     before = deployed.knob("instances")
-    deployed.knob("instances", pendingSeconds=0.1, stoppingSeconds=0.1, shownSeconds=10)
+    deployed.knob("instances", pendingSeconds=0.1, stoppingSeconds=0.1, shownSeconds=60)
     made = Rig.of(deployed)
     made.clean()
     yield made
