@@ -136,14 +136,21 @@ def _comment(found: Answer) -> None:
     if len(problems) > MOST_PROBLEMS:
         _say(f"joiner: and {len(problems) - MOST_PROBLEMS} more")
     if found.errors:
-        wrong = len({one.object for one in found.errors})
-        _say(f"joiner: nothing was planned: {wrong} object{'s' if wrong > 1 else ''} could not be read")
+        _say(f"joiner: nothing was planned: {_counted(found)} could not be read")
         return
     if found.world.passed_over:
         _say(f"passed over: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
     dated = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute)" if found.market.dated else ""
     _say(f"catalogue: {found.market.source}{dated}")
     _say(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
+
+
+def _counted(found: Answer) -> str:
+    """How many files, and how many objects in those that could be read."""
+    files = len(set(found.world.unreadable))
+    objects = len({one.object for one in found.errors} - {*found.world.unreadable})
+    told = [f"{number} {noun}{'s' if number > 1 else ''}" for number, noun in ((files, "file"), (objects, "object")) if number]
+    return " and ".join(told)
 
 
 def _say(line: str) -> None:

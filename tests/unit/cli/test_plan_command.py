@@ -142,6 +142,21 @@ def test_files_that_cannot_be_read_are_one_sentence(arguments: list[str], said: 
     assert answer.err.startswith(said)
 
 
+def test_one_unreadable_file_does_not_hide_what_is_wrong_with_the_others(tmp_path: Path, catalogue: Path) -> None:
+    write(tmp_path, pool(), pod("a", cpu="one"))
+    (tmp_path / "torn.yaml").write_text("a: [")
+    answer = joiner("plan", "-f", tmp_path, "-f", tmp_path / "nowhere.yaml", "--catalogue", catalogue)
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert [line.removeprefix(f"joiner: {tmp_path}/").partition(":")[0] for line in answer.err.splitlines()] == [
+        "manifests.yaml, document 2",
+        "torn.yaml, line 2",
+        "nowhere.yaml",
+        "joiner",
+    ]
+    assert answer.err.endswith("joiner: nothing was planned: 2 files and 1 object could not be read\n")
+
+
 def test_manifests_come_from_folders_and_from_stdin(tmp_path: Path, catalogue: Path) -> None:
     write(tmp_path, pool())
     text = yaml.safe_dump(pod("from-stdin"))
