@@ -130,7 +130,7 @@ def _rendered(found: Answer, output: PlanFormat) -> str:
 
 def _comment(found: Answer) -> None:
     """What a reader should know beside the result, on stderr."""
-    problems = found.errors or found.world.problems
+    problems = found.errors or found.plan.problems
     for line in object_problems(problems[:MOST_PROBLEMS], found.world.where):
         _say(f"joiner: {line}")
     if len(problems) > MOST_PROBLEMS:

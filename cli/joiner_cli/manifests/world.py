@@ -17,6 +17,7 @@ from joiner.planning.admission import Admission as ClassAdmission
 from joiner.pools import InvalidManifest
 from joiner.pools.reading import Notes
 from joiner_cli.manifests.admission import Admission
+from joiner_cli.manifests.conditions import not_ready
 from joiner_cli.manifests.documents import Document, Unreadable
 from joiner_cli.manifests.kinds import PLURALS, WORKLOADS, UnknownKind, known
 from joiner_cli.manifests.rules import absent_class, check, check_beside
@@ -184,6 +185,7 @@ class _Reading:
     def _snapshot(self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas]) -> Snapshot:
         """Only of what is good; the problems that its own readers find join the others."""
         snapshot = Snapshot.from_lists(lists)
+        self.problems.extend(not_ready(self.by_kind))
         self.problems.extend(one for one in snapshot.problems if not absent_class(one))
         self.problems.extend(replace(one, severity="info", remedy=ASSUMED) for one in snapshot.problems if absent_class(one))
         if self._broken:
