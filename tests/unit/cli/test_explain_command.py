@@ -67,6 +67,26 @@ def test_a_pod_on_an_existing_node_is_told_what_a_new_one_would_cost(tmp_path: P
     assert "Next best: a new node, c6i.large" in answer.out
 
 
+def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when(tmp_path: Path, catalogue: Path) -> None:
+    place = {"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a"}
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    launched = {"type": "Launched", "status": "True", "reason": "Launched", "message": "", "lastTransitionTime": "2026-11-21T12:00:00Z"}
+    room = {"cpu": "1930m", "memory": "7Gi", "pods": "29"}
+    claim = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": "default-a", "labels": {"karpenter.sh/nodepool": "default", **place}},
+        "spec": {"nodeClassRef": ref, "requirements": []},
+        "status": {"providerID": "aws:///us-east-1a/i-1", "allocatable": room, "capacity": room, "conditions": [launched]},
+    }
+    answer = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(), claim, pod("a")), "--catalogue", catalogue)
+
+    assert answer.out.startswith(
+        "default/a goes to the node of claim default-a (instance i-1; it may join until 2026-11-21T12:15:00Z), which has room for it.\n"
+    )
+    assert "Next best: a new node, " in answer.out
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
