@@ -15,6 +15,19 @@ def turn_knob(address: str, name: str, request: Mapping[str, object]) -> dict[st
     """`POST /_local/NAME` with a JSON object; the answer's object."""
     answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=10, retries=False)
     if answer.status != 200:
-        raise KnobRefused(f"{name} {dict(request)}: {answer.status} {answer.data.decode(errors='replace')}")
+        raise KnobRefused(f"{name} {json.dumps(request)}: {_reason(answer.data)}")
     content: dict[str, Any] = json.loads(answer.data)
     return content
+
+
+def _reason(answer: bytes) -> str:
+    """
+    >>> _reason(b'{"error": "ValueError: capacity: zone is x"}'), _reason(b"no gateway")
+    ('capacity: zone is x', 'no gateway')
+    """
+    text = answer.decode(errors="replace")
+    try:
+        said = json.loads(text)["error"]
+    except (ValueError, KeyError, TypeError):
+        return text
+    return str(said).removeprefix("ValueError: ")
