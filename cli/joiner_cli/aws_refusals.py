@@ -29,23 +29,23 @@ NO_CREDENTIALS: Final = (
 
 def told(error: Exception, *, needs: str) -> str:
     """One line. ``needs`` are the permissions that the command wants, for whoever lacks one."""
+    said = _line(error)
     match error:
         case botocore.ClientError():
-            return _of_answer(error, needs)
+            said = _of_answer(error, needs)
         case botocore.ProfileNotFound():
-            return f"{_line(error)}: set AWS_PROFILE to one of `aws configure list-profiles`"
+            said = f"{said}: set AWS_PROFILE to one of `aws configure list-profiles`"
         case botocore.NoRegionError():
-            return "no region is known: give --region, or set AWS_REGION"
+            said = "no region is known: give --region, or set AWS_REGION"
         case botocore.InvalidRegionError():
-            return f"{_line(error)}: give --region a name such as eu-west-1"
+            said = f"{said}: give --region a name such as eu-west-1"
         case botocore.HTTPClientError() | botocore.ConnectionError():
-            return f"AWS does not answer: {_line(error)}: check the region, the network and AWS_ENDPOINT_URL"
+            said = f"AWS does not answer: {said}: check the region, the network and AWS_ENDPOINT_URL"
         case _ if isinstance(error, NO_CREDENTIALS):
-            return f"there are no credentials for AWS ({_line(error)}): {LOG_IN}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        case botocore.BotoCoreError():
-            return _line(error)
-        case _:
-            return f"{_line(error)}: check AWS_ENDPOINT_URL"  # botocore raises a bare ValueError for an endpoint that is no URL
+            said = f"there are no credentials for AWS ({said}): {LOG_IN}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        case ValueError() if not isinstance(error, botocore.BotoCoreError):
+            said = f"{said}: check AWS_ENDPOINT_URL"  # botocore raises a bare one for an endpoint that is no URL
+    return said
 
 
 def _of_answer(error: botocore.ClientError, needs: str) -> str:

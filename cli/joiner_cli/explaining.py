@@ -186,7 +186,7 @@ POOL, OFFERED, POD, SIZE, FITS = range(5)
 
 @dataclass(frozen=True, slots=True)
 class TypeGroup:
-    """Instance types that the same rule keeps out."""
+    """Instance types that the same rule keeps out; ``remedy`` is that of most of them."""
 
     stage: int
     rule: str
@@ -246,7 +246,7 @@ def _groups(pod: Pod, pool: NodePool | None, found: Answer) -> list[TypeGroup]:
         return []
     wanted = _wanted(pod, found.world.snapshot)
     daemons = found.world.snapshot.daemon_sets
-    grouped: dict[tuple[int, str, str], list[str]] = {}
+    grouped: dict[tuple[int, str], dict[str, list[str]]] = {}
     for known in found.market.catalogue.types.values():
         stage, rule, remedy = _first(pool, known, wanted, found)
         if stage == FITS:
@@ -256,8 +256,16 @@ def _groups(pod: Pod, pool: NodePool | None, found: Answer) -> list[TypeGroup]:
             lacks = pod.requests.lacking(allocatable(known, own, pool) - overhead)
             if lacks:
                 stage, rule, remedy = SIZE, f"too small: short of {' and '.join(sorted(lacks))}", ""
-        grouped.setdefault((stage, rule, remedy), []).append(known.name)
-    return [TypeGroup(stage, rule, tuple(types), remedy) for (stage, rule, remedy), types in sorted(grouped.items())]
+        grouped.setdefault((stage, rule), {}).setdefault(remedy, []).append(known.name)
+    return [
+        TypeGroup(stage, rule, tuple(sorted(name for types in found.values() for name in types)), _of_most(found))
+        for (stage, rule), found in sorted(grouped.items())
+    ]
+
+
+def _of_most(remedies: Mapping[str, Sequence[str]]) -> str:
+    """The remedy that would open the most types."""
+    return max(remedies, key=lambda remedy: (len(remedies[remedy]), remedy))
 
 
 def _wanted(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:

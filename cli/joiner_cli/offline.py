@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 import yaml
 
+from joiner.pools.reading import meant
 from joiner_cli.catalogues import market
 from joiner_cli.explaining import UnknownPod, explain
 from joiner_cli.manifests import Unreadable
@@ -80,7 +81,8 @@ def catalogue_command(
         found = market(catalogue, region)
         chosen, unknown = found.select(types or [])
         if unknown:
-            raise Unreadable(" ".join(unknown), "no instance type is called so", "see `joiner catalogue`")
+            near = "".join(dict.fromkeys(meant(one, list(found.catalogue.types)) for one in unknown))
+            raise Unreadable(" ".join(unknown), "no instance type is called so", f"see `joiner catalogue`{near}")
         _say(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{len(chosen.types)} instance types")
         print(json.dumps(chosen.to_json(), indent=1) if output is Format.json else catalogue_table(chosen))
 
@@ -138,6 +140,8 @@ def _comment(found: Answer) -> None:
     if found.errors:
         _say(f"joiner: nothing was planned: {_counted(found)} could not be read")
         return
+    if not (found.world.where or found.world.passed_over):
+        _say("joiner: there is no manifest in what was given")
     if found.world.passed_over:
         _say(f"passed over: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
     dated = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute)" if found.market.dated else ""

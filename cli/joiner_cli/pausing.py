@@ -17,18 +17,25 @@ SECONDS: Final = 5
 
 commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
-Cluster = Annotated[str, typer.Argument(help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")]
-Region = Annotated[str | None, typer.Option(help="The cluster's region.", show_default="AWS_REGION, or the profile's")]
+Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")]
+Region = Annotated[str | None, typer.Option(metavar="REGION", help="The cluster's region.", show_default="AWS_REGION, or the profile's")]
 
 
 def pause_command(cluster: Cluster, region: Region = None) -> None:
-    """Let Joiner do nothing in a cluster until `resume`: no node comes, none goes. Nodes that boot at this moment may still join."""
+    """Stop Joiner in one cluster until `resume`.
+
+    No node comes and none goes; nodes that boot at this moment may still join.
+    Exit code 0: it is paused. 1: AWS could not be asked, or no Joiner is deployed for the cluster.
+    """
     _set(cluster, region, paused=True)
     typer.echo(f"Joiner is paused in {cluster}")
 
 
 def resume_command(cluster: Cluster, region: Region = None) -> None:
-    """Let Joiner act again; the next sweep, within a minute, sees to all that waited."""
+    """Let Joiner act again.
+
+    The next sweep, within a minute, sees to all that waited. Exit codes are those of `pause`.
+    """
     _set(cluster, region, paused=False)
     typer.echo(f"Joiner acts in {cluster}")
 

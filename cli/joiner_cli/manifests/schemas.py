@@ -172,17 +172,17 @@ class _Reading:
         return read
 
     def _text(self, said: Any, schema: Schema, path: str) -> str:
-        if not isinstance(said, str):
+        if not isinstance(said, str) and not (_is_scalar(said) and "pattern" in schema and not _suits(_plain(said), schema)):
             found: str = self._wrong(path, said, "string", "")
             return found
-        remedy = ""
+        remedy, said = "", _plain(said)
         if schema.get("enum") and said not in schema["enum"] and not path.startswith("status"):
             remedy = f"use one of {', '.join(map(str, schema['enum']))}{meant(said, schema['enum'])}"
         elif len(said) > schema.get("maxLength", len(said)):
             remedy = f"use {schema['maxLength']} characters at most"
         elif len(said) < schema.get("minLength", 0):
             remedy = "it must not be empty"
-        elif "pattern" in schema and not _pattern(schema["pattern"]).search(said):
+        elif not _suits(said, schema):
             remedy = _likeness(schema["pattern"])
         elif schema.get("format") == "date-time" and not TIME.fullmatch(said):
             remedy = 'give a time such as "2026-01-02T03:04:05Z"'
@@ -263,6 +263,14 @@ def _likeness(pattern: str) -> str:
     if not found or _pattern(pattern).search("x"):
         return f"it must look like {pattern}"
     return f"{found}, or Never" if _pattern(pattern).search("Never") else found
+
+
+def _is_scalar(said: object) -> bool:
+    return not isinstance(said, dict | list)
+
+
+def _suits(said: str, schema: Schema) -> bool:
+    return "pattern" not in schema or bool(_pattern(schema["pattern"]).search(said))
 
 
 @cache

@@ -14,8 +14,8 @@ from typing import Any, Final
 from joiner.cluster import Pod
 from joiner.planning import Snapshot
 from joiner.planning.admission import Admission as ClassAdmission
-from joiner.pools import InvalidManifest
-from joiner.pools.reading import Notes
+from joiner.pools import InvalidManifest, NodeClass
+from joiner.pools.reading import Notes, meant
 from joiner_cli.manifests.admission import Admission
 from joiner_cli.manifests.conditions import not_ready
 from joiner_cli.manifests.documents import Document, Unreadable
@@ -126,16 +126,22 @@ class _Reading:
             return None
         for name in ("apiVersion", "kind"):
             if not isinstance(manifest.get(name), str) or not manifest[name]:
-                self._refuse(_subject(manifest, "", document.where), name, manifest.get(name), "say which kind of object this is")
+                self._refuse(self._placed(document, ""), name, manifest.get(name), "say which kind of object this is")
                 return None
         try:
             kind = known(manifest["apiVersion"], manifest["kind"])
         except UnknownKind as unknown:
-            self._refuse(_subject(manifest, manifest["kind"], document.where), unknown.field, unknown.said, unknown.remedy)
+            self._refuse(self._placed(document, manifest["kind"]), unknown.field, unknown.said, unknown.remedy)
             return None
         if kind is None:
             self.passed_over[manifest["kind"]] += 1
         return kind
+
+    def _placed(self, document: Document, kind: str) -> str:
+        """The subject of a document whose kind nobody knows, its place noted."""
+        subject = _subject(document.manifest, kind, document.where)
+        self.where.setdefault(subject, document.where)
+        return subject
 
     def _refuse(self, subject: str, said: str, value: object, remedy: str) -> None:
         notes = Notes(subject)
@@ -187,7 +193,7 @@ class _Reading:
         snapshot = Snapshot.from_lists(lists)
         self.problems.extend(not_ready(self.by_kind))
         self.problems.extend(one for one in snapshot.problems if not absent_class(one))
-        self.problems.extend(replace(one, severity="info", remedy=ASSUMED) for one in snapshot.problems if absent_class(one))
+        self.problems.extend(_assumed(one, snapshot.classes) for one in snapshot.problems if absent_class(one))
         if self._broken:
             return Snapshot()
         classes = ClassAdmission(lists)
@@ -203,6 +209,12 @@ def _not_an_object(said: object) -> str:
 
 
 ASSUMED: Final = "there is no such class among the manifests; AL2023 with its defaults is assumed, in every zone"
+
+
+def _assumed(absent: InvalidManifest, classes: Iterable[NodeClass]) -> InvalidManifest:
+    """A class that is left out is no mistake; one whose name is nearly that of another most likely is."""
+    near = meant(absent.value, [one.key for one in classes])
+    return replace(absent, severity="warning" if near else "info", remedy=f"{ASSUMED}{near}")
 
 
 def _pods(made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:

@@ -37,6 +37,14 @@ def test_a_pod_that_no_type_of_the_pool_suits_is_told_the_requirement(tmp_path: 
     assert "What would have to give: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default to allow it." in told
 
 
+def test_types_that_one_rule_keeps_out_share_a_line_and_the_remedy_of_most(tmp_path: Path, catalogue: Path) -> None:
+    spot = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    told = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(requirements=[spot]), pod("a")), "--catalogue", catalogue).out
+
+    assert told.count("it is not offered in the zones and capacity types of the pool") == 1
+    assert "What would have to give: NodePool/default would have to allow on-demand in us-east-1a" in told
+
+
 def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
     tainted = pool("gpu", node={"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]})
     told = joiner("explain", "pod", "a", "-f", write(tmp_path, tainted, pod("a")), "--catalogue", catalogue).out

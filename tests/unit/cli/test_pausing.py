@@ -72,9 +72,7 @@ KEYS = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_
     ],
     ids=["region", "credentials", "profile", "connection", "endpoint", "malformed"],
 )
-def test_whoever_cannot_ask_aws_is_told_in_one_line_what_to_do(
-    nowhere: pytest.MonkeyPatch, environment: dict[str, str], said: str
-) -> None:
+def test_whoever_cannot_ask_aws_is_told_in_one_line_what_to_do(nowhere: pytest.MonkeyPatch, environment: dict[str, str], said: str) -> None:
     for name, value in environment.items():
         nowhere.setenv(name, value)
     answer = joiner("pause", "prod")

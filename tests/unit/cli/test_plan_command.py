@@ -157,6 +157,24 @@ def test_one_unreadable_file_does_not_hide_what_is_wrong_with_the_others(tmp_pat
     assert answer.err.endswith("joiner: nothing was planned: 2 files and 1 object could not be read\n")
 
 
+def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, "# nothing yet"), "--catalogue", catalogue)
+
+    assert (answer.exit_code, answer.out) == (0, "No pods are pending: nothing to do.\n")
+    assert answer.err.startswith("joiner: there is no manifest in what was given\n")
+
+
+def test_a_pool_of_a_capacity_type_that_the_catalogue_has_no_prices_of_is_told(tmp_path: Path, catalogue: Path) -> None:
+    def told(*values: str) -> list[str]:
+        requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": list(values)}
+        files = write(tmp_path, pool(requirements=[requirement]))
+        problems = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json").json["problems"]
+        return [one["message"] for one in problems if one["severity"] == "warning"]
+
+    assert told("spot") == ["the catalogue has no such capacity type; there is on-demand"]
+    assert told("spot", "on-demand") == []
+
+
 def test_manifests_come_from_folders_and_from_stdin(tmp_path: Path, catalogue: Path) -> None:
     write(tmp_path, pool())
     text = yaml.safe_dump(pod("from-stdin"))

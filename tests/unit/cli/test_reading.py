@@ -274,6 +274,27 @@ def test_a_class_without_its_selectors_is_shown_what_to_write() -> None:
     ]
 
 
+def test_a_class_whose_name_is_nearly_that_of_another_is_a_warning() -> None:
+    tags = [{"tags": {"a": "b"}}]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "defalt"}, "spec": spec}
+
+    assert [(one.severity, one.remedy.partition("; ")[2]) for one in world(pool(), node_class).problems] == [
+        ("warning", 'AL2023 with its defaults is assumed, in every zone; did you mean "EC2NodeClass/defalt"?')
+    ]
+    assert [one.severity for one in world(pool()).problems] == ["info"]
+
+
+def test_a_number_where_a_duration_belongs_is_shown_a_duration() -> None:
+    assert refusals(pool(disruption={"consolidateAfter": 5})) == [
+        "NodePool/default: spec.disruption.consolidateAfter is 5: write a duration such as 30s, 15m or 720h, or Never"
+    ]
+
+
+def test_a_kind_that_nobody_knows_is_told_with_its_file() -> None:
+    assert world({"apiVersion": "v1", "kind": "pod", "metadata": {"name": "a"}}).where == {"pod/a": "file.json"}
+
+
 def test_what_is_no_object_is_told_with_its_place() -> None:
     assert [str(one) for one in of_yaml("- a\n").errors] == [
         "file.yaml: it is [a]: write an object here, with apiVersion, kind, metadata and spec"

@@ -25,7 +25,7 @@ def test_a_limit_names_what_there_is_or_all() -> None:
     ],
 )
 def test_what_there_is_not_is_refused(asked: dict[str, Any], refusal: str) -> None:
-    with pytest.raises(ValueError, match="^capacity: ") as caught:
+    with pytest.raises(ValueError, match=r"^capacity: ") as caught:
         Limit.from_knob(asked)
 
     assert refusal in str(caught.value)

@@ -24,9 +24,14 @@ from joiner.pools.reading import shown
 
 MOST_SHOWN: Final = 5
 REGION: Final = re.compile(r"[a-z]+(-[a-z]+)+-\d+")
-NOUNS: Final = {names.INSTANCE_TYPE: "instance type", names.ZONE: "zone", names.REGION: "region"}
-OF_NODES: Final = frozenset({names.CAPACITY_TYPE, names.HOSTNAME, names.ZONE_ID, names.OS})
-"""Keys that offers, nodes or node classes decide: what the catalogue lacks of them says nothing."""
+NOUNS: Final = {
+    names.INSTANCE_TYPE: "instance type",
+    names.ZONE: "zone",
+    names.REGION: "region",
+    names.CAPACITY_TYPE: "capacity type",
+}
+OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
+"""Keys that nodes or node classes decide: what the catalogue lacks of them says nothing."""
 
 
 def unknown_values(pools: Iterable[NodePool], catalogue: Catalogue) -> list[InvalidManifest]:
@@ -42,6 +47,8 @@ def _of_pool(pool: NodePool, catalogue: Catalogue, known: dict[str, frozenset[st
         if key not in known:
             known[key] = _values(key, catalogue)
         strange = [value for value in values if value not in known[key]]
+        if key == names.CAPACITY_TYPE and len(strange) < len(list(values)):
+            continue  # prices of one kind, and reservations, come and go; a pool that names several means whatever there is
         if strange and known[key]:
             field = f"{'spec' if pool.legacy else 'spec.template.spec'}.requirements[{key}]"
             told = ", ".join(strange[:MOST_SHOWN]) + (f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else "")
@@ -55,6 +62,8 @@ def _values(key: str, catalogue: Catalogue) -> frozenset[str]:
         return frozenset(catalogue.types)
     if key == names.ZONE:
         return frozenset(one.zone for known in types for one in known.offerings)
+    if key == names.CAPACITY_TYPE:
+        return frozenset(one.capacity_type for known in types for one in known.offerings)
     if key == names.REGION:
         return frozenset(found.group() for known in types for one in known.offerings if (found := REGION.match(one.zone)))
     return frozenset(known.labels[key] for known in types if key in known.labels)
@@ -68,4 +77,4 @@ def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
         return f"{said}; did you mean {' or '.join(list(near)[:MOST_SHOWN])}?"
     few = sorted(known, key=lambda one: (len(one), one))
     more = f" and {len(few) - MOST_SHOWN} more" if len(few) > MOST_SHOWN else ""
-    return f"{said}; there are {', '.join(few[:MOST_SHOWN])}{more}"
+    return f"{said}; there {'is' if len(few) == 1 else 'are'} {', '.join(few[:MOST_SHOWN])}{more}"

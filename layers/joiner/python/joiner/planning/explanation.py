@@ -30,7 +30,7 @@ def explain(world: World, catalogue: Catalogue) -> dict[Group, tuple[Reason, ...
         elif _opts_out(group):
             found[group] = (Reason("", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"),)
         elif not world.markets:
-            found[group] = (Reason("", "there is no NodePool or Provisioner that can be used"),)
+            found[group] = (Reason("", "there is no NodePool or Provisioner that can be used: create one, or mend what is wrong with it"),)
         else:
             found[group] = tuple(_reason(world, group, market, catalogue) for market in world.markets)
     return found
