@@ -144,8 +144,8 @@ def _comment(found: Answer) -> None:
         _say("joiner: there is no manifest in what was given")
     if found.world.passed_over:
         _say(f"passed over: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
-    dated = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute)" if found.market.dated else ""
-    _say(f"catalogue: {found.market.source}{dated}")
+    facts = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute, give them with --catalogue)"
+    _say(f"catalogue: {found.market.source}{facts if found.market.dated else ''}")
     _say(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
 
 

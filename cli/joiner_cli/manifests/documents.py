@@ -116,7 +116,9 @@ def _parsed(text: str, source: str) -> Iterator[Any]:
         yield from read_yaml(text)
     except NotYaml as error:
         where = f"{source}, line {error.line}" if error.line else source
-        raise Unreadable(where, str(error), "write valid YAML or JSON") from error
+        templated = "{{" in text and "}}" in text
+        remedy = "it looks like a template: render it first, with `helm template` or the like" if templated else "write valid YAML or JSON"
+        raise Unreadable(where, str(error), remedy) from error
 
 
 def _several(text: str) -> list[Any] | None:

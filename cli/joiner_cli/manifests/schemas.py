@@ -43,6 +43,15 @@ WORDS: Final = {
 }
 
 
+WRITTEN: Final[Mapping[str, str]] = {
+    **TERMS,
+    "nodeClassRef": "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}",
+    "subnetSelector": "{karpenter.sh/discovery: my-cluster}",
+    "securityGroupSelector": "{karpenter.sh/discovery: my-cluster}",
+}
+"""Fields of Karpenter's kinds that nobody knows by heart, as they may be written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Understood:
     """A manifest as it was understood, and the fields of which nobody can say what they mean; use it only if ``notes`` has no errors,
@@ -140,7 +149,7 @@ class _Reading:
             for name in schema.get("required", ()):
                 if name not in read:
                     self.doubts.append(_at(path, name))
-                    like = f": write terms such as {TERMS[name]}" if name in TERMS else ""
+                    like = f": write for example {WRITTEN[name]}" if name in WRITTEN else ""
                     self.notes.missing(_at(path, name), f"{'it is empty' if name in said else 'it is missing'}{like}")
         return read
 
@@ -175,20 +184,20 @@ class _Reading:
         if not isinstance(said, str) and not (_is_scalar(said) and "pattern" in schema and not _suits(_plain(said), schema)):
             found: str = self._wrong(path, said, "string", "")
             return found
-        remedy, said = "", _plain(said)
-        if schema.get("enum") and said not in schema["enum"] and not path.startswith("status"):
-            remedy = f"use one of {', '.join(map(str, schema['enum']))}{meant(said, schema['enum'])}"
-        elif len(said) > schema.get("maxLength", len(said)):
+        remedy, text = "", _plain(said)
+        if schema.get("enum") and text not in schema["enum"] and not path.startswith("status"):
+            remedy = f"use one of {', '.join(map(str, schema['enum']))}{meant(text, schema['enum'])}"
+        elif len(text) > schema.get("maxLength", len(text)):
             remedy = f"use {schema['maxLength']} characters at most"
-        elif len(said) < schema.get("minLength", 0):
+        elif len(text) < schema.get("minLength", 0):
             remedy = "it must not be empty"
-        elif not _suits(said, schema):
+        elif not _suits(text, schema):
             remedy = _likeness(schema["pattern"])
-        elif schema.get("format") == "date-time" and not TIME.fullmatch(said):
+        elif schema.get("format") == "date-time" and not TIME.fullmatch(text):
             remedy = 'give a time such as "2026-01-02T03:04:05Z"'
         if remedy:
             self.notes.note(path, said, remedy)
-        return said
+        return text
 
     def _integer(self, said: Any, schema: Schema, path: str) -> int:
         if isinstance(said, float) and said.is_integer():

@@ -126,7 +126,9 @@ class _Reading:
             return None
         for name in ("apiVersion", "kind"):
             if not isinstance(manifest.get(name), str) or not manifest[name]:
-                self._refuse(self._placed(document, ""), name, manifest.get(name), "say which kind of object this is")
+                missing = "it is missing: " if manifest.get(name) is None else ""
+                remedy = f"{missing}say which kind of object this is, or leave this document out"
+                self._refuse(self._placed(document, ""), name, manifest.get(name), remedy)
                 return None
         try:
             kind = known(manifest["apiVersion"], manifest["kind"])
@@ -145,7 +147,10 @@ class _Reading:
 
     def _refuse(self, subject: str, said: str, value: object, remedy: str) -> None:
         notes = Notes(subject)
-        notes.note(said, value, remedy)
+        if value is None:
+            notes.missing(said, remedy)
+        else:
+            notes.note(said, value, remedy)
         self.problems.extend(notes.problems)
 
     def finish(self) -> World:

@@ -199,8 +199,9 @@ def test_yaml_is_read_as_kubectl_reads_it() -> None:
         ),
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("[" * 100_000, "nested too deeply"),
+        ("name: {{ .Release.Name }}\n", "it looks like a template: render it first, with `helm template` or the like"),
     ],
-    ids=["torn", "twice", "cycle", "bomb", "python", "deep"],
+    ids=["torn", "twice", "cycle", "bomb", "python", "deep", "template"],
 )
 def test_what_is_no_yaml_is_told_with_its_line(text: str, problem: str) -> None:
     found = of_yaml(text)
@@ -270,7 +271,7 @@ def test_a_class_without_its_selectors_is_shown_what_to_write() -> None:
     assert refusals({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}) == [
         "EC2NodeClass/default: spec.securityGroupSelectorTerms is []: give 1 to 30 items, "
         "such as [{tags: {karpenter.sh/discovery: my-cluster}}]",
-        "EC2NodeClass/default: spec.subnetSelectorTerms: it is missing: write terms such as [{tags: {karpenter.sh/discovery: my-cluster}}]",
+        "EC2NodeClass/default: spec.subnetSelectorTerms: it is missing: write for example [{tags: {karpenter.sh/discovery: my-cluster}}]",
     ]
 
 
@@ -304,4 +305,6 @@ def test_what_is_no_object_is_told_with_its_place() -> None:
         "file.yaml: it is [{kind: Pod}, {kind: Pod}]: write it as {apiVersion: v1, kind: List, items: [...]}, "
         "or each object as a document of its own, with --- between"
     ]
-    assert [str(one) for one in of_yaml("kind: Pod\n").errors] == ["file.yaml: apiVersion is null: say which kind of object this is"]
+    assert [str(one) for one in of_yaml("kind: Pod\n").errors] == [
+        "file.yaml: apiVersion: it is missing: say which kind of object this is, or leave this document out"
+    ]

@@ -79,8 +79,9 @@ def test_a_pod_is_told_of_a_node_that_comes_anyway() -> None:
 
 
 def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
-    place = {"instance_type": "m5.large", "zone": "us-east-1a", "capacity_type": "spot"}
-    booting = claim("default-a", provider_id="").as_launched(instance_id="i-1", image_id="", at=NOON, **place)
+    booting = claim("default-a", provider_id="").as_launched(
+        instance_id="i-1", image_id="", instance_type="m5.large", zone="us-east-1a", capacity_type="spot", at=NOON
+    )
     told = planned.room_on_its_way(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
 
     assert told.note == (

@@ -185,7 +185,7 @@ def read_ec2_node_class(manifest: Mapping[str, Any], notes: Notes) -> NodeClass:
 def _terms(spec: Fields, name: str) -> list[Fields]:
     terms = spec.many(name)
     if name not in spec:
-        spec.notes.missing(spec.at(name), f"it is missing: write terms such as {TERMS[name]}")
+        spec.notes.missing(spec.at(name), f"it is missing: write for example {TERMS[name]}")
     elif not 1 <= len(terms) <= MAXIMUM_TERMS:
         spec.wrong(name, f"give 1 to {MAXIMUM_TERMS} terms, such as {TERMS[name]}")
     return terms
