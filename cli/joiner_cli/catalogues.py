@@ -104,7 +104,8 @@ def _read(path: Path) -> Catalogue:
     if notes.errors:
         first = notes.errors[0]
         more = f" (and {len(notes.errors) - 1} more)" if len(notes.errors) > 1 else ""
-        raise Unreadable(str(path), f"{first.field} is {first.value}{more}", first.remedy)
+        said = f"{first.field} is {first.value}" if first.value else f"{first.field} is missing"
+        raise Unreadable(str(path), f"{said}{more}", first.remedy)
     return Catalogue.of(types)
 
 

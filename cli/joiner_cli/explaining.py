@@ -14,10 +14,12 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import InstanceType, Offering, allocatable
 from joiner.cluster import Node, Pod, Requirements, VolumeUnusable, total
-from joiner.planning import Offer, PlannedNode, Reason, Snapshot, plan
+from joiner.lifecycle.deadlines import joins_by
+from joiner.planning import ExistingNode, Offer, PlannedNode, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
 from joiner.planning.offers import DECIDED, node_labels
 from joiner.pools import NodePool
+from joiner.pools.conditions import write_time
 from joiner_cli.planning import Answer
 from joiner_cli.showing.columns import amount, columns, dollars
 from joiner_cli.showing.columns import names as listed
@@ -48,7 +50,7 @@ def explain(name: str, found: Answer) -> Explanation:
             return Explanation(_on_new_node(pod, node, found), placed=True)
     for one in found.plan.existing:
         if pod.key in one.pods:
-            return Explanation(_on_existing(pod, one.node or one.claim, found), placed=True)
+            return Explanation(_on_existing(pod, one, found), placed=True)
     reasons = next((one.reasons for one in found.plan.pending if one.pod == pod.key), ())
     return Explanation(_pending(pod, reasons, found), placed=False)
 
@@ -128,11 +130,13 @@ def _next_best(node: PlannedNode, found: Answer) -> str:
     return f"without {node.instance_type} {number} would go {where} for {dollars(other.price_per_hour)}/h, {change}."
 
 
-def _on_existing(pod: Pod, name: str, found: Answer) -> str:
+def _on_existing(pod: Pod, there: ExistingNode, found: Answer) -> str:
     snapshot = _with_plan(found, pending=pod.key)
-    closed = tuple(replace(node, unschedulable=True) if node.name == name else node for node in snapshot.nodes)
-    other = plan(replace(snapshot, nodes=closed), found.market.catalogue, classes=found.classes, effort=_effort(found))
-    lines = [f"{pod.key} goes to node {name}, which has room for it.", "", "Why there: room that is there costs nothing."]
+    closed = tuple(replace(node, unschedulable=True) if node.name == there.node else node for node in snapshot.nodes)
+    others = tuple(one for one in snapshot.claims if there.node or one.name != there.claim)
+    other = plan(replace(snapshot, nodes=closed, claims=others), found.market.catalogue, classes=found.classes, effort=_effort(found))
+    where = f"node {there.node}" if there.node else _joining(there.claim, snapshot)
+    lines = [f"{pod.key} goes to {where}, which has room for it.", "", "Why there: room that is there costs nothing."]
     place = next((one for one in other.existing if pod.key in one.pods), None)
     if any(one.pod == pod.key for one in other.pending):
         lines.append("Next best: there is none.")
@@ -142,6 +146,15 @@ def _on_existing(pod: Pod, name: str, found: Answer) -> str:
         told = ", ".join(_told(one.offer) for one in other.nodes)
         lines.append(f"Next best: a new node, {told}: {dollars(other.price_per_hour)}/h more.")
     return "\n".join(lines)
+
+
+def _joining(name: str, snapshot: Snapshot) -> str:
+    """A node that has not joined yet: its claim, its instance, and until when it may."""
+    claim = next((one for one in snapshot.claims if one.name == name), None)
+    deadline = joins_by(claim) if claim else None
+    if claim is None or deadline is None:
+        return f"the node of claim {name}, on its way"
+    return f"the node of claim {name} (instance {claim.instance_id}; it may join until {write_time(deadline)})"
 
 
 def _effort(found: Answer) -> Effort:
@@ -173,7 +186,7 @@ POOL, OFFERED, POD, SIZE, FITS = range(5)
 
 @dataclass(frozen=True, slots=True)
 class TypeGroup:
-    """Instance types that the same rule keeps out."""
+    """Instance types that the same rule keeps out; ``remedy`` is that of most of them."""
 
     stage: int
     rule: str
@@ -233,7 +246,7 @@ def _groups(pod: Pod, pool: NodePool | None, found: Answer) -> list[TypeGroup]:
         return []
     wanted = _wanted(pod, found.world.snapshot)
     daemons = found.world.snapshot.daemon_sets
-    grouped: dict[tuple[int, str, str], list[str]] = {}
+    grouped: dict[tuple[int, str], dict[str, list[str]]] = {}
     for known in found.market.catalogue.types.values():
         stage, rule, remedy = _first(pool, known, wanted, found)
         if stage == FITS:
@@ -243,8 +256,16 @@ def _groups(pod: Pod, pool: NodePool | None, found: Answer) -> list[TypeGroup]:
             lacks = pod.requests.lacking(allocatable(known, own, pool) - overhead)
             if lacks:
                 stage, rule, remedy = SIZE, f"too small: short of {' and '.join(sorted(lacks))}", ""
-        grouped.setdefault((stage, rule, remedy), []).append(known.name)
-    return [TypeGroup(stage, rule, tuple(types), remedy) for (stage, rule, remedy), types in sorted(grouped.items())]
+        grouped.setdefault((stage, rule), {}).setdefault(remedy, []).append(known.name)
+    return [
+        TypeGroup(stage, rule, tuple(sorted(name for types in found.values() for name in types)), _of_most(found))
+        for (stage, rule), found in sorted(grouped.items())
+    ]
+
+
+def _of_most(remedies: Mapping[str, Sequence[str]]) -> str:
+    """The remedy that would open the most types."""
+    return max(remedies, key=lambda remedy: (len(remedies[remedy]), remedy))
 
 
 def _wanted(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:

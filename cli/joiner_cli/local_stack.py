@@ -110,6 +110,8 @@ def knob(
         asked = json.loads(request)
     except ValueError as error:
         raise typer.BadParameter(f"not JSON: {error}") from error
+    if not isinstance(asked, dict):
+        raise typer.BadParameter(f"{request} is no JSON object: write {{...}}")
     with _failures_told():
         stack = Stack(root)
         answer = stack.agent_knob(name.removeprefix(AGENT), asked) if name.startswith(AGENT) else stack.knob(name, asked)

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 import yaml
 
+from joiner.pools.reading import meant
 from joiner_cli.catalogues import market
 from joiner_cli.explaining import UnknownPod, explain
 from joiner_cli.manifests import Unreadable
@@ -80,7 +81,8 @@ def catalogue_command(
         found = market(catalogue, region)
         chosen, unknown = found.select(types or [])
         if unknown:
-            raise Unreadable(" ".join(unknown), "no instance type is called so", "see `joiner catalogue`")
+            near = "".join(dict.fromkeys(meant(one, list(found.catalogue.types)) for one in unknown))
+            raise Unreadable(" ".join(unknown), "no instance type is called so", f"see `joiner catalogue`{near}")
         _say(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{len(chosen.types)} instance types")
         print(json.dumps(chosen.to_json(), indent=1) if output is Format.json else catalogue_table(chosen))
 
@@ -130,20 +132,29 @@ def _rendered(found: Answer, output: PlanFormat) -> str:
 
 def _comment(found: Answer) -> None:
     """What a reader should know beside the result, on stderr."""
-    problems = found.errors or found.world.problems
+    problems = found.errors or found.plan.problems
     for line in object_problems(problems[:MOST_PROBLEMS], found.world.where):
         _say(f"joiner: {line}")
     if len(problems) > MOST_PROBLEMS:
         _say(f"joiner: and {len(problems) - MOST_PROBLEMS} more")
     if found.errors:
-        wrong = len({one.object for one in found.errors})
-        _say(f"joiner: nothing was planned: {wrong} object{'s' if wrong > 1 else ''} could not be read")
+        _say(f"joiner: nothing was planned: {_counted(found)} could not be read")
         return
+    if not (found.world.where or found.world.passed_over):
+        _say("joiner: there is no manifest in what was given")
     if found.world.passed_over:
         _say(f"passed over: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
-    dated = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute)" if found.market.dated else ""
-    _say(f"catalogue: {found.market.source}{dated}")
+    facts = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute, give them with --catalogue)"
+    _say(f"catalogue: {found.market.source}{facts if found.market.dated else ''}")
     _say(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
+
+
+def _counted(found: Answer) -> str:
+    """How many files, and how many objects in those that could be read."""
+    files = len(set(found.world.unreadable))
+    objects = len({one.object for one in found.errors} - {*found.world.unreadable})
+    told = [f"{number} {noun}{'s' if number > 1 else ''}" for number, noun in ((files, "file"), (objects, "object")) if number]
+    return " and ".join(told)
 
 
 def _say(line: str) -> None:

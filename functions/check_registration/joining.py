@@ -16,6 +16,7 @@ from joiner.lifecycle.giving_up import CONDITION, INITIALIZATION_TIMEOUT, NODE_G
 from joiner.lifecycle.initialization import is_initialized, missing_for_initialization
 from joiner.lifecycle.registration import Meeting, came_without_guard, is_registered, registration_patch
 from joiner.pools import NodeClaim
+from joiner.pools.conditions import write_time
 from joiner.telling import joining as telling
 from joiner.telling.events import Event, Subject
 
@@ -76,7 +77,9 @@ class Joiner:
             return Step(claim, "failed", f"was given up: {given_up_for(claim)}")
         if claim.registered:
             return self._gone(claim, None, f"its node {claim.node_name} is gone")
-        return Step(claim, "waiting", "its node has not joined yet")
+        deadline = deadlines.joins_by(claim)
+        until = f", it may until {write_time(deadline)}" if deadline else ""
+        return Step(claim, "waiting", f"instance {claim.instance_id} has not joined yet{until}")
 
     def _gone(self, claim: NodeClaim, node: Node | None, said: str) -> Step:
         return self._give_up(Step(claim, "waiting", said, node), said, node_gone(claim), NODE_GONE)
@@ -101,7 +104,7 @@ class Joiner:
                 events.append(telling.came_without_guard(claim, node))
             node = self._register(claim, node)
         if not claim.registered or claim.node_name != node.name:
-            claim = claim.as_registered(node.name, at=self._now)
+            claim = claim.as_registered(node.name, at=self._now, opens_by=self._now + deadlines.INITIALIZATION)
             write_status(self._kube, claim)
             events += telling.registered(claim, node)
         if is_initialized(node) and claim.initialized:

@@ -138,7 +138,8 @@ def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[Intent], written: 
         for key in intent.node.pods
         if key in pods
     ]
-    told += [telling.room_on_its_way(pods[key], room) for room in plan.existing for key in room.pods if key in pods]
+    claims = {claim.name: claim for claim in kept.world.claims}
+    told += [telling.room_on_its_way(pods[key], room, claims.get(room.claim)) for room in plan.existing for key in room.pods if key in pods]
     told += [telling.no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
     return told
 

@@ -13,8 +13,24 @@ class KnobRefused(RuntimeError):
 
 def turn_knob(address: str, name: str, request: Mapping[str, object]) -> dict[str, Any]:
     """`POST /_local/NAME` with a JSON object; the answer's object."""
-    answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=10, retries=False)
+    try:
+        answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=10, retries=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise KnobRefused(f"nobody answers at {address} ({error}): `joiner local status` tells whether the stack runs") from error
     if answer.status != 200:
-        raise KnobRefused(f"{name} {dict(request)}: {answer.status} {answer.data.decode(errors='replace')}")
+        raise KnobRefused(f"{name} {json.dumps(request)}: {_reason(answer.data)}")
     content: dict[str, Any] = json.loads(answer.data)
     return content
+
+
+def _reason(answer: bytes) -> str:
+    """
+    >>> _reason(b'{"error": "ValueError: capacity: zone is x"}'), _reason(b"no gateway")
+    ('capacity: zone is x', 'no gateway')
+    """
+    text = answer.decode(errors="replace")
+    try:
+        said = json.loads(text)["error"]
+    except (ValueError, KeyError, TypeError):
+        return text
+    return str(said).removeprefix("ValueError: ")

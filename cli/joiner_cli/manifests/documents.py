@@ -1,13 +1,14 @@
 """Files, folders and stdin as documents: one a manifest, each knowing where it stands.
 
 A folder is read as `kubectl apply -f` reads it, with what is below it: every file that ends in .yaml, .yml or .json, in order of name.
-Lists are taken apart.
+Lists are taken apart. What cannot be read is handed on beside what can: a mistake in one file says nothing of the others.
 
 >>> [one.where for one in read_text('{"kind": "List", "items": [{"kind": "Pod"}, {"kind": "Node"}]}', "all.json")]
 ['all.json, item 1', 'all.json, item 2']
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -39,50 +40,64 @@ class Document:
     manifest: Any
 
 
-def read_documents(paths: Iterable[str]) -> Iterator[Document]:
-    """Every document of these files and folders, ``-`` for stdin; Unreadable for what is none."""
+def read_documents(paths: Iterable[str]) -> Iterator[Document | Unreadable]:
+    """Every document of these files and folders, ``-`` for stdin; what cannot be read stands among them."""
     for path in paths:
         if path == STDIN:
-            yield from read_text(_decoded(sys.stdin.buffer.read(), "stdin"), "stdin")
-            continue
-        for file in _files(Path(path)):
-            yield from read_file(file)
+            yield from _read_bytes(sys.stdin.buffer.read(), "stdin")
+        elif Path(path).is_dir():
+            yield from _read_folder(Path(path))
+        else:
+            yield from read_file(Path(path))
 
 
-def read_file(file: Path) -> Iterator[Document]:
+def read_file(file: Path) -> Iterator[Document | Unreadable]:
     try:
         if file.stat().st_size > MOST_BYTES:
-            raise Unreadable(str(file), "it has more than 2 GiB", "split it")
+            yield Unreadable(str(file), "it has more than 2 GiB", "split it")
+            return
         content = file.read_bytes()
     except OSError as error:
-        raise Unreadable(str(file), error.strerror or str(error), "name a file or folder that can be read") from error
-    yield from read_text(_decoded(content, str(file)), str(file))
+        yield Unreadable(str(file), error.strerror or str(error), "name a file or folder that can be read")
+        return
+    yield from _read_bytes(content, str(file))
 
 
-def read_text(text: str, source: str) -> Iterator[Document]:
-    """The documents in one text, YAML or JSON."""
-    found = list(_parsed(text, source))
-    several = len(found) > 1
-    for number, manifest in enumerate(found, 1):
-        if manifest is None:
-            continue
-        yield from _taken_apart(f"{source}, document {number}" if several else source, manifest)
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    found = sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file())
-    if not found:
-        raise Unreadable(str(path), "there is no manifest in this folder", f"put files there that end in {', '.join(SUFFIXES)}")
-    return found
-
-
-def _decoded(content: bytes, source: str) -> str:
+def read_text(text: str, source: str) -> Iterator[Document | Unreadable]:
+    """The documents in one text, YAML or JSON; of a torn one those that come before the tear."""
+    found, torn = [], None
     try:
-        return content.decode("utf-8-sig")
+        for manifest in _parsed(text, source):
+            found.append(manifest)
+    except Unreadable as unreadable:
+        torn = unreadable
+    several = len(found) + (torn is not None) > 1
+    for number, manifest in enumerate(found, 1):
+        if manifest is not None:
+            yield from _taken_apart(f"{source}, document {number}" if several else source, manifest)
+    if torn is not None:
+        yield torn
+
+
+def _read_folder(folder: Path) -> Iterator[Document | Unreadable]:
+    closed: list[OSError] = []
+    named = (Path(at, name) for at, _, names in os.walk(folder, onerror=closed.append) for name in names)
+    files = sorted(one for one in named if one.suffix in SUFFIXES and one.is_file())
+    for file in files:
+        yield from read_file(file)
+    for error in closed:
+        yield Unreadable(str(error.filename), error.strerror or str(error), "give yourself the right to read this folder")
+    if not files and not closed:
+        yield Unreadable(str(folder), "there is no manifest in this folder", f"put files there that end in {', '.join(SUFFIXES)}")
+
+
+def _read_bytes(content: bytes, source: str) -> Iterator[Document | Unreadable]:
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unreadable(source, f"byte {error.start} is not UTF-8", "save it as UTF-8") from error
+        yield Unreadable(source, f"byte {error.start} is not UTF-8", "save it as UTF-8")
+        return
+    yield from read_text(text, source)
 
 
 def _parsed(text: str, source: str) -> Iterator[Any]:
@@ -101,7 +116,9 @@ def _parsed(text: str, source: str) -> Iterator[Any]:
         yield from read_yaml(text)
     except NotYaml as error:
         where = f"{source}, line {error.line}" if error.line else source
-        raise Unreadable(where, str(error), "write valid YAML or JSON") from error
+        templated = "{{" in text and "}}" in text
+        remedy = "it looks like a template: render it first, with `helm template` or the like" if templated else "write valid YAML or JSON"
+        raise Unreadable(where, str(error), remedy) from error
 
 
 def _several(text: str) -> list[Any] | None:
@@ -117,7 +134,7 @@ def _several(text: str) -> list[Any] | None:
     return found
 
 
-def _taken_apart(where: str, manifest: Any) -> Iterator[Document]:
+def _taken_apart(where: str, manifest: Any) -> Iterator[Document | Unreadable]:
     """A list gives its items: a ``List`` as they are, a ``PodList`` with the kind that the items leave out."""
     if not isinstance(manifest, Mapping):
         yield Document(where, manifest)
@@ -132,5 +149,6 @@ def _taken_apart(where: str, manifest: Any) -> Iterator[Document]:
             continue
         inner = {**given, **item} if isinstance(item, Mapping) else item
         if isinstance(item, Mapping) and str(item.get("kind") or "").endswith("List"):
-            raise Unreadable(f"{where}, item {number}", "it is a list inside of a list", "put its items into the outer list")
+            yield Unreadable(f"{where}, item {number}", "it is a list inside of a list", "put its items into the outer list")
+            continue
         yield Document(f"{where}, item {number}", inner)

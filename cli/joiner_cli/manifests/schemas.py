@@ -1,13 +1,16 @@
 """Types, unknown fields and ranges: what the API server's decoder refuses with strict validation, and what the schemas of CRDs refuse.
 
 The schemas are the API server's own (``joiner_local.kube_schemas`` packages them). ``Schemas.read`` answers the manifest as it was
-understood: nothing where it says null, whole numbers where they were written with a point, the defaults of CRDs filled in.
+understood: nothing where it says null, whole numbers where they were written with a point, the defaults of CRDs filled in. Where a mistake
+leaves one meaning only (a text without quotes, a number in them) it is understood so; where it leaves several, the place is a doubt.
 
 >>> from joiner.pools.reading import Notes
 >>> notes = Notes("Namespace/shop")
->>> Schemas.packaged().read("v1/Namespace", {"kind": "Namespace", "metadata": {"name": "shop", "lables": {"a": "b"}}}, notes)["metadata"]
-{'name': 'shop'}
->>> print(notes.problems[0])
+>>> namespace = {"kind": "Namespace", "metadata": {"name": 5, "lables": {"a": "b"}}}
+>>> understood = Schemas.packaged().read("v1/Namespace", namespace, notes)
+>>> understood.manifest["metadata"], understood.doubts
+({'name': '5'}, ('metadata.lables',))
+>>> print(notes.problems[1])
 Namespace/shop: metadata.lables is {a: b}: there is no such field; did you mean "labels"?
 """
 
@@ -23,6 +26,7 @@ from typing import Any, Final
 from joiner.cluster import InvalidField
 from joiner.cluster.quantities import parse
 from joiner.pools.reading import Notes, meant
+from joiner.pools.v1 import TERMS
 
 Schema = Mapping[str, Any]
 
@@ -39,6 +43,24 @@ WORDS: Final = {
 }
 
 
+WRITTEN: Final[Mapping[str, str]] = {
+    **TERMS,
+    "nodeClassRef": "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}",
+    "subnetSelector": "{karpenter.sh/discovery: my-cluster}",
+    "securityGroupSelector": "{karpenter.sh/discovery: my-cluster}",
+}
+"""Fields of Karpenter's kinds that nobody knows by heart, as they may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A manifest as it was understood, and the fields of which nobody can say what they mean; use it only if ``notes`` has no errors,
+    or for what no doubt touches."""
+
+    manifest: dict[str, Any]
+    doubts: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Schemas:
     """``kinds`` leads from ``version/Kind`` to the name of its schema; ``others`` are kinds of known versions that no plan reads."""
@@ -52,10 +74,10 @@ class Schemas:
     def packaged(cls) -> "Schemas":
         return _packaged()
 
-    def read(self, kind: str, manifest: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-        """The manifest as understood; use it only if ``notes`` has no errors then."""
-        read: dict[str, Any] = _Reading(self.types, notes).value(manifest, {"$ref": self.kinds[kind]}, "")
-        return read
+    def read(self, kind: str, manifest: Mapping[str, Any], notes: Notes) -> Understood:
+        reading = _Reading(self.types, notes)
+        read: dict[str, Any] = reading.value(manifest, {"$ref": self.kinds[kind]}, "")
+        return Understood(read, tuple(reading.doubts))
 
 
 @cache
@@ -78,6 +100,7 @@ class _Reading:
     def __init__(self, types: Mapping[str, Schema], notes: Notes) -> None:
         self.types = types
         self.notes = notes
+        self.doubts: list[str] = []
 
     def value(self, said: Any, schema: Schema, path: str) -> Any:
         if "$ref" in schema:
@@ -92,8 +115,11 @@ class _Reading:
     def _wrong(self, path: str, said: Any, kind: str, instead: Any) -> Any:
         if kind == "string" and not isinstance(said, dict | list):
             self.notes.note(path, said, f'put it in quotes: "{_plain(said)}"')
-        else:
-            self.notes.note(path, said, f"give {WORDS[kind]} here")
+            return _plain(said)
+        self.notes.note(path, said, f"give {WORDS[kind]} here")
+        if kind == "integer" and isinstance(said, str) and re.fullmatch(r"-?[0-9]{1,9}", said):
+            return int(said)
+        self.doubts.append(path)
         return instead
 
     def _boolean(self, said: Any, schema: Schema, path: str) -> bool:
@@ -112,6 +138,7 @@ class _Reading:
         for name, value in said.items():
             if name not in known:
                 if not schema.get("x-kubernetes-preserve-unknown-fields"):
+                    self.doubts.append(_at(path, name))
                     self.notes.note(_at(path, name), value, f"there is no such field{meant(str(name), sorted(known))}")
             elif value is not None:
                 read[name] = self.value(value, known[name], _at(path, name))
@@ -121,7 +148,9 @@ class _Reading:
         if not path.startswith("status"):  # what controllers write there is theirs
             for name in schema.get("required", ()):
                 if name not in read:
-                    self.notes.missing(_at(path, name), "it is empty" if name in said else "it is missing")
+                    self.doubts.append(_at(path, name))
+                    like = f": write for example {WRITTEN[name]}" if name in WRITTEN else ""
+                    self.notes.missing(_at(path, name), f"{'it is empty' if name in said else 'it is missing'}{like}")
         return read
 
     def _map(self, said: Mapping[str, Any], schema: Schema, path: str) -> dict[str, Any]:
@@ -130,6 +159,7 @@ class _Reading:
             return dict(said)
         most = schema.get("maxProperties")
         if most is not None and len(said) > most:
+            self.doubts.append(path)
             self.notes.note(path, said, f"give {most} entries at most")
         empty = 0 if inner.get("$ref") == QUANTITY else ""
         return {name: self.value(empty if value is None else value, inner, f"{path}[{name}]") for name, value in said.items()}
@@ -140,7 +170,9 @@ class _Reading:
             return found
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if len(said) < least or (most is not None and len(said) > most):
-            self.notes.note(path, said, f"give {least} to {most} items" if most is not None else f"give at least {least}")
+            self.doubts.append(path)
+            like = next((f", such as {example}" for name, example in TERMS.items() if path.endswith(f".{name}")), "")
+            self.notes.note(path, said, (f"give {least} to {most} items" if most is not None else f"give at least {least}") + like)
         read = []
         for number, one in enumerate(said):
             if one is None:  # the API server makes it an empty one of its kind
@@ -149,23 +181,23 @@ class _Reading:
         return read
 
     def _text(self, said: Any, schema: Schema, path: str) -> str:
-        if not isinstance(said, str):
+        if not isinstance(said, str) and not (_is_scalar(said) and "pattern" in schema and not _suits(_plain(said), schema)):
             found: str = self._wrong(path, said, "string", "")
             return found
-        remedy = ""
-        if schema.get("enum") and said not in schema["enum"] and not path.startswith("status"):
-            remedy = f"use one of {', '.join(map(str, schema['enum']))}{meant(said, schema['enum'])}"
-        elif len(said) > schema.get("maxLength", len(said)):
+        remedy, text = "", _plain(said)
+        if schema.get("enum") and text not in schema["enum"] and not path.startswith("status"):
+            remedy = f"use one of {', '.join(map(str, schema['enum']))}{meant(text, schema['enum'])}"
+        elif len(text) > schema.get("maxLength", len(text)):
             remedy = f"use {schema['maxLength']} characters at most"
-        elif len(said) < schema.get("minLength", 0):
+        elif len(text) < schema.get("minLength", 0):
             remedy = "it must not be empty"
-        elif "pattern" in schema and not _pattern(schema["pattern"]).search(said):
+        elif not _suits(text, schema):
             remedy = _likeness(schema["pattern"])
-        elif schema.get("format") == "date-time" and not TIME.fullmatch(said):
+        elif schema.get("format") == "date-time" and not TIME.fullmatch(text):
             remedy = 'give a time such as "2026-01-02T03:04:05Z"'
         if remedy:
             self.notes.note(path, said, remedy)
-        return said
+        return text
 
     def _integer(self, said: Any, schema: Schema, path: str) -> int:
         if isinstance(said, float) and said.is_integer():
@@ -183,6 +215,7 @@ class _Reading:
         if isinstance(said, float) and said.is_integer():
             said = int(said)
         if isinstance(said, bool) or not isinstance(said, int | str):
+            self.doubts.append(path)
             self.notes.note(path, said, "give a whole number or a text")
             return 0
         if isinstance(said, int):
@@ -191,6 +224,7 @@ class _Reading:
 
     def _quantity(self, said: Any, path: str) -> Any:
         if isinstance(said, dict | list):
+            self.doubts.append(path)
             self.notes.note(path, said, 'give a quantity, such as "1000", "500m" or "64Gi"')
             return "0"
         said = said.strip(" ") if isinstance(said, str) else said
@@ -198,7 +232,6 @@ class _Reading:
             parse(said)
         except InvalidField as invalid:
             self.notes.note(path, said, invalid.remedy)
-            return "0"
         return said
 
 
@@ -239,6 +272,14 @@ def _likeness(pattern: str) -> str:
     if not found or _pattern(pattern).search("x"):
         return f"it must look like {pattern}"
     return f"{found}, or Never" if _pattern(pattern).search("Never") else found
+
+
+def _is_scalar(said: object) -> bool:
+    return not isinstance(said, dict | list)
+
+
+def _suits(said: str, schema: Schema) -> bool:
+    return "pattern" not in schema or bool(_pattern(schema["pattern"]).search(said))
 
 
 @cache

@@ -14,13 +14,14 @@ from typing import Any, Final
 from joiner.cluster import Pod
 from joiner.planning import Snapshot
 from joiner.planning.admission import Admission as ClassAdmission
-from joiner.pools import InvalidManifest
-from joiner.pools.reading import Notes
+from joiner.pools import InvalidManifest, NodeClass
+from joiner.pools.reading import Notes, meant
 from joiner_cli.manifests.admission import Admission
-from joiner_cli.manifests.documents import Document
+from joiner_cli.manifests.conditions import not_ready
+from joiner_cli.manifests.documents import Document, Unreadable
 from joiner_cli.manifests.kinds import PLURALS, WORKLOADS, UnknownKind, known
-from joiner_cli.manifests.rules import check
-from joiner_cli.manifests.schemas import Schemas
+from joiner_cli.manifests.rules import absent_class, check, check_beside
+from joiner_cli.manifests.schemas import Schemas, Understood
 from joiner_cli.manifests.structs import Structs
 from joiner_cli.manifests.workloads import UNSCHEDULABLE, Replicas, replicas, wanted
 
@@ -34,7 +35,8 @@ MOST_PODS: Final = 200_000
 class World:
     """``lists`` holds what was given, by the names of a snapshot's lists; ``replicas`` are pods of workloads that are all alike beside it.
 
-    ``where`` leads from an object to the document that it stands in; ``passed_over`` counts the kinds that no plan is made from.
+    ``where`` leads from an object to the document that it stands in; ``passed_over`` counts the kinds that no plan is made from;
+    ``unreadable`` are the places where no document could be read at all.
     """
 
     snapshot: Snapshot
@@ -43,6 +45,7 @@ class World:
     problems: tuple[InvalidManifest, ...] = ()
     where: Mapping[str, str] = field(default_factory=dict)
     passed_over: Mapping[str, int] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
@@ -55,11 +58,14 @@ class World:
         return found
 
 
-def read_world(documents: Iterable[Document]) -> World:
+def read_world(documents: Iterable[Document | Unreadable]) -> World:
     """The world that these documents declare; with errors its snapshot is empty."""
     reading = _Reading()
     for document in documents:
-        reading.take(document)
+        if isinstance(document, Unreadable):
+            reading.miss(document)
+        else:
+            reading.take(document)
     return reading.finish()
 
 
@@ -74,6 +80,11 @@ class _Reading:
         self.where: dict[str, str] = {}
         self.seen: dict[str, Manifest] = {}
         self.passed_over: Counter[str] = Counter()
+        self.unreadable: list[str] = []
+
+    def miss(self, unreadable: Unreadable) -> None:
+        self.unreadable.append(unreadable.where)
+        self.problems.append(InvalidManifest(unreadable.where, "", "", f"{unreadable.problem}: {unreadable.remedy}"))
 
     def take(self, document: Document) -> None:
         manifest = document.manifest
@@ -84,11 +95,16 @@ class _Reading:
         namespaced = kind in self.schemas.namespaced or (kind not in self.schemas.kinds and short == "CapacityBuffer")
         subject = _subject(manifest, short, document.where, namespaced=namespaced)
         notes = Notes(subject)
+        doubts: Sequence[str] = ()
         if kind in self.schemas.kinds:
-            manifest = self.structs.read(kind, manifest) or self.schemas.read(kind, manifest, notes)
+            quick = self.structs.read(kind, manifest)
+            understood = Understood(quick) if quick else self.schemas.read(kind, manifest, notes)
+            manifest, doubts = understood.manifest, understood.doubts
         elif not isinstance(manifest.get("metadata"), Mapping):
             notes.note("metadata", manifest.get("metadata"), "it is missing: name the object")
-        if not notes.errors:
+        if notes.errors and kind in self.schemas.kinds:
+            check_beside(kind, manifest, notes, namespaced=namespaced, doubts=doubts)
+        elif not notes.errors:
             check(kind, manifest, notes, namespaced=namespaced)
         self.problems.extend(notes.problems)
         self.where.setdefault(subject, document.where)
@@ -106,24 +122,35 @@ class _Reading:
         """``version/Kind`` if it counts; what is no object at all is noted."""
         manifest = document.manifest
         if not isinstance(manifest, Mapping):
-            self._refuse(document.where, "", manifest, "a manifest is wanted here: apiVersion, kind, metadata and spec")
+            self._refuse(document.where, "", manifest, _not_an_object(manifest))
             return None
         for name in ("apiVersion", "kind"):
             if not isinstance(manifest.get(name), str) or not manifest[name]:
-                self._refuse(_subject(manifest, "", document.where), name, manifest.get(name), "say which kind of object this is")
+                missing = "it is missing: " if manifest.get(name) is None else ""
+                remedy = f"{missing}say which kind of object this is, or leave this document out"
+                self._refuse(self._placed(document, ""), name, manifest.get(name), remedy)
                 return None
         try:
             kind = known(manifest["apiVersion"], manifest["kind"])
         except UnknownKind as unknown:
-            self._refuse(_subject(manifest, manifest["kind"], document.where), unknown.field, unknown.said, unknown.remedy)
+            self._refuse(self._placed(document, manifest["kind"]), unknown.field, unknown.said, unknown.remedy)
             return None
         if kind is None:
             self.passed_over[manifest["kind"]] += 1
         return kind
 
+    def _placed(self, document: Document, kind: str) -> str:
+        """The subject of a document whose kind nobody knows, its place noted."""
+        subject = _subject(document.manifest, kind, document.where)
+        self.where.setdefault(subject, document.where)
+        return subject
+
     def _refuse(self, subject: str, said: str, value: object, remedy: str) -> None:
         notes = Notes(subject)
-        notes.note(said, value, remedy)
+        if value is None:
+            notes.missing(said, remedy)
+        else:
+            notes.note(said, value, remedy)
         self.problems.extend(notes.problems)
 
     def finish(self) -> World:
@@ -141,7 +168,8 @@ class _Reading:
         lists["persistentvolumeclaims"] = self._claims(admission, made)
         alike = tuple(one for one in made if one.alike)
         snapshot = self._snapshot(lists, alike)
-        return World(snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, dict(sorted(self.passed_over.items())))
+        passed_over = dict(sorted(self.passed_over.items()))
+        return World(snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable))
 
     @property
     def _broken(self) -> bool:
@@ -168,8 +196,9 @@ class _Reading:
     def _snapshot(self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas]) -> Snapshot:
         """Only of what is good; the problems that its own readers find join the others."""
         snapshot = Snapshot.from_lists(lists)
-        self.problems.extend(one for one in snapshot.problems if not _absent_class(one))
-        self.problems.extend(replace(one, severity="info", remedy=ASSUMED) for one in snapshot.problems if _absent_class(one))
+        self.problems.extend(not_ready(self.by_kind))
+        self.problems.extend(one for one in snapshot.problems if not absent_class(one))
+        self.problems.extend(_assumed(one, snapshot.classes) for one in snapshot.problems if absent_class(one))
         if self._broken:
             return Snapshot()
         classes = ClassAdmission(lists)
@@ -177,12 +206,20 @@ class _Reading:
         return replace(snapshot, pods=tuple(pods), problems=tuple(one for one in self.problems if one.severity != "error"))
 
 
+def _not_an_object(said: object) -> str:
+    """The remedy for a document that is none: a list of objects is meant well, and only lacks its head."""
+    if isinstance(said, list) and said and all(isinstance(one, Mapping) for one in said):
+        return "write it as {apiVersion: v1, kind: List, items: [...]}, or each object as a document of its own, with --- between"
+    return "write an object here, with apiVersion, kind, metadata and spec"
+
+
 ASSUMED: Final = "there is no such class among the manifests; AL2023 with its defaults is assumed, in every zone"
 
 
-def _absent_class(problem: InvalidManifest) -> bool:
-    """Whether only the class of a pool is not among the manifests: on paper it is assumed."""
-    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith("there is no such")
+def _assumed(absent: InvalidManifest, classes: Iterable[NodeClass]) -> InvalidManifest:
+    """A class that is left out is no mistake; one whose name is nearly that of another most likely is."""
+    near = meant(absent.value, [one.key for one in classes])
+    return replace(absent, severity="warning" if near else "info", remedy=f"{ASSUMED}{near}")
 
 
 def _pods(made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:

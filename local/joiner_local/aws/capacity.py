@@ -15,13 +15,16 @@ force. A limit counts what may still be launched: an instance that ends gives no
 True
 """
 
+import difflib
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final
 
 from moto.core.responses import ActionResult
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 
 ALL: Final = "*"
@@ -58,18 +61,25 @@ class Limit:
         lifecycle = asked.get("lifecycle", ALL)
         if unknown or lifecycle not in LIFECYCLES:
             raise ValueError(f"capacity: {sorted(unknown) or lifecycle} is not known; lifecycle is {sorted(LIFECYCLES)}")
-        available = asked.get("available")
-        return cls(
-            asked.get("instanceType", ALL),
-            asked.get("zone", ALL),
-            lifecycle,
-            None if available is None else int(available),
-            asked.get("errorCode", ""),
-        )
+        instance_type, zone, available = asked.get("instanceType", ALL), asked.get("zone", ALL), asked.get("available")
+        _check_known("instanceType", instance_type, INSTANCE_TYPES)
+        _check_known("zone", zone, [known.name for zones in RegionsAndZonesBackend.zones.values() for known in zones])
+        if available is not None and (isinstance(available, bool) or not isinstance(available, int) or available < 0):
+            raise ValueError(f"capacity: available is {available!r}: give a whole number of instances, or null for plenty")
+        return cls(instance_type, zone, lifecycle, available, asked.get("errorCode", ""))
 
     def to_knob(self) -> dict[str, Any]:
         """As it was asked for."""
         return {"instanceType": self.instance_type, "zone": self.zone, "lifecycle": self.lifecycle, "available": self.available}
+
+
+def _check_known(field: str, said: object, known: Collection[str]) -> None:
+    """A limit on what does not exist would limit nothing, and nobody would notice."""
+    if said == ALL or (isinstance(said, str) and said in known):
+        return
+    near = difflib.get_close_matches(str(said), sorted(known), n=3)
+    meant = f"did you mean {', '.join(near)}?" if near else "see `joiner catalogue`"
+    raise ValueError(f'capacity: {field} is {said!r}: there is none called so; {meant} ("*" stands for all)')
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ def test_a_type_that_nobody_knows_is_an_error() -> None:
     answer = joiner("catalogue", "m5.large", "m55.large")
 
     assert (answer.exit_code, answer.out) == (1, "")
-    assert answer.err == "joiner: m55.large: no instance type is called so: see `joiner catalogue`\n"
+    assert answer.err == 'joiner: m55.large: no instance type is called so: see `joiner catalogue`; did you mean "m5.large"?\n'
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_type_that_nobody_knows_is_an_error() -> None:
          "m5.large.offerings[0].pricePerHour is cheap: give a price in $/h, such as 0.096"),
         ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": -1}]}}, "pricePerHour is -1: give a price"),
         ({"m5.large": {"labels": {"a": 1}}}, 'm5.large.labels[a] is 1: put it in quotes: "1"'),
-        ({"m5.large": {"network": {}}}, "m5.large.network.interfaces is null (and 1 more): give a whole number"),
+        ({"m5.large": {"network": {}}}, "m5.large.network.interfaces is missing (and 1 more): give a whole number"),
     ],
 )  # fmt: skip
 def test_a_catalogue_that_is_none_is_refused_with_its_field(said: Any, refusal: str, tmp_path: Path) -> None:

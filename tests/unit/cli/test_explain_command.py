@@ -37,6 +37,14 @@ def test_a_pod_that_no_type_of_the_pool_suits_is_told_the_requirement(tmp_path: 
     assert "What would have to give: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default to allow it." in told
 
 
+def test_types_that_one_rule_keeps_out_share_a_line_and_the_remedy_of_most(tmp_path: Path, catalogue: Path) -> None:
+    spot = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    told = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(requirements=[spot]), pod("a")), "--catalogue", catalogue).out
+
+    assert told.count("it is not offered in the zones and capacity types of the pool") == 1
+    assert "What would have to give: NodePool/default would have to allow on-demand in us-east-1a" in told
+
+
 def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
     tainted = pool("gpu", node={"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]})
     told = joiner("explain", "pod", "a", "-f", write(tmp_path, tainted, pod("a")), "--catalogue", catalogue).out
@@ -65,6 +73,26 @@ def test_a_pod_on_an_existing_node_is_told_what_a_new_one_would_cost(tmp_path: P
 
     assert answer.out.startswith("default/a goes to node here, which has room for it.\n\nWhy there: room that is there costs nothing.\n")
     assert "Next best: a new node, c6i.large" in answer.out
+
+
+def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when(tmp_path: Path, catalogue: Path) -> None:
+    place = {"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a"}
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    launched = {"type": "Launched", "status": "True", "reason": "Launched", "message": "", "lastTransitionTime": "2026-11-21T12:00:00Z"}
+    room = {"cpu": "1930m", "memory": "7Gi", "pods": "29"}
+    claim = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": "default-a", "labels": {"karpenter.sh/nodepool": "default", **place}},
+        "spec": {"nodeClassRef": ref, "requirements": []},
+        "status": {"providerID": "aws:///us-east-1a/i-1", "allocatable": room, "capacity": room, "conditions": [launched]},
+    }
+    answer = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(), claim, pod("a")), "--catalogue", catalogue)
+
+    assert answer.out.startswith(
+        "default/a goes to the node of claim default-a (instance i-1; it may join until 2026-11-21T12:15:00Z), which has room for it.\n"
+    )
+    assert "Next best: a new node, " in answer.out
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """`joiner pause` and `joiner resume`: the switch that the functions read, and a clear word where there is none."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from joiner.adapters.pause import Pause
 from joiner.names import pause_parameter
+from joiner_cli.aws_refusals import told
 from tests.unit.cli.running import joiner
 
 
@@ -41,3 +44,63 @@ def test_a_mistyped_cluster_is_told_and_nothing_is_made(deployed: Pause) -> None
     assert "no Joiner is deployed for a cluster prdo" in answer.err
     assert not deployed.on()
     assert joiner("resume", "prdo").exit_code == 1
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """A machine that knows nothing of any account."""
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    return monkeypatch
+
+
+KEYS = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "no region is known: give --region, or set AWS_REGION"),
+        ({"AWS_REGION": "eu-west-1"}, "there are no credentials for AWS (Unable to locate credentials): run `aws configure`"),
+        ({"AWS_PROFILE": "prod"}, "The config profile (prod) could not be found: set AWS_PROFILE to one of `aws configure list-profiles`"),
+        ({**KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "AWS does not answer: Could not connect to the endpoint URL"),
+        ({**KEYS, "AWS_ENDPOINT_URL": "aws"}, "Invalid endpoint: aws: check AWS_ENDPOINT_URL"),
+        ({**KEYS, "AWS_REGION": "eu_west"}, "give --region a name such as eu-west-1"),
+    ],
+    ids=["region", "credentials", "profile", "connection", "endpoint", "malformed"],
+)
+def test_whoever_cannot_ask_aws_is_told_in_one_line_what_to_do(nowhere: pytest.MonkeyPatch, environment: dict[str, str], said: str) -> None:
+    for name, value in environment.items():
+        nowhere.setenv(name, value)
+    answer = joiner("pause", "prod")
+
+    assert (answer.exit_code, answer.out, answer.err.count("\n")) == (1, "", 1)
+    assert answer.err.startswith("joiner: ")
+    assert said in answer.err
+
+
+def test_what_is_no_cluster_name_is_told_before_anybody_is_asked(nowhere: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it takes the account away
+    answer = joiner("pause", "my cluster")
+
+    assert (answer.exit_code, answer.err) == (
+        1,
+        "joiner: 'my cluster' is no name of an EKS cluster: it has up to 100 letters, digits, - and _\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("ExpiredTokenException", "the credentials have expired: run `aws configure`"),
+        ("UnrecognizedClientException", "AWS does not know these credentials"),
+        ("AccessDeniedException", "AWS refuses: no: have ssm:PutParameter allowed to you"),
+        ("ThrottlingException", "An error occurred (ThrottlingException) when calling the PutParameter operation: no"),
+    ],
+)
+def test_what_aws_refuses_is_told_with_its_remedy(code: str, said: str) -> None:
+    refusal = ClientError({"Error": {"Code": code, "Message": "no"}}, "PutParameter")
+
+    assert told(refusal, needs="ssm:PutParameter").startswith(said)

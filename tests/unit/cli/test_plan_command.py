@@ -142,6 +142,39 @@ def test_files_that_cannot_be_read_are_one_sentence(arguments: list[str], said: 
     assert answer.err.startswith(said)
 
 
+def test_one_unreadable_file_does_not_hide_what_is_wrong_with_the_others(tmp_path: Path, catalogue: Path) -> None:
+    write(tmp_path, pool(), pod("a", cpu="one"))
+    (tmp_path / "torn.yaml").write_text("a: [")
+    answer = joiner("plan", "-f", tmp_path, "-f", tmp_path / "nowhere.yaml", "--catalogue", catalogue)
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert [line.removeprefix(f"joiner: {tmp_path}/").partition(":")[0] for line in answer.err.splitlines()] == [
+        "manifests.yaml, document 2",
+        "torn.yaml, line 2",
+        "nowhere.yaml",
+        "joiner",
+    ]
+    assert answer.err.endswith("joiner: nothing was planned: 2 files and 1 object could not be read\n")
+
+
+def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, "# nothing yet"), "--catalogue", catalogue)
+
+    assert (answer.exit_code, answer.out) == (0, "No pods are pending: nothing to do.\n")
+    assert answer.err.startswith("joiner: there is no manifest in what was given\n")
+
+
+def test_a_pool_of_a_capacity_type_that_the_catalogue_has_no_prices_of_is_told(tmp_path: Path, catalogue: Path) -> None:
+    def told(*values: str) -> list[str]:
+        requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": list(values)}
+        files = write(tmp_path, pool(requirements=[requirement]))
+        problems = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json").json["problems"]
+        return [one["message"] for one in problems if one["severity"] == "warning"]
+
+    assert told("spot") == ["the catalogue has no such capacity type; there is on-demand"]
+    assert told("spot", "on-demand") == []
+
+
 def test_manifests_come_from_folders_and_from_stdin(tmp_path: Path, catalogue: Path) -> None:
     write(tmp_path, pool())
     text = yaml.safe_dump(pod("from-stdin"))
@@ -165,6 +198,50 @@ def test_a_resolved_class_says_its_zones_itself(tmp_path: Path, catalogue: Path)
     plan = joiner("plan", "-f", write(tmp_path, pool(), node_class, pod("a")), "--catalogue", catalogue, "-o", "json").json
 
     assert [node["zone"] for node in plan["nodes"]] == ["us-east-1c"]
+
+
+def test_a_dump_tells_what_the_cluster_finds_wrong_with_its_own_pools_and_classes(tmp_path: Path, catalogue: Path) -> None:
+    def status(message: str) -> Mapping[str, Any]:
+        return {"conditions": [{"type": "Ready", "status": "False", "reason": "SubnetsNotFound", "message": message}]}
+
+    tags = [{"tags": {"a": "b"}}]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
+    dump = [
+        {**pool(), "status": status("NodeClassReady: EC2NodeClass/default: no subnet has tag a = b")},
+        {**node_class, "status": status("SubnetsReady: no subnet has tag a = b")},
+        {**pool("fine"), "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+    ]
+    answer = joiner("plan", "-f", write(tmp_path, *dump, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 0
+    assert [(one["object"], one["field"], one["value"], one["severity"]) for one in answer.json["problems"]] == [
+        ("EC2NodeClass/default", "status.conditions[Ready]", "False", "warning"),
+        ("NodePool/default", "status.conditions[Ready]", "False", "warning"),
+    ]
+    assert answer.json["problems"][0]["message"].startswith("SubnetsReady: no subnet has tag a = b; the cluster makes no nodes of it until")
+    assert "EC2NodeClass/default: status.conditions[Ready] is False: SubnetsReady: no subnet has tag a = b" in answer.err
+
+
+def test_what_a_pool_requires_and_nothing_has_is_named_with_what_is_near(tmp_path: Path, catalogue: Path) -> None:
+    wanted = {
+        "node.kubernetes.io/instance-type": ["m5.large", "m5.lrge"],
+        "topology.kubernetes.io/zone": ["us-east-1z", "us-east-1a"],
+        "karpenter.k8s.aws/instance-family": ["q9"],
+        "example.com/team": ["any"],
+    }
+    wrong = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
+    answer = joiner("plan", "-f", write(tmp_path, wrong, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    assert [f"{one['field']} is {one['value']}: {one['message']}" for one in answer.json["problems"] if one["severity"] == "warning"] == [
+        "spec.template.spec.requirements[karpenter.k8s.aws/instance-family] is q9: no instance type of the catalogue has it; "
+        "there are g5, m5, r5, c6i, c7g and 4 more",
+        "spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge: the catalogue has no such instance type; "
+        "did you mean m5.large or m5.xlarge?",
+        "spec.template.spec.requirements[topology.kubernetes.io/zone] is us-east-1z: the catalogue has no such zone; "
+        "did you mean us-east-1f or us-east-1d?",
+    ]
+    assert "NodePool/default: spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge" in answer.err
 
 
 class Page(HTMLParser):

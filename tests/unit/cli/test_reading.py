@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_cli.manifests import Unreadable, World, read_documents, read_world
+from joiner_cli.manifests import World, read_documents, read_world
 from joiner_cli.manifests.documents import read_text
 from tests.unit.cli.running import deployment, pod, pool
 
@@ -199,18 +199,112 @@ def test_yaml_is_read_as_kubectl_reads_it() -> None:
         ),
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("[" * 100_000, "nested too deeply"),
+        ("name: {{ .Release.Name }}\n", "it looks like a template: render it first, with `helm template` or the like"),
     ],
-    ids=["torn", "twice", "cycle", "bomb", "python", "deep"],
+    ids=["torn", "twice", "cycle", "bomb", "python", "deep", "template"],
 )
 def test_what_is_no_yaml_is_told_with_its_line(text: str, problem: str) -> None:
-    with pytest.raises(Unreadable) as caught:
-        of_yaml(text)
+    found = of_yaml(text)
 
-    assert problem in str(caught.value)
+    assert [one for one in found.errors if problem in str(one)]
+    assert len(found.unreadable) == 1
+
+
+def test_documents_before_a_tear_are_read_and_both_are_told() -> None:
+    found = of_yaml("apiVersion: v1\nkind: Pod\nmetadata: {name: B}\nspec: {containers: [{name: a, image: b}]}\n---\na: [\n")
+
+    assert [str(one) for one in found.errors] == [
+        "Pod/default/B: metadata.name is B: use up to 253 small letters, digits, - and ., each part beginning and ending with a letter "
+        "or digit",
+        "file.yaml, line 7: did not find expected node content: write valid YAML or JSON",
+    ]
+
+
+def test_every_file_is_read_and_every_unreadable_one_told(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: [")
+    (tmp_path / "b.json").write_bytes(b"\xff")
+    (tmp_path / "c.yaml").write_text(json.dumps(pod("C")))
+    found = read_world(read_documents([str(tmp_path), str(tmp_path / "nowhere.yaml"), str(GOOD)]))
+
+    assert [str(one).removeprefix(f"{tmp_path}/").partition(":")[0] for one in found.errors] == [
+        "a.yaml, line 2",
+        "b.json",
+        "Pod/default/C",
+        "nowhere.yaml",
+    ]
+    assert len(found.unreadable) == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "others"),
+    [
+        ({"replicaz": 3}, ["spec.template.spec.tolerations[0].value"]),
+        ({"replicas": "3"}, ["spec.template.spec.tolerations[0].value"]),
+        ({"selector": {"matchLabels": {"app": 5}}}, ["spec.template.metadata.labels", "spec.template.spec.tolerations[0].value"]),
+        ({"selektor": {}, "selector": None}, ["spec.template.spec.tolerations[0].value"]),
+        ({"template": None}, []),
+    ],
+)
+def test_what_a_value_means_is_told_beside_a_wrong_shape_where_that_is_certain(spec: dict[str, Any], others: list[str]) -> None:
+    manifest = deployment("web", 1, tolerations=[{"key": "a", "operator": "Exists", "value": "b"}])
+    manifest["metadata"]["labels"] = {"app": "a b"}
+    manifest["spec"] |= spec
+    told = [one.field for one in world(manifest).errors]
+
+    assert told[-len(others) - 1 :] == ["metadata.labels[app]", *others]
+    assert len(told) == len(set(told))
+
+
+def test_a_pool_is_told_its_values_and_its_shape_together() -> None:
+    wrong = pool(requirements=[{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spots"]}], wieght=5, limits={"cpu": "x"})
+
+    assert [one.field for one in world(wrong).errors] == [
+        "spec.wieght",
+        "spec.limits[cpu]",
+        "spec.template.spec.requirements[0].values",
+    ]
+
+
+def test_a_class_without_its_selectors_is_shown_what_to_write() -> None:
+    spec = {"role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}], "securityGroupSelectorTerms": []}
+
+    assert refusals({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}) == [
+        "EC2NodeClass/default: spec.securityGroupSelectorTerms is []: give 1 to 30 items, "
+        "such as [{tags: {karpenter.sh/discovery: my-cluster}}]",
+        "EC2NodeClass/default: spec.subnetSelectorTerms: it is missing: write for example [{tags: {karpenter.sh/discovery: my-cluster}}]",
+    ]
+
+
+def test_a_class_whose_name_is_nearly_that_of_another_is_a_warning() -> None:
+    tags = [{"tags": {"a": "b"}}]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "defalt"}, "spec": spec}
+
+    assert [(one.severity, one.remedy.partition("; ")[2]) for one in world(pool(), node_class).problems] == [
+        ("warning", 'AL2023 with its defaults is assumed, in every zone; did you mean "EC2NodeClass/defalt"?')
+    ]
+    assert [one.severity for one in world(pool()).problems] == ["info"]
+
+
+def test_a_number_where_a_duration_belongs_is_shown_a_duration() -> None:
+    assert refusals(pool(disruption={"consolidateAfter": 5})) == [
+        "NodePool/default: spec.disruption.consolidateAfter is 5: write a duration such as 30s, 15m or 720h, or Never"
+    ]
+
+
+def test_a_kind_that_nobody_knows_is_told_with_its_file() -> None:
+    assert world({"apiVersion": "v1", "kind": "pod", "metadata": {"name": "a"}}).where == {"pod/a": "file.json"}
 
 
 def test_what_is_no_object_is_told_with_its_place() -> None:
     assert [str(one) for one in of_yaml("- a\n").errors] == [
-        "file.yaml:  is [a]: a manifest is wanted here: apiVersion, kind, metadata and spec"
+        "file.yaml: it is [a]: write an object here, with apiVersion, kind, metadata and spec"
     ]
-    assert [str(one) for one in of_yaml("kind: Pod\n").errors] == ["file.yaml: apiVersion is null: say which kind of object this is"]
+    assert [str(one) for one in of_yaml("").errors] == []
+    assert [str(one) for one in of_yaml("[{kind: Pod}, {kind: Pod}]").errors] == [
+        "file.yaml: it is [{kind: Pod}, {kind: Pod}]: write it as {apiVersion: v1, kind: List, items: [...]}, "
+        "or each object as a document of its own, with --- between"
+    ]
+    assert [str(one) for one in of_yaml("kind: Pod\n").errors] == [
+        "file.yaml: apiVersion: it is missing: say which kind of object this is, or leave this document out"
+    ]

@@ -182,6 +182,35 @@ def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: Wo
     assert world.ec2.instances == {}
 
 
+def test_an_instance_type_that_nobody_has_is_told_on_its_pool(world: World) -> None:
+    world.prepare(pending("web-1"))
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.lrage"]}
+    spec = {"template": {"spec": {**machine.NODEPOOL["spec"]["template"]["spec"], "requirements": [requirement]}}}
+    world.kube.put({**machine.NODEPOOL, "spec": spec})
+
+    world.scale_up("up-1")
+
+    nothing_is_left(world)
+    assert reasons(world, "NodePool", "default") == ["WithoutEffect"]
+    conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    assert (conditions["Ready"]["status"], conditions["ValidationSucceeded"]["reason"]) == ("True", "WithoutEffect")
+    told = conditions["ValidationSucceeded"]["message"]
+    assert "instance-type] is m5.lrage: the catalogue has no such instance type; did you mean m5.large" in told
+
+
+def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "1"}}})
+
+    world.scale_up("up-1")
+
+    (told,) = (event["note"] for event in world.kube.all(kinds.EVENTS) if event["regarding"]["name"] == "web-1")
+    assert told == (
+        "No node can be made for it. default: all available instance types exceed limits for nodepool: limit cpu 1 of NodePool/default: "
+        "0 used, the pod needs 1500m (the smallest node that holds it has 2); raise spec.limits.cpu or free nodes"
+    )
+
+
 def test_a_mistake_in_one_pool_is_told_on_it_and_does_not_stop_the_other(world: World) -> None:
     world.prepare(pending("web-1"))
     broken = {**machine.NODEPOOL, "metadata": {"name": "broken", "uid": "pool-2"}, "spec": {"weigth": 5}}

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from joiner.cluster import Resources
+from joiner.lifecycle.deadlines import INITIALIZATION
 from joiner.lifecycle.declared_status import status_patches
 from joiner.lifecycle.launched import launched_claim
 from joiner.lifecycle.pool_usage import usage_patches
@@ -47,6 +48,19 @@ def test_a_launched_claim_tells_its_instance_its_price_and_its_types_labels() ->
     assert after.labels["karpenter.k8s.aws/instance-family"] == "m5"
     assert after.capacity == Resources.of(cpu=2)
     assert after.launched and not after.registered
+
+
+def test_a_claim_that_waits_for_its_node_says_for_which_instance_and_until_when() -> None:
+    after = launched_claim(claim(provider_id=""), Instance(), labels={}, capacity=None, allocatable=None, at=NOON)
+
+    said = "instance i-9 has not joined the cluster yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"
+    assert after.conditions["Registered"].message == said
+    assert after.conditions["Ready"].message == f"Registered: {said}"
+
+    joined = after.as_registered("ip-1", at=NOON, opens_by=NOON + INITIALIZATION)
+    said = "node ip-1 has joined and takes no pods yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"
+    assert joined.conditions["Ready"].message == f"Initialized: {said}"
+    assert joined.as_initialized(at=NOON).conditions["Ready"].true
 
 
 def test_a_pool_has_what_its_launched_claims_have() -> None:

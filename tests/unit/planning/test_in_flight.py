@@ -152,7 +152,7 @@ def test_limits_count_claims_on_their_way() -> None:
     plan = planned_with(world([*mine, pod("late", app="late", cpu="3")], claim(), limits={"cpu": "6"}), assigned(mine, 1))
 
     assert summary(plan) == (0, [])
-    assert "the pool's limit of 6 cpu" in str(plan.pending[0].reasons[0])
+    assert "limit cpu 6 of NodePool/default: 4 used, the pod needs 3 " in str(plan.pending[0].reasons[0])
 
 
 def planned_with(lists: dict[str, Any], assignments: dict[str, dict[str, int]], in_flight: list[str] | None = None) -> Plan:

@@ -14,6 +14,7 @@ from tests.unit.planning.worlds import (
     TOLERATION,
     ZONE,
     ZONES,
+    Json,
     affinity,
     daemon_set,
     instance_type,
@@ -131,7 +132,19 @@ def test_limits_count_what_is_there_and_are_exact() -> None:
     plan = checked(world(waiting, node_pool(limits={"cpu": "8"}), nodes=[there]))
 
     assert [one.instance_type for one in plan.nodes] in (["s.large", "s.large"], ["m.xlarge"])
-    assert why(plan) == ["default: all available instance types exceed limits for nodepool: the pool's limit of 8 cpu"]
+    assert why(plan) == [
+        "default: all available instance types exceed limits for nodepool: limit cpu 8 of NodePool/default: 8 used (4 of it by this plan), "
+        "the pod needs 1900m (the smallest node that holds it has 2); raise spec.limits.cpu or free nodes"
+    ]
+
+
+def test_a_limit_in_nodes_is_told_in_nodes() -> None:
+    plan = checked(world(pods(2, **affinity(podAntiAffinity=[near(HOST, "web")])), node_pool(limits={"nodes": "1"})))
+
+    assert why(plan) == [
+        "default: all available instance types exceed limits for nodepool: limit nodes 1 of NodePool/default: 1 used (1 of it by this "
+        "plan), one more is needed; raise spec.limits.nodes or free nodes"
+    ]
 
 
 def test_the_more_important_pod_gets_the_last_of_a_limit() -> None:
@@ -144,13 +157,16 @@ def test_the_more_important_pod_gets_the_last_of_a_limit() -> None:
 
 @pytest.mark.parametrize(
     ("ceilings", "reason"),
-    [(Ceilings(nodes=1), "the cluster's ceiling of 1 nodes"), (Ceilings(price_per_hour=0.04), "the cluster's ceiling of 0.04 $/h")],
+    [
+        (Ceilings(nodes=1), "the cluster's ceiling of 1 nodes: 1 are there or planned; raise ceilings.nodes in clusters/NAME.yaml"),
+        (Ceilings(price_per_hour=0.04), "the cluster's ceiling of 0.04 $/h: 0.0245 $/h are there or planned, one more node costs 0.0245"),
+    ],
 )
 def test_no_plan_exceeds_the_clusters_ceilings(ceilings: Ceilings, reason: str) -> None:
     plan = checked(world(pods(2, **affinity(podAntiAffinity=[near(HOST, "web")]))), ceilings=ceilings)
 
     assert len(plan.nodes) == 1
-    assert why(plan) == [f"default: all available instance types exceed limits for nodepool: {reason}"]
+    assert why(plan)[0].startswith(f"default: all available instance types exceed limits for nodepool: {reason}")
 
 
 def test_an_offering_that_is_short_is_not_planned_for() -> None:
@@ -289,7 +305,35 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
     other = node_pool("lost")
     other["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "lost"
 
-    assert why(planned(world([pod("web-0")], other))) == ["lost: its class EC2NodeClass/lost has not been resolved"]
+    remedy = "create it, or name another in spec.template.spec.nodeClassRef of NodePool/lost"
+    assert why(planned(world([pod("web-0")], other))) == [f"lost: its class EC2NodeClass/lost is not there: {remedy}"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, "its class EC2NodeClass/own has not been resolved in EC2: look at the conditions in its status"),
+        (
+            {"status": {"conditions": [{"type": "Ready", "status": "False", "message": "SubnetsReady: no subnet has tag a = b"}]}},
+            "its class EC2NodeClass/own has not been resolved in EC2: SubnetsReady: no subnet has tag a = b: look at the conditions in its "
+            "status",
+        ),
+        ({"spec": {"role": 5}}, "its class EC2NodeClass/own cannot be used: spec.amiSelectorTerms: it is missing"),
+        (
+            {"metadata": {"name": "own", "deletionTimestamp": "2026-11-21T05:17:28Z"}},
+            "its class EC2NodeClass/own is being deleted: create it anew once it is gone, or name another",
+        ),
+    ],
+    ids=["new", "refused", "broken", "deleted"],
+)
+def test_a_pool_whose_class_is_not_resolved_says_what_is_missing(change: Json, told: str) -> None:
+    own = node_pool("own")
+    own["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "own"
+    tags = [{"tags": {"a": "b"}}]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "own"}, "spec": spec, **change}
+
+    assert why(planned(world([pod("web-0")], own, ec2nodeclasses=[node_class])))[0].startswith(f"own: {told}")
 
 
 def test_a_thousand_pods_in_twenty_deployments_are_planned_together() -> None:

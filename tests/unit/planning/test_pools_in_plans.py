@@ -196,7 +196,10 @@ def test_a_daemon_counts_as_its_newest_pod_does() -> None:
 def test_limits_speak_of_what_a_node_has_and_not_of_what_it_can_allocate() -> None:
     plan = checked(world([pod("web-0", cpu="1")], node_pool(limits={"cpu": "1900m"})))
 
-    assert why(plan) == ["default: all available instance types exceed limits for nodepool: the pool's limit of 1900m cpu"]
+    assert why(plan) == [
+        "default: all available instance types exceed limits for nodepool: limit cpu 1900m of NodePool/default: 0 used, the pod needs 1 "
+        "(the smallest node that holds it has 2); raise spec.limits.cpu or free nodes"
+    ]
 
 
 def test_memory_and_devices_are_limited_too() -> None:
@@ -206,7 +209,8 @@ def test_memory_and_devices_are_limited_too() -> None:
     lists = world([asking], node_pool(limits={"nvidia.com/gpu": "1"}))
 
     assert why(checked(lists, catalogue=catalogue)) == [
-        "default: all available instance types exceed limits for nodepool: the pool's limit of 1 nvidia.com/gpu"
+        "default: all available instance types exceed limits for nodepool: limit nvidia.com/gpu 1 of NodePool/default: 0 used, the pod "
+        "needs 1 (the smallest node that holds it has 2); raise spec.limits.nvidia.com/gpu or free nodes"
     ]
 
 

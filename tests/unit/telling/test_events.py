@@ -78,6 +78,18 @@ def test_a_pod_is_told_of_a_node_that_comes_anyway() -> None:
     assert (told.reason, told.note) == ("Nominated", "It fits the node of claim default-a, which is on its way")
 
 
+def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
+    booting = claim("default-a", provider_id="").as_launched(
+        instance_id="i-1", image_id="", instance_type="m5.large", zone="us-east-1a", capacity_type="spot", at=NOON
+    )
+    told = planned.room_on_its_way(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
+
+    assert told.note == (
+        "It fits the node of claim default-a, which is on its way (instance i-1; it is given up if it has not joined by "
+        "2026-11-21T12:15:00Z)"
+    )
+
+
 def test_a_pool_is_told_what_ec2_was_short_of_and_how_to_mend_what_it_refused() -> None:
     outcome = Outcome(
         short=(Short("spot", "m5.large", "us-east-1a", "InsufficientInstanceCapacity"),),

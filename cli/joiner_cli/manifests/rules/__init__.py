@@ -4,11 +4,13 @@ As far as a plan depends on it, and as strict: a differential test holds it agai
 Each rule says the field, what stands there, and the remedy. Source: Kubernetes, ``pkg/apis/*/validation``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from joiner.pools import InvalidManifest, read
 from joiner.pools.reading import Notes
 from joiner_cli.manifests.rules import claims, nodes, pods, workloads
+from joiner_cli.manifests.rules.certainty import caused, certain, pod_of
 from joiner_cli.manifests.rules.naming import check_metadata
 
 Check = Callable[[Mapping[str, Any], Notes], None]
@@ -41,4 +43,21 @@ def check(kind: str, manifest: Mapping[str, Any], notes: Notes, *, namespaced: b
         CHECKS[kind](manifest, notes)
 
 
-__all__ = ["check"]
+def check_beside(kind: str, manifest: Mapping[str, Any], notes: Notes, *, namespaced: bool, doubts: Sequence[str]) -> None:
+    """Notes what else is certainly wrong with a manifest whose schema has refused something; ``doubts`` are fields that nobody can read."""
+    found = Notes(notes.subject)
+    check(kind, manifest, found, namespaced=namespaced)
+    pod = pod_of(kind)
+    beside = [one for one in found.errors if certain(one.field, doubts, pod=pod)]
+    if kind.startswith("karpenter"):
+        beside += [one for one in read([manifest]).problems if one.severity == "error" and not absent_class(one)]
+    told = tuple(notes.problems)
+    notes.problems.extend(one for one in beside if not caused(one, told, doubts))
+
+
+def absent_class(problem: InvalidManifest) -> bool:
+    """Whether only the class of a pool is not among the manifests: on paper it is assumed."""
+    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith("there is no such")
+
+
+__all__ = ["absent_class", "check", "check_beside"]

@@ -3,6 +3,7 @@
 from joiner.catalogue.allocatable import allocatable, capacity
 from joiner.catalogue.ec2 import NetworkFacts, instance_type_from_ec2, network_facts, usable
 from joiner.catalogue.types import Catalogue, InstanceType, Interfaces, Offering
+from joiner.catalogue.unknown_values import unknown_values
 
 __all__ = [
     "Catalogue",
@@ -14,5 +15,6 @@ __all__ = [
     "capacity",
     "instance_type_from_ec2",
     "network_facts",
+    "unknown_values",
     "usable",
 ]

@@ -31,11 +31,17 @@ FILLING_AFTER_CREATION: Final = timedelta(minutes=5)
 """No node is closed for longer, whatever became of it."""
 
 
-def never_registered(claim: NodeClaim, now: datetime) -> bool:
-    """Has a launched claim waited too long for its node?"""
+def joins_by(claim: NodeClaim) -> datetime | None:
+    """When a claim that waits for its node is given up; None for one that does not wait."""
     launched = claim.conditions["Launched"]
     since = launched.since or claim.created
-    return launched.true and not claim.registered and since is not None and now - since > REGISTRATION
+    return since + REGISTRATION if launched.true and not claim.registered and since is not None else None
+
+
+def never_registered(claim: NodeClaim, now: datetime) -> bool:
+    """Has a launched claim waited too long for its node?"""
+    deadline = joins_by(claim)
+    return deadline is not None and now > deadline
 
 
 def never_initialized(claim: NodeClaim, now: datetime) -> bool:

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from joiner import names
 from joiner.cluster import Resources
+from joiner.lifecycle.deadlines import REGISTRATION
 from joiner.pools import NodeClaim
 
 REGION: Final = re.compile(r"[a-z]+(-[a-z]+)+-\d+")  # the first part of a zone's name: eu-west-1a, us-west-2-lax-1a
@@ -59,4 +60,5 @@ def launched_claim(
         capacity=capacity,
         allocatable=allocatable,
         labels={names.TENANCY: "default", **labels, **place},
+        joins_by=at + REGISTRATION,
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.cluster import MISSING, Requirements
+from joiner.planning.exceeding import Exceeded, PoolLimit
 from joiner.planning.groups import Group, fits
 from joiner.planning.offers import NOTHING_AVAILABLE, Choice, Launchable, Market, node_labels, pool_labels, positions
 from joiner.planning.plan import LOOKS_AGAIN, Reason
@@ -29,7 +30,7 @@ def explain(world: World, catalogue: Catalogue) -> dict[Group, tuple[Reason, ...
         elif _opts_out(group):
             found[group] = (Reason("", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"),)
         elif not world.markets:
-            found[group] = (Reason("", "there is no NodePool or Provisioner that can be used"),)
+            found[group] = (Reason("", "there is no NodePool or Provisioner that can be used: create one, or mend what is wrong with it"),)
         else:
             found[group] = tuple(_reason(world, group, market, catalogue) for market in world.markets)
     return found
@@ -66,10 +67,18 @@ def _reason(world: World, group: Group, market: Market, catalogue: Catalogue) ->
 def _beyond_resources(world: World, group: Group, market: Market, large: list[Launchable]) -> Reason:
     """There are offers that could hold such a pod: limits or its neighbours keep it out."""
     limits = [world.over_limit(Choice(market, market.variants[0], one, 0)) for one in large]
-    allowed = [one for one, limit in zip(large, limits, strict=True) if not limit]
+    allowed = [one for one, limit in zip(large, limits, strict=True) if limit is None]
     if not allowed:
-        return Reason(market.pool.name, f"all available instance types exceed limits for nodepool: {limits[0]}", large[0].offer)
+        least = min((limit for limit in limits if limit), key=lambda limit: limit.excess)
+        why = f"all available instance types exceed limits for nodepool: {_told(least, world, group)}"
+        return Reason(market.pool.name, why, large[0].offer)
     return Reason(market.pool.name, _between_pods(world, group, market, allowed), large[0].offer)
+
+
+def _told(exceeded: Exceeded, world: World, group: Group) -> str:
+    if isinstance(exceeded, PoolLimit):
+        return exceeded.told(group.constraints.requests, world.planned_of(exceeded.pool, exceeded.resource))
+    return exceeded.told()
 
 
 def _open_to(group: Group, market: Market, bits: Mapping[int, int]) -> list[Launchable]:

@@ -26,7 +26,7 @@ def markets(
 
 def _market(pool: NodePool, snapshot: Snapshot, scene: Scene, classes: Mapping[str, ResolvedNodeClass]) -> Market:
     node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
-    closed = _closed(pool, resolved)
+    closed = _closed(pool, snapshot, resolved)
     if closed or resolved is None:
         return Market(pool, node_class, closed=closed)
     stock = stocked(pool, node_class, resolved, scene)
@@ -47,14 +47,30 @@ def _attachable(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     return found if snapshot.volumes.limits else {}
 
 
-def _closed(pool: NodePool, resolved: ResolvedNodeClass | None) -> str:
+def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:
     if pool.deleting:
         return "the pool is being deleted"
     if resolved is None:
-        return f"its class {pool.class_ref.key} has not been resolved"
+        return _unresolved(pool, snapshot)
     if not resolved.ready:
         wrong = next(problem for problem in resolved.problems if problem.severity == "error")
         return f"its class {pool.class_ref.key} is not ready: {wrong.message}"
     if keys := pool.requirements.contradictions():
         return f"its requirements exclude each other on {', '.join(keys)}"
     return ""
+
+
+def _unresolved(pool: NodePool, snapshot: Snapshot) -> str:
+    """What is missing so that the class of the pool could be used, and what to do about it."""
+    node_class, key = snapshot.node_class(pool), pool.class_ref.key
+    if node_class is None:
+        broken = next((one for one in snapshot.problems if one.object == key and one.severity == "error"), None)
+        if broken:
+            return f"its class {key} cannot be used: {broken.message}"
+        field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
+        return f"its class {key} is not there: create it, or name another in {field} of {pool.key}"
+    if node_class.deleting:
+        return f"its class {key} is being deleted: create it anew once it is gone, or name another"
+    ready = node_class.conditions["Ready"]
+    said = f": {ready.message}" if ready.message and not ready.true else ""
+    return f"its class {key} has not been resolved in EC2{said}: look at the conditions in its status"

@@ -7,7 +7,7 @@ places more pods, the more important ones first; among those the cheaper; then t
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from joiner.catalogue import Catalogue
+from joiner.catalogue import Catalogue, unknown_values
 from joiner.planning.compiling import compiled
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.explanation import explain
@@ -35,6 +35,7 @@ def plan(
     ``unavailable`` are offerings known to be short: (capacity type, instance type, zone), ``*`` for any. ``classes`` are the resolved node
     classes by key (``EC2NodeClass/default``); a pool whose class is missing or not ready plans nothing, the others go on.
     ``best_effort`` keeps minValues of pools as far as they can be kept, instead of strictly.
+    What pools require and this catalogue does not have joins the problems of the snapshot.
     ``effort`` says how long to look for a cheaper plan.
     """
     from joiner.planning.result import read_off  # these two need numpy and HiGHS, which only the function that plans carries
@@ -46,4 +47,5 @@ def plan(
     prefer(world)
     made = read_off(world, snapshot, explain(world, catalogue), found.proven)
     comparable = 0.0 if made.pending else round(found.greedy, 10)  # the greedy may have counted on nodes that a limit forbids
-    return replace(made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds)
+    problems = (*made.problems, *unknown_values(snapshot.pools, catalogue))
+    return replace(made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from joiner import names
-from joiner.cluster import HostPort, Resources, Taint
+from joiner.cluster import HostPort, Taint
+from joiner.planning.exceeding import Ceiling, Exceeded, PoolLimit, Reserved
 from joiner.planning.groups import Group, Groups
 from joiner.planning.mounting import UNLIMITED
 from joiner.planning.offers import Choice, Launchable, Market, flexible
 from joiner.planning.plan import Ceilings
 from joiner.planning.topology import Rules, rules_of
+from joiner.pools import NodePool
 
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
 
@@ -117,22 +119,28 @@ class World:
         self._use(room, -1)
         self.new.remove(room)
 
-    def over_limit(self, choice: Choice) -> str:
-        """Which limit forbids one more node like this; empty if none does."""
+    def over_limit(self, choice: Choice) -> Exceeded | None:
+        """Which limit forbids one more node like this; None if none does."""
         pool, one = choice.market.pool, choice.one
         used = self.used.get(pool.key, {})
         for name, limit in pool.limits.items():
             more = 1 if name == "nodes" else one.capacity.get(name, 0)
             if used.get(name, 0) + more > limit:
-                return f"the pool's limit of {Resources({name: limit}).to_kube()[name]} {name}"
+                return PoolLimit(pool, name, limit, used.get(name, 0), more)
         if one.supply is not None and self._drawn.get(one.supply_key, 0) >= one.supply:
-            return f"the {one.supply} instances that are left of its capacity reservation"
-        if self._ceilings.nodes is not None and self._nodes + len(self.new) + 1 > self._ceilings.nodes:
-            return f"the cluster's ceiling of {self._ceilings.nodes} nodes"
-        ceiling = self._ceilings.price_per_hour
-        if ceiling is not None and self._price + self.price + one.offer.price_per_hour > ceiling + 1e-9:
-            return f"the cluster's ceiling of {ceiling} $/h"
-        return ""
+            return Reserved(one.supply)
+        nodes = self._nodes + len(self.new)
+        if self._ceilings.nodes is not None and nodes + 1 > self._ceilings.nodes:
+            return Ceiling("nodes", self._ceilings.nodes, nodes, 1)
+        ceiling, price = self._ceilings.price_per_hour, one.offer.price_per_hour
+        if ceiling is not None and self._price + self.price + price > ceiling + 1e-9:
+            return Ceiling("price", ceiling, self._price + self.price, price)
+        return None
+
+    def planned_of(self, pool: NodePool, resource: str) -> int:
+        """How much of a resource (or how many nodes) the new nodes of a pool have."""
+        mine = [room.choice.one for room in self.new if room.choice and room.choice.market.pool.key == pool.key]
+        return len(mine) if resource == "nodes" else sum(one.capacity.get(resource, 0) for one in mine)
 
     @property
     def price(self) -> float:

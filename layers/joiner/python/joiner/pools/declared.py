@@ -14,7 +14,7 @@ from joiner.pools.nodeclaim import CLAIM_API_VERSION, NodeClaim
 from joiner.pools.nodeclass import CLASS_API_VERSION, NodeClass
 from joiner.pools.nodepool import API_VERSION, ClassRef, NodePool
 from joiner.pools.problems import InvalidManifest, InvalidManifests
-from joiner.pools.reading import Notes
+from joiner.pools.reading import Notes, meant
 from joiner.pools.v1 import read_ec2_node_class, read_pool
 
 POOL_READERS: Mapping[str, Callable[[Mapping[str, Any], Notes], NodePool]] = {"NodePool": read_pool, "Provisioner": read_provisioner}
@@ -85,7 +85,8 @@ def missing_classes(
         if key in present:
             continue
         field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
-        absent = f"there is no such {pool.class_ref.kind}; create it or name another"
+        near = meant(key, sorted(present))
+        absent = f"there is no such {pool.class_ref.kind}; create it or name another{near}"
         remedy = "put right what is wrong with it" if key in broken else absent
         yield InvalidManifest(pool.key, field, key, remedy)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from joiner import names
 from joiner.cluster import Requirements, Resources, Taint
-from joiner.pools.conditions import Conditions, Status
+from joiner.pools.conditions import Conditions, Status, write_time
 from joiner.pools.nodepool import ClassRef, NodePool
 
 ClaimKind = Literal["NodeClaim", "Machine"]
@@ -129,8 +129,12 @@ class NodeClaim:
         allocatable: Resources | None = None,
         labels: Mapping[str, str] | None = None,
         launch: str = "",
+        joins_by: datetime | None = None,
     ) -> "NodeClaim":
-        """This claim once EC2 has answered: provider id, image, the labels that the instance decided, Launched."""
+        """This claim once EC2 has answered: provider id, image, the labels that the instance decided, Launched.
+
+        ``joins_by`` is when it is given up if no node has joined.
+        """
         known = {names.INSTANCE_TYPE: instance_type, names.ZONE: zone, names.CAPACITY_TYPE: capacity_type}
         annotations = {**self.annotations, names.LAUNCH: launch} if launch else self.annotations
         launched = replace(
@@ -143,13 +147,19 @@ class NodeClaim:
             allocatable=self.allocatable if allocatable is None else allocatable,
         )
         launched = launched.with_condition("Launched", "True", "Launched", at=at)
+        awaited = f"instance {instance_id} has not joined the cluster yet{_until(joins_by)}"
         for name in LIFE[1:]:
             if all(condition.type != name for condition in launched.conditions):
-                launched = launched.with_condition(name, "Unknown", "NodeNotJoined", "the node has not joined the cluster yet", at=at)
+                launched = launched.with_condition(name, "Unknown", "NodeNotJoined", awaited, at=at)
         return launched
 
-    def as_registered(self, node_name: str, *, at: datetime) -> "NodeClaim":
-        return replace(self, node_name=node_name).with_condition("Registered", "True", "Registered", at=at)
+    def as_registered(self, node_name: str, *, at: datetime, opens_by: datetime | None = None) -> "NodeClaim":
+        """This claim once its node has joined; ``opens_by`` is when it is given up if the node takes no pods by then."""
+        joined = replace(self, node_name=node_name).with_condition("Registered", "True", "Registered", at=at)
+        if joined.conditions["Initialized"].status != "Unknown":
+            return joined
+        awaited = f"node {node_name} has joined and takes no pods yet{_until(opens_by)}"
+        return joined.with_condition("Initialized", "Unknown", "NodeNotReady", awaited, at=at)
 
     def as_initialized(self, *, at: datetime, capacity: Resources | None = None, allocatable: Resources | None = None) -> "NodeClaim":
         """This claim once its node may take pods; capacity and allocatable are then the node's own."""
@@ -227,3 +237,7 @@ def claim_name(pool: str, suffix: str) -> str:
     ('default-7f3ka', 63)
     """
     return f"{pool[: 62 - len(suffix)]}-{suffix}"
+
+
+def _until(deadline: datetime | None) -> str:
+    return f"; it is given up if that has not happened by {write_time(deadline)}" if deadline else ""

@@ -30,7 +30,9 @@ class InvalidManifest:
 
     @property
     def message(self) -> str:
-        """The problem without its object: what an event or a condition on that very object says."""
+        """The problem without its object: what an event or a condition on that very object says. Without a field it is of the whole."""
+        if not self.field:
+            return f"it is {self.value}: {self.remedy}" if self.value else self.remedy
         return f"{self.field} is {self.value}: {self.remedy}" if self.value else f"{self.field}: {self.remedy}"
 
 

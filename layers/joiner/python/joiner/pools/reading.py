@@ -71,7 +71,11 @@ class Fields:
         return f"{self.path}.{name}" if self.path else name
 
     def wrong(self, name: str, remedy: str, severity: Severity = "error") -> None:
-        self.notes.note(self.at(name), self.raw(name), remedy, severity)
+        said = self.raw(name)
+        if said is None:
+            self.notes.missing(self.at(name), remedy)
+        else:
+            self.notes.note(self.at(name), said, remedy, severity)
 
     def text(self, name: str, *, one_of: Sequence[str] = (), pattern: str = "", remedy: str = "") -> str | None:
         said = self.raw(name)

@@ -31,6 +31,12 @@ SCHEDULE = r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}
 REASONS = ("Underutilized", "Empty", "Drifted")
 MONTH = 720 * 3600
 MAXIMUM_TERMS = 30
+TERMS: Mapping[str, str] = {
+    "subnetSelectorTerms": "[{tags: {karpenter.sh/discovery: my-cluster}}]",
+    "securityGroupSelectorTerms": "[{tags: {karpenter.sh/discovery: my-cluster}}]",
+    "amiSelectorTerms": "[{alias: al2023@latest}]",
+}
+"""What a class selects by, and an example of how that is written."""
 WITHOUT_EFFECT = (
     "capacityReservationSelectorTerms",
     "connectionTracking",
@@ -178,8 +184,10 @@ def read_ec2_node_class(manifest: Mapping[str, Any], notes: Notes) -> NodeClass:
 
 def _terms(spec: Fields, name: str) -> list[Fields]:
     terms = spec.many(name)
-    if not 1 <= len(terms) <= MAXIMUM_TERMS:
-        spec.wrong(name, f"give 1 to {MAXIMUM_TERMS} terms")
+    if name not in spec:
+        spec.notes.missing(spec.at(name), f"it is missing: write for example {TERMS[name]}")
+    elif not 1 <= len(terms) <= MAXIMUM_TERMS:
+        spec.wrong(name, f"give 1 to {MAXIMUM_TERMS} terms, such as {TERMS[name]}")
     return terms
 
 
@@ -219,7 +227,7 @@ def _read_family(spec: Fields, terms: tuple[ImageTerm, ...]) -> ImageFamily | No
     family = next((known for known in get_args(ImageFamily) if known == said), None)
     alias = next((match for term in terms if (match := ALIAS.fullmatch(term.alias))), None)
     if alias is None:
-        if family is None:
+        if family is None and terms:
             spec.wrong("amiFamily", "it is needed where no alias is given: it says which user data the images understand")
         return family
     of_alias = ALIAS_FAMILY[alias[1]]
