@@ -36,37 +36,34 @@ OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
 
 def unknown_values(pools: Iterable[NodePool], catalogue: Catalogue) -> list[InvalidManifest]:
     """One problem for each key of each pool that is required to be what no instance type is, and no zone is called."""
-    known: dict[str, frozenset[str]] = {}
-    return [problem for pool in pools for problem in _of_pool(pool, catalogue, known)]
+    return [problem for pool in pools for problem in _of_pool(pool, catalogue)]
 
 
-def _of_pool(pool: NodePool, catalogue: Catalogue, known: dict[str, frozenset[str]]) -> Iterator[InvalidManifest]:
+def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
     for key, values in sorted(pool.requirements.items()):
         if key in OF_NODES or not values.finite:
             continue
-        if key not in known:
-            known[key] = _values(key, catalogue)
-        strange = [value for value in values if value not in known[key]]
-        if key == names.CAPACITY_TYPE and len(strange) < len(list(values)):
+        strange = [value for value in values if value not in _values(key, catalogue)]
+        if not strange or (key == names.CAPACITY_TYPE and len(strange) < len(list(values))):
             continue  # prices of one kind, and reservations, come and go; a pool that names several means whatever there is
-        if strange and known[key]:
+        if known := frozenset(_values(key, catalogue)):
             field = f"{'spec' if pool.legacy else 'spec.template.spec'}.requirements[{key}]"
             told = ", ".join(strange[:MOST_SHOWN]) + (f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else "")
-            yield InvalidManifest(pool.key, field, shown(told), _remedy(key, strange, known[key]), "warning")
+            yield InvalidManifest(pool.key, field, shown(told), _remedy(key, strange, known), "warning")
 
 
-def _values(key: str, catalogue: Catalogue) -> frozenset[str]:
-    """All that a label can be in this catalogue; none for a label that instance types do not decide."""
+def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
+    """All that a label can be in this catalogue, one after another: what there is is found soon. None for one that types do not decide."""
     types = catalogue.types.values()
     if key == names.INSTANCE_TYPE:
-        return frozenset(catalogue.types)
+        return catalogue.types
     if key == names.ZONE:
-        return frozenset(one.zone for known in types for one in known.offerings)
+        return (one.zone for known in types for one in known.offerings)
     if key == names.CAPACITY_TYPE:
-        return frozenset(one.capacity_type for known in types for one in known.offerings)
+        return (one.capacity_type for known in types for one in known.offerings)
     if key == names.REGION:
-        return frozenset(found.group() for known in types for one in known.offerings if (found := REGION.match(one.zone)))
-    return frozenset(known.labels[key] for known in types if key in known.labels)
+        return (found.group() for known in types for one in known.offerings if (found := REGION.match(one.zone)))
+    return (known.labels[key] for known in types if key in known.labels)
 
 
 def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
