@@ -64,6 +64,7 @@ def test_spot_prices_are_told_for_the_types_and_zones_asked_for(local_aws: Runni
     zone = [{"Name": "availability-zone", "Values": ["us-east-1a"]}]
 
     assert spot_prices(local_aws, InstanceTypes=["m5.large"], Filters=zone).keys() == {("m5.large", "us-east-1a")}
+    assert spot_prices(local_aws, InstanceTypes=["m5.large"], AvailabilityZone="us-east-1a").keys() == {("m5.large", "us-east-1a")}
 
 
 def test_a_spot_fleet_launches_what_the_history_calls_cheapest(local_aws: RunningAws) -> None:

@@ -84,6 +84,8 @@ def describe_spot_price_history(response: Any) -> ActionResult:
     prices = Prices.packaged()
     products = response._get_param("ProductDescriptions", []) or PRODUCTS
     filters = response._filters_from_querystring()
+    if zone := response._get_param("AvailabilityZone"):
+        filters["availability-zone"] = [zone]
     offerings = response.ec2_backend.describe_spot_price_history(response._get_param("InstanceTypes", []), filters)
     now = datetime.now(UTC)
     offered = [

@@ -46,6 +46,21 @@ def test_replicas_are_of_one_class_and_the_next_revision_of_them_too() -> None:
     assert first.class_key == second.class_key
 
 
+def test_a_pod_stays_of_its_class_when_it_is_bound_and_runs() -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}
+    main = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    from_the_node = {"topology.kubernetes.io/region": "us-east-1", "topology.kubernetes.io/zone": "us-east-1a"}
+    running = {"phase": "Running", "containerStatuses": [{**main, "allocatedResources": {"cpu": "1"}}]}
+    resized = {"phase": "Running", "containerStatuses": [{**main, "allocatedResources": {"cpu": "2"}}]}
+
+    def made(**said: Any) -> Pod:
+        return Pod.from_kube(manifest(containers=[main], topologySpreadConstraints=[spread], **said))
+
+    bound = made(labels={"app": "web", **from_the_node}, nodeName="node-1", status=running)
+    assert bound.class_key == made().class_key
+    assert made(status=resized).class_key != made().class_key
+
+
 def test_revisions_that_spread_apart_from_each_other_are_two_classes() -> None:
     spread = {
         "maxSkew": 1,

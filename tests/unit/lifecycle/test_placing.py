@@ -170,6 +170,27 @@ def test_pods_bound_in_this_look_count_for_the_nodes_after_it() -> None:
     }
 
 
+def test_pods_that_are_spread_over_zones_are_dealt_out_to_their_nodes_in_turns() -> None:
+    nodes = [node(f"node-{zone}", labels={ZONE: f"us-east-1{zone}"}) for zone in "abc"]
+    pods = [pod(f"web-{number}", labels=WEB, cpu="100m", spec=spread(ZONE)) for number in range(9)]
+    slots = {pods[0].class_key: 3}
+
+    placements = place([(each, slots) for each in nodes], World({each.name: each for each in nodes}, pods))
+
+    assert {name: len(placement.bindings) for name, placement in placements.items()} == {"node-a": 3, "node-b": 3, "node-c": 3}
+    assert all(not placement.left for placement in placements.values())
+
+
+def test_a_spread_that_waits_for_another_zone_is_not_the_scheduler_s_to_end() -> None:
+    here, booting = node(), node("node-2", labels={ZONE: "us-east-1b"})
+    pods = [pod(f"web-{number}", labels=WEB, cpu="100m", spec=spread(ZONE)) for number in range(4)]
+
+    placed = place([(here, {pods[0].class_key: 2})], World({"node-1": here, "node-2": booting}, pods))["node-1"]
+
+    assert [binding.pod for binding in placed.bindings] == ["web-0"]
+    assert (placed.uneven, placed.for_the_scheduler) == (True, False)
+
+
 @given(
     cpus=st.lists(st.integers(50, 1900), min_size=1, max_size=12),
     counts=st.lists(st.integers(0, 4), min_size=12, max_size=12),

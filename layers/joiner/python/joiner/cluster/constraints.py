@@ -43,9 +43,12 @@ IDENTITY_LABELS: Final = frozenset(
         "batch.kubernetes.io/job-completion-index",
         "batch.kubernetes.io/controller-uid",
         "controller-uid",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
     }
 )
-"""Labels that tell replicas and revisions apart. They do not make a class, unless the pod's own rules name them."""
+"""Labels that tell replicas and revisions apart, and those that a binding copies from the node (PodTopologyLabels, since 1.35). They do not
+make a class, unless the pod's own rules name them."""
 
 
 def essence(manifest: Manifest) -> bytes:
@@ -62,7 +65,7 @@ def essence(manifest: Manifest) -> bytes:
         kept["namespace"] = namespace
     if spec.get("resourceClaims"):
         kept["resourceClaims"] = len(spec["resourceClaims"])
-    if resizing := _resizing(manifest.get("status") or {}):
+    if resizing := _resizing(spec, manifest.get("status") or {}):
         kept["status"] = resizing
     if _constrained(spec):
         kept["namespace"] = namespace
@@ -81,13 +84,16 @@ def _container(container: Manifest) -> dict[str, Any]:
     return {**kept, "ports": ports} if ports else kept
 
 
-def _resizing(status: Manifest) -> dict[str, Any]:
+def _resizing(spec: Manifest, status: Manifest) -> dict[str, Any]:
+    """What containers have been given, where it is not what they ask for: kubelets tell it of every container that runs."""
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    asked = {each.get("name"): (each.get("resources") or {}).get("requests") for each in containers}
     names = ("containerStatuses", "initContainerStatuses")
     kept: dict[str, Any] = {
         kind: [
             {name: one[name] for name in ("name", "resources", "allocatedResources") if one.get(name)}
             for one in status[kind]
-            if one.get("resources") or one.get("allocatedResources")
+            if not _has_what_it_asks_for(one, asked.get(one.get("name")))
         ]
         for kind in names
         if status.get(kind)
@@ -96,6 +102,11 @@ def _resizing(status: Manifest) -> dict[str, Any]:
     if pending:
         kept["conditions"] = [{"type": one.get("type"), "reason": one.get("reason")} for one in pending]
     return {kind: items for kind, items in kept.items() if items}
+
+
+def _has_what_it_asks_for(container_status: Manifest, asked: Manifest | None) -> bool:
+    given = ((container_status.get("resources") or {}).get("requests"), container_status.get("allocatedResources"))
+    return all(each == asked for each in given if each is not None)
 
 
 def _constrained(spec: Manifest) -> bool:

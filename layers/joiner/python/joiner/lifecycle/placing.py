@@ -20,6 +20,7 @@ from joiner.pools.conditions import read_time
 
 SCHEDULER: Final = "default-scheduler"
 NOBODY_WAITS: Final = "no pod of the class waits"
+UNEVEN: Final = "it would be spread unevenly over "
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,13 @@ class Placement:
 
     @property
     def for_the_scheduler(self) -> bool:
-        """Do pods wait for this node that were not bound to it?"""
-        return any(why != NOBODY_WAITS for why in self.left.values())
+        """Do pods wait for this node that we never bind to it? A spread that is uneven now is even once other nodes have their pods."""
+        return any(why != NOBODY_WAITS and not why.startswith(UNEVEN) for why in self.left.values())
+
+    @property
+    def uneven(self) -> bool:
+        """Do pods wait for this node until others are bound elsewhere?"""
+        return any(why.startswith(UNEVEN) for why in self.left.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +110,21 @@ class Scene:
 
 
 def place(targets: Iterable[tuple[Node, Mapping[str, int]]], world: World) -> dict[str, Placement]:
-    """The bindings for nodes, each with the slots (class key to count) of its claim, given everything that runs and waits; by node."""
+    """The bindings for nodes, each with the slots (class key to count) of its claim, given everything that runs and waits; by node.
+
+    Pods that are spread go to their domains in turns: each look at a node binds as many as the others allow so far.
+    """
     scene = Scene(world)
-    return {node.name: _place_on(node, slots, scene) for node, slots in targets}
+    wanted = {node.name: (node, slots) for node, slots in targets}
+    found = {name: _place_on(node, slots, scene) for name, (node, slots) in wanted.items()}
+    bound = bool(found)
+    while bound:
+        bound = False
+        for name in [name for name, placement in found.items() if placement.uneven]:
+            more = _place_on(*wanted[name], scene)
+            found[name] = replace(more, bindings=(*found[name].bindings, *more.bindings))
+            bound |= bool(more.bindings)
+    return found
 
 
 def _place_on(node: Node, slots: Mapping[str, int], scene: Scene) -> Placement:
@@ -125,6 +143,8 @@ def _place_on(node: Node, slots: Mapping[str, int], scene: Scene) -> Placement:
             refusal = _refusal(pod, opened, scene)
             if refusal:
                 left[class_key] = refusal
+                if refusal.startswith(UNEVEN):
+                    break  # for all of the class alike, and there may be many
                 continue
             bindings.append(_binding(pod, node))
             scene.bind(pod, node)
@@ -238,7 +258,7 @@ def _neighbours_refuse(pod: Pod, node: Node, scene: Scene, here: Sequence[Pod]) 
                 return f"{other.key} stays away from it"
     for spread in rules.spreads:
         if spread.hard and _skewed(spread, pod, node, scene):
-            return f"it would be spread unevenly over {spread.topology_key}"
+            return f"{UNEVEN}{spread.topology_key}"
     return ""
 
 
