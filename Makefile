@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test crash-test chaos-test bench check
+.PHONY: help setup up down demo test crash-test chaos-test mix-test bench check
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -40,6 +40,10 @@ crash-test: setup ## Every call of the state machines refused, timed out, its an
 chaos-test: setup ## Ten minutes of growing and shrinking with everything on
 	@$(BIN)/python -m joiner_local.binaries >/dev/null
 	@JOINER_CHAOS_SECONDS=600 $(BIN)/python -m pytest -s tests/e2e/test_chaos.py
+
+mix-test: setup ## The web, batch and constrained mixes of 1,000 pods on the local stack
+	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@JOINER_MIX_PODS=1000 $(BIN)/python -m pytest -s tests/e2e/test_mixes.py
 
 bench: setup ## Prices, bounds and speed of plans, how they grow; the way from a pod to its node, stage by stage; what Joiner costs a month
 	@$(BIN)/python -m bench.planner

@@ -25,7 +25,8 @@ def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_
     synthesise: Synthesise, local: Synthesis, example_settings: Settings, local_settings: Settings
 ) -> None:
     names = tuple(name.replace(local_settings.cluster, example_settings.cluster) for name in local_settings.node_roles.names)
-    with_such_roles = replace(example_settings, node_roles=replace(local_settings.node_roles, names=names))
+    roles = replace(local_settings.node_roles, names=names)
+    with_such_roles = replace(example_settings, node_roles=roles, ceilings=local_settings.ceilings)  # nobody pays for local nodes
 
     example = _normalised(synthesise(with_such_roles), with_such_roles)
     different = dict(_differences(example, _normalised(local, local_settings)))

@@ -1,0 +1,165 @@
+"""The web, batch and constrained mixes: all pods run, where their rules let them, on nodes that cost what was planned.
+
+Forty pods of each every time; `JOINER_MIX_PODS=1000` (`make mix-test`) for a thousand. A line each tells how it went.
+"""
+
+import gzip
+import json
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+from joiner.planning.checking import check_plan
+from joiner_local.bill import price_per_hour
+from joiner_local.kube_api import Object
+from joiner_local.story import StoryStalled, summary, until
+from tests.e2e.mixes import Mix, mix
+from tests.e2e.world import Actor
+
+pytestmark = pytest.mark.e2e
+
+NUMBER: Final = int(os.environ.get("JOINER_MIX_PODS", "40"))
+PATIENCE: Final = 60 + 0.6 * NUMBER  # seconds until all run, on a busy machine
+LOOK: Final = 60.0  # seconds from one sweep to the next: the schedule is held in these tests
+SPOT_MOVES: Final = 0.02  # as a share: spot prices are others by the time they are asked for again
+UNSCHEDULABLE: Final = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+PODS: Final = "/api/v1/namespaces/default/pods"
+
+Plan = Mapping[str, Any]
+Offer = tuple[str, str, str]
+"""Instance type, zone, capacity type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A mix of pods in an empty cluster; all are there before a pool is, so that it is planned as a whole."""
+
+    actor: Actor
+    mix: Mix
+
+    def come(self) -> None:
+        kube = self.actor.world.kube
+        self.actor.create(*self.mix.daemons)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda pod: kube.create(PODS, pod), self.mix.pods))
+        until(lambda: len(self.pods()) == len(self.mix.pods), what="all pods made")
+        self.actor.rest(limit=PATIENCE)
+
+    def pods(self) -> list[Object]:
+        """Without those of the daemon set."""
+        return [pod for pod in self.actor.pods() if "ownerReferences" not in pod["metadata"]]
+
+    def run(self) -> float:
+        """Open the pools and wait until every pod runs and nothing else does; how long the pods took, in seconds."""
+        began = time.monotonic()
+        self.actor.create(*self.mix.pools)
+        while not self._all_run() and time.monotonic() - began < PATIENCE:
+            self.actor.sweep()
+        took = time.monotonic() - began
+        waiting = [pod["metadata"]["name"] for pod in self.pods() if pod["status"].get("phase") != "Running"]
+        assert waiting == []
+        self.actor.rest(limit=PATIENCE)
+        return took
+
+    def _all_run(self) -> bool:
+        with suppress(StoryStalled):
+            until(lambda: all(pod["status"].get("phase") == "Running" for pod in self.pods()), what="every pod running", limit=LOOK)
+            return True
+        return False
+
+    def plans(self, known: Sequence[Mapping[str, Any]]) -> dict[str, Plan]:
+        """The plans with nodes of executions that are not `known`, by their keys."""
+        s3, bucket = self.actor.world.client("s3"), self.actor.outputs["BucketName"]
+        names = [execution["name"] for execution in self.actor.since(known)]
+        keys = [found["Key"] for name in names for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())]
+        read = {key: json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys}
+        return {key: plan for key, plan in read.items() if plan["nodes"]}
+
+    def as_planned(self, known: Sequence[Mapping[str, Any]]) -> list[float]:
+        """The shares of planned pods that each execution with launches of its own says are bound where they were planned."""
+        told = [summary(self.actor.world, execution["executionArn"]) for execution in self.actor.since(known)]
+        return [float(said["placedAsPlanned"]) for said in told if said.get("launched")]
+
+    def misplaced(self) -> list[str]:
+        """Each rule of each pod that is broken where it runs, by the checker that owes nothing to the planner."""
+        kube = self.actor.world.kube
+        placed: dict[str, list[str]] = {}
+        waiting = []
+        for pod in self.pods():
+            placed.setdefault(pod["spec"]["nodeName"], []).append(f"default/{pod['metadata']['name']}")
+            waiting.append({**pod, "spec": {**pod["spec"], "nodeName": None}, "status": UNSCHEDULABLE})
+        daemons = [pod for pod in self.actor.pods() if "ownerReferences" in pod["metadata"]]
+        lists = {
+            "pods": [*waiting, *daemons],
+            "nodes": self.actor.nodes(),
+            "daemonsets": kube.items("/apis/apps/v1/namespaces/default/daemonsets"),
+        }
+        there = [{"node": node, "claim": None, "pods": pods} for node, pods in placed.items()]
+        return check_plan(lists, {}, {"nodes": [], "existing": there, "pending": []})
+
+    def offers(self) -> Counter[Offer]:
+        """What EC2 shows of the instances."""
+        return Counter(
+            (each["InstanceType"], each["Placement"]["AvailabilityZone"], each.get("InstanceLifecycle", "on-demand"))
+            for each in self.actor.instances()
+        )
+
+    def price_per_hour(self, offer: Offer) -> float:
+        """At EC2's prices of now."""
+        instance_type, zone, capacity_type = offer
+        if capacity_type == "on-demand":
+            return price_per_hour(self.actor.world.client("pricing"), instance_type)
+        told = self.actor.world.client("ec2").describe_spot_price_history(
+            InstanceTypes=[instance_type], AvailabilityZone=zone, StartTime=datetime.now(UTC), ProductDescriptions=["Linux/UNIX"]
+        )
+        return float(told["SpotPriceHistory"][0]["SpotPrice"])
+
+
+@pytest.fixture
+def scene(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    deployed.clean()
+    made = Scene(deployed, mix(request.param, NUMBER))
+    made.come()
+    yield made
+    deployed.clean()
+
+
+@pytest.mark.parametrize("scene", ["web", "batch", "constrained"], indirect=True)
+def test_every_pod_of_a_mix_runs_where_its_rules_let_it_on_nodes_that_cost_what_was_planned(
+    scene: Scene, request: pytest.FixtureRequest
+) -> None:
+    known = scene.actor.executions()
+    took = scene.run()
+    plans = scene.plans(known)
+    nodes = [node for plan in plans.values() for node in plan["nodes"]]
+    offers = scene.offers()
+    planned, paid = defaultdict[str, float](float), defaultdict[str, float](float)
+    for node in nodes:
+        planned[node["capacityType"]] += node["pricePerHour"]
+    for offer, count in offers.items():
+        paid[offer[2]] += count * scene.price_per_hour(offer)
+    executions = len({key.split("/")[1] for key in plans})
+    print(
+        f"{request.node.callspec.id}: {len(scene.mix.pods)} pods run on {offers.total()} nodes after {took:.0f} s; "
+        f"${sum(planned.values()):.2f} an hour was planned, by {len(plans)} plans of {executions} executions, "
+        f"and is what EC2 asks for: ${sum(paid.values()):.2f}; "
+        f"bound as planned: {', '.join(f'{share:.1%}' for share in scene.as_planned(known))}"
+    )
+
+    assert scene.misplaced() == []
+    assert offers.total() == len(nodes) == len(scene.actor.nodes())
+    assert offers.keys() <= {offer_of(each) for node in nodes for each in (node, *node["alternatives"])}
+    assert paid["on-demand"] == pytest.approx(planned["on-demand"], abs=1e-6)
+    assert paid["spot"] == pytest.approx(planned["spot"], rel=SPOT_MOVES)
+
+
+def offer_of(planned: Mapping[str, Any]) -> Offer:
+    return planned["instanceType"], planned["zone"], planned["capacityType"]
