@@ -146,9 +146,10 @@ def test_every_pod_of_a_mix_runs_where_its_rules_let_it_on_nodes_that_cost_what_
         planned[node["capacityType"]] += node["pricePerHour"]
     for offer, count in offers.items():
         paid[offer[2]] += count * scene.price_per_hour(offer)
+    executions = len({key.split("/")[1] for key in plans})
     print(
         f"{request.node.callspec.id}: {len(scene.mix.pods)} pods run on {offers.total()} nodes after {took:.0f} s; "
-        f"${sum(planned.values()):.2f} an hour was planned, by {len(plans)} plans of {len({key.split('/')[1] for key in plans})} executions, "
+        f"${sum(planned.values()):.2f} an hour was planned, by {len(plans)} plans of {executions} executions, "
         f"and is what EC2 asks for: ${sum(paid.values()):.2f}; "
         f"bound as planned: {', '.join(f'{share:.1%}' for share in scene.as_planned(known))}"
     )
