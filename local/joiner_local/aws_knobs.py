@@ -14,7 +14,7 @@ class KnobRefused(RuntimeError):
 def turn_knob(address: str, name: str, request: Mapping[str, object]) -> dict[str, Any]:
     """`POST /_local/NAME` with a JSON object; the answer's object."""
     try:
-        answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=10, retries=False)
+        answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=60, retries=False)
     except urllib3.exceptions.HTTPError as error:
         raise KnobRefused(f"nobody answers at {address} ({error}): `joiner local status` tells whether the stack runs") from error
     if answer.status != 200:

@@ -1,6 +1,6 @@
 """The web, batch and constrained mixes: all pods run, where their rules let them, on nodes that cost what was planned.
 
-Forty pods of each every time; `JOINER_MIX_PODS=1000` (`make mix-test`) for a thousand. A line each tells how it went.
+Twenty pods of each every time; `JOINER_MIX_PODS=1000` (`make mix-test`) for a thousand. A line each tells how it went.
 """
 
 import gzip
@@ -26,7 +26,7 @@ from tests.e2e.world import Actor
 
 pytestmark = pytest.mark.e2e
 
-NUMBER: Final = int(os.environ.get("JOINER_MIX_PODS", "40"))
+NUMBER: Final = int(os.environ.get("JOINER_MIX_PODS", "20"))
 PATIENCE: Final = 60 + 0.6 * NUMBER  # seconds until all run, on a busy machine
 LOOK: Final = 60.0  # seconds from one sweep to the next: the schedule is held in these tests
 SPOT_MOVES: Final = 0.02  # as a share: spot prices are others by the time they are asked for again

@@ -1,7 +1,8 @@
 """SCALE UP and RETIRE with something that goes wrong at every place of their way.
 
-A seeded tenth of the table is tried each time, as far as 45 seconds go; `JOINER_CRASHES=all` (`make crash-test`) tries all of
-it, `JOINER_CRASHES=Launch` the cases that say so, and `JOINER_CRASHES=280:` each machine's from the 280th on. The table of what was tried is printed.
+A seeded tenth of the table is tried each time, as far as 45 seconds go; `JOINER_CRASHES=all` (`make crash-test`) tries all of it,
+`JOINER_CRASHES=Launch` the cases that say so, and `JOINER_CRASHES=280:` each machine's from the 280th on. The table of what was tried is
+printed.
 """
 
 import os
@@ -63,12 +64,12 @@ def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.Capture
                     rig.undisturbed(machine)
                     continue
                 case = queues[machine].pop(0)
-                verdicts[case] = rig.verdict(case)
-                if verdicts[case].wrong or "JOINER_CRASHES" in os.environ:
+                verdict = verdicts[case] = rig.verdict(case)
+                if verdict.wrong or "JOINER_CRASHES" in os.environ:
                     with capsys.disabled():
-                        told = f"{case.place.machine}, {case.place}, {case.fault}: {'; '.join([str(verdicts[case]), *verdicts[case].wrong])}"
-                        print(f"{len(verdicts)}/{len(tried)} {told}", flush=True)
-                if verdicts[case].wrong:
+                        told = "; ".join([str(verdict), *verdict.wrong])
+                        print(f"{len(verdicts)}/{len(tried)} {case.place.machine}, {case.place}, {case.fault}: {told}", flush=True)
+                if verdict.wrong:
                     rig.clean()
                     if machine == SCALE_UP:
                         rig.undisturbed(SCALE_UP)
