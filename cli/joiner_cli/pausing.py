@@ -49,14 +49,18 @@ def _set(cluster: str, region: str | None, *, paused: bool) -> None:
 
     from joiner_cli.aws_refusals import told
 
+    needed = f"ssm:GetParameter and ssm:PutParameter on the parameter {pause_parameter(cluster)}"
+    quick = Config(connect_timeout=SECONDS, read_timeout=SECONDS, retries={"total_max_attempts": 2})
     try:
-        quick = Config(connect_timeout=SECONDS, read_timeout=SECONDS, retries={"total_max_attempts": 2})
         client = boto3.client("ssm", region_name=region or os.environ.get("AWS_REGION"), config=quick)
+    except (BotoCoreError, ValueError) as error:  # botocore checks an endpoint with a bare ValueError
+        _refuse(told(error, needs=needed))
+    try:
         Pause(client, cluster).set(paused)
-    except (BotoCoreError, ClientError, ValueError) as error:
+    except (BotoCoreError, ClientError) as error:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ParameterNotFound":
             _refuse(f"no Joiner is deployed for a cluster {cluster} in this account and region: check its name, --region and AWS_PROFILE")
-        _refuse(told(error, needs=f"ssm:GetParameter and ssm:PutParameter on the parameter {pause_parameter(cluster)}"))
+        _refuse(told(error, needs=needed))
 
 
 def _refuse(why: str) -> NoReturn:

@@ -27,7 +27,7 @@ ROOM: Final = 4584  # millicores for pods on a node: what the pods ask for is 99
 KEPT_BACK: Final = 7910 - ROOM  # of what an m5.2xlarge can allocate
 CHANCE: Final = random.Random(7)  # noqa: S311 - a world that is the same each time
 SIZES: Final = [CHANCE.randint(50, 1900) for _ in range(200)]
-BOOT_SECONDS: Final = 6.0  # time for something to happen meanwhile
+BOOT_SECONDS: Final = 6.0  # time for others to come meanwhile
 URGENT: Final = 20  # pods that no planned node has room for
 DEPLOYED: Final = 20  # of the two hundred, where pods are replaced: each has a deployment of its own, which costs as much as ten pods
 
@@ -93,6 +93,13 @@ class Crowd:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(act, range(len(SIZES))))
 
+    def hold_boots(self) -> None:
+        """No instance comes up until `let_boot`: what is to happen meanwhile may take its time."""
+        self.actor.world.stack.agent_knob("boot", {"held": True})
+
+    def let_boot(self) -> None:
+        self.actor.world.stack.agent_knob("boot", {"held": False})
+
     def open_the_pool(self) -> list[Sizes]:
         """Make the pool: one plan sees all pods. Which sizes it puts together, a node each."""
         known, before = self.actor.executions(), launched(self.actor)
@@ -108,7 +115,8 @@ class Crowd:
         """The plans of executions that are not `known`, oldest first; those without any node left out."""
         s3, bucket = self.actor.world.client("s3"), self.actor.outputs["BucketName"]
         names = [execution["name"] for execution in self.actor.since(known)]
-        keys = [found["Key"] for name in names for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())]
+        listed = [found for name in names for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())]
+        keys = [found["Key"] for found in sorted(listed, key=lambda found: found["LastModified"])]
         plans = (json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys)
         return [plan for plan in plans if plan["nodes"]]
 
@@ -169,16 +177,14 @@ def crowd(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Crowd]:
 
 
 @pytest.mark.parametrize("crowd", [DEPLOYED], indirect=True)
-def test_every_pod_lands_on_the_node_planned_for_it_though_all_are_replaced_and_more_urgent_ones_come_meanwhile(crowd: Crowd) -> None:
-    crowd.actor.world.stack.agent_knob("boot", {"held": True})
-    crowd.actor.create({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000})
+def test_every_pod_lands_on_the_node_that_it_was_planned_for_even_if_all_of_them_are_replaced_meanwhile(crowd: Crowd) -> None:
+    crowd.hold_boots()
     planned = crowd.open_the_pool()
     before = {pod["metadata"]["uid"] for pod in crowd.actor.pods()}
-    crowd.actor.create(deployment("urgent", replicas=URGENT, cpu="700m", priorityClassName="urgent"))
     crowd.replace()
     until(lambda: before.isdisjoint(pod["metadata"]["uid"] for pod in crowd.actor.pods()), what="all pods new")
-    crowd.actor.world.stack.agent_knob("boot", {"held": False})
-    crowd.wait_running(others=URGENT)
+    crowd.let_boot()
+    crowd.wait_running()
     crowd.actor.rest()
     assert sorted(crowd.on_nodes()) == sorted(planned)
     assert sum(SIZES) / (NODES * ROOM) > 0.99
@@ -196,3 +202,12 @@ def test_pods_of_nodes_that_die_booting_get_others_and_the_rest_stays_as_planned
     nodes = [Counter(sizes) for sizes in crowd.on_nodes()]
     kept = [sizes for sizes in planned if any(Counter(sizes) <= there for there in nodes)]  # one with room to spare may hold more by now
     assert len(kept) >= NODES - NODES // 10
+
+
+def test_a_deployment_of_higher_priority_in_between_takes_nobody_s_place(crowd: Crowd) -> None:
+    crowd.actor.create({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000})
+    planned = crowd.open_the_pool()
+    crowd.actor.create(deployment("urgent", replicas=URGENT, cpu="700m", priorityClassName="urgent"))
+    crowd.wait_running(others=URGENT)
+    crowd.actor.rest()
+    assert sorted(crowd.on_nodes()) == sorted(planned)

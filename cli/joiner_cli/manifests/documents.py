@@ -82,7 +82,7 @@ def read_text(text: str, source: str) -> Iterator[Document | Unreadable]:
 def _read_folder(folder: Path) -> Iterator[Document | Unreadable]:
     closed: list[OSError] = []
     named = (Path(at, name) for at, _, names in os.walk(folder, onerror=closed.append) for name in names)
-    files = sorted(one for one in named if one.suffix in SUFFIXES and one.is_file())
+    files = sorted(one for one in named if one.suffix in SUFFIXES)
     for file in files:
         yield from read_file(file)
     for error in closed:

@@ -308,3 +308,21 @@ def test_what_is_no_object_is_told_with_its_place() -> None:
     assert [str(one) for one in of_yaml("kind: Pod\n").errors] == [
         "file.yaml: apiVersion: it is missing: say which kind of object this is, or leave this document out"
     ]
+
+
+@pytest.mark.parametrize("moment", ["yesterday", 5, "2026-13-45T05:17:28Z"])
+def test_a_moment_that_is_none_in_a_status_stops_no_reading(moment: object) -> None:
+    terms = [{"tags": {"karpenter.sh/discovery": "shop"}}]
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "role": "r",
+        "subnetSelectorTerms": terms,
+        "securityGroupSelectorTerms": terms,
+    }
+    ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": moment}
+    said = {"metadata": {"name": "default"}, "spec": spec, "status": {"conditions": [ready]}}
+
+    of_class, of_pod = refusals({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", **said}, {"kind": "Pod"})
+
+    assert of_class.startswith(f"EC2NodeClass/default: status.conditions[0].lastTransitionTime is {moment}: ")
+    assert of_pod.startswith("file.json: apiVersion: it is missing")

@@ -50,11 +50,13 @@ def test_a_pod_stays_of_its_class_when_it_is_bound_and_runs() -> None:
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}
     main = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     from_the_node = {"topology.kubernetes.io/region": "us-east-1", "topology.kubernetes.io/zone": "us-east-1a"}
+    in_a_zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a", "us-east-1b"]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [in_a_zone]}]}}
     running = {"phase": "Running", "containerStatuses": [{**main, "allocatedResources": {"cpu": "1"}}]}
     resized = {"phase": "Running", "containerStatuses": [{**main, "allocatedResources": {"cpu": "2"}}]}
 
     def made(**said: Any) -> Pod:
-        return Pod.from_kube(manifest(containers=[main], topologySpreadConstraints=[spread], **said))
+        return Pod.from_kube(manifest(containers=[main], topologySpreadConstraints=[spread], affinity={"nodeAffinity": terms}, **said))
 
     bound = made(labels={"app": "web", **from_the_node}, nodeName="node-1", status=running)
     assert bound.class_key == made().class_key

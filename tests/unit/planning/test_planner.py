@@ -134,7 +134,7 @@ def test_limits_count_what_is_there_and_are_exact() -> None:
     assert [one.instance_type for one in plan.nodes] in (["s.large", "s.large"], ["m.xlarge"])
     assert why(plan) == [
         "default: all available instance types exceed limits for nodepool: limit cpu 8 of NodePool/default: 8 used (4 of it by this plan), "
-        "the pod needs 1900m (the smallest node that holds it has 2); raise spec.limits.cpu or free nodes"
+        "the pod needs 1900m (the node that comes nearest has 2); raise spec.limits.cpu or free nodes"
     ]
 
 

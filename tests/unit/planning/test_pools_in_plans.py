@@ -198,7 +198,7 @@ def test_limits_speak_of_what_a_node_has_and_not_of_what_it_can_allocate() -> No
 
     assert why(plan) == [
         "default: all available instance types exceed limits for nodepool: limit cpu 1900m of NodePool/default: 0 used, the pod needs 1 "
-        "(the smallest node that holds it has 2); raise spec.limits.cpu or free nodes"
+        "(the node that comes nearest has 2); raise spec.limits.cpu or free nodes"
     ]
 
 
@@ -210,7 +210,7 @@ def test_memory_and_devices_are_limited_too() -> None:
 
     assert why(checked(lists, catalogue=catalogue)) == [
         "default: all available instance types exceed limits for nodepool: limit nvidia.com/gpu 1 of NodePool/default: 0 used, the pod "
-        "needs 1 (the smallest node that holds it has 2); raise spec.limits.nvidia.com/gpu or free nodes"
+        "needs 1 (the node that comes nearest has 2); raise spec.limits.nvidia.com/gpu or free nodes"
     ]
 
 

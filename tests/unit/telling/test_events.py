@@ -68,6 +68,15 @@ def test_a_pod_without_a_node_is_told_each_pools_reason_and_never_rings_the_door
     )
 
 
+def test_a_limit_of_which_more_is_used_by_now_is_no_news() -> None:
+    def name(used: int, pool: str = "a") -> str:
+        reasons = (Reason(f"NodePool/{pool}", f"limit cpu 10 of NodePool/{pool}: {used} used"),)
+        return str(planned.no_node(pod("web"), PendingPod("default/web", reasons)).to_kube(NOON, "up-1")["metadata"]["name"])
+
+    assert name(8) == name(9)
+    assert name(8) != name(8, "b")
+
+
 def test_a_pod_is_told_that_there_is_no_pool_at_all() -> None:
     assert "there is no NodePool" in planned.no_node(pod("web"), PendingPod("default/web", ())).note
 

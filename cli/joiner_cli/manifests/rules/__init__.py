@@ -50,7 +50,8 @@ def check_beside(kind: str, manifest: Mapping[str, Any], notes: Notes, *, namesp
     pod = pod_of(kind)
     beside = [one for one in found.errors if certain(one.field, doubts, pod=pod)]
     if kind.startswith("karpenter"):
-        beside += [one for one in read([manifest]).problems if one.severity == "error" and not absent_class(one)]
+        declared = {name: part for name, part in manifest.items() if name != "status"}
+        beside += [one for one in read([declared]).problems if one.severity == "error" and not absent_class(one)]
     told = tuple(notes.problems)
     notes.problems.extend(one for one in beside if not caused(one, told, doubts))
 

@@ -69,7 +69,8 @@ def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
 def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
     noun = NOUNS.get(key)
     said = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
-    near = {one: None for value in strange[:MOST_SHOWN] for one in difflib.get_close_matches(value, sorted(known), n=2)}
+    spelt = [value for value in strange[:MOST_SHOWN] if not value.isdecimal()]
+    near = {one: None for value in spelt for one in difflib.get_close_matches(value, sorted(known), n=2)}
     if near:
         return f"{said}; did you mean {' or '.join(list(near)[:MOST_SHOWN])}?"
     few = sorted(known, key=lambda one: (len(one), one))

@@ -117,7 +117,8 @@ def _constrained(spec: Manifest) -> bool:
 def _label_keys(spec: Manifest) -> set[str]:
     """Every label key that the pod's own rules about pods name, wherever it stands in them."""
     found: set[str] = set()
-    pending: list[Any] = [spec.get("topologySpreadConstraints"), spec.get("affinity")]
+    affinity = spec.get("affinity") or {}
+    pending: list[Any] = [spec.get("topologySpreadConstraints"), affinity.get("podAffinity"), affinity.get("podAntiAffinity")]
     while pending:
         part = pending.pop()
         if isinstance(part, Mapping):

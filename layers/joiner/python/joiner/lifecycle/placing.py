@@ -90,23 +90,84 @@ class Scene:
         self.nodes = world.nodes
         self.namespaces = world.namespaces
         self.bound = [pod for pod in world.pods if pod.node_name and not pod.terminal]
-        self.waiting = {pod.key: pod for pod in world.pods if _waits(pod)}
         self.wary = [pod for pod in self.bound if pod.constraints.anti_affinity]
+        waiting = sorted((pod for pod in world.pods if _waits(pod)), key=lambda pod: (pod.created, pod.key))
+        self.daemons = {pod.key: pod for pod in waiting if pod.owner_kind == "DaemonSet" and pod.constraints.terms}
+        self._waiting: dict[str, dict[str, Pod]] = {}
+        for pod in waiting:
+            if not pod.stays_with_node:
+                self._waiting.setdefault(pod.class_key, {})[pod.key] = pod
         self._here: dict[str, list[Pod]] = {}
         for pod in self.bound:
             self._here.setdefault(pod.node_name, []).append(pod)
+        self._tallies: dict[tuple[str, int], Tally] = {}
 
     def on(self, node: str) -> list[Pod]:
         """The pods that hold room on a node."""
         return self._here.get(node, [])
 
+    def waiting(self, class_key: str) -> list[Pod]:
+        """The pods of a class that no node keeps for itself, oldest first."""
+        return list(self._waiting.get(class_key, {}).values())
+
+    def tally(self, pod: Pod, position: int) -> "Tally":
+        """Of the pod's spread that stands there among its spreads: the same for all of its class."""
+        key = (pod.class_key, position)
+        if key not in self._tallies:
+            self._tallies[key] = Tally.of(pod.constraints.spreads[position], pod, self)
+        return self._tallies[key]
+
     def bind(self, pod: Pod, node: Node) -> None:
         bound = replace(pod, node_name=node.name)
         self.bound.append(bound)
         self._here.setdefault(node.name, []).append(bound)
-        del self.waiting[pod.key]
+        self.daemons.pop(pod.key, None)
+        self._waiting.get(pod.class_key, {}).pop(pod.key, None)
         if pod.constraints.anti_affinity:
             self.wary.append(bound)
+        for tally in self._tallies.values():
+            tally.add(bound)
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many pods of a spread are in each domain, as kube-scheduler counts them: over the nodes that its pod may use."""
+
+    spread: Spread
+    namespace: str
+    domains: Mapping[str, str]
+    """Of each node that counts."""
+    counts: dict[str, int]
+
+    @classmethod
+    def of(cls, spread: Spread, pod: Pod, scene: Scene) -> "Tally":
+        domains = {name: each.labels[spread.topology_key] for name, each in scene.nodes.items() if _eligible(spread, pod, each)}
+        made = cls(spread, pod.namespace, domains, dict.fromkeys(domains.values(), 0))
+        for other in scene.bound:
+            made.add(other)
+        return made
+
+    def add(self, pod: Pod) -> None:
+        """A pod that is bound."""
+        domain = self.domains.get(pod.node_name)
+        if domain is not None and self._counts(pod):
+            self.counts[domain] += 1
+
+    def _counts(self, pod: Pod) -> bool:
+        return pod.namespace == self.namespace and not pod.deletion and self.spread.selector.selects(pod.labels)
+
+    def skewed_by(self, pod: Pod, node: Node, here: Iterable[Pod]) -> bool:
+        """Would this pod on this node break the spread? The node counts even where it does not yet count for others."""
+        domain = node.labels.get(self.spread.topology_key)
+        if domain is None:
+            return True
+        counts = dict(self.counts)
+        counts.setdefault(domain, 0)
+        if node.name not in self.domains:
+            counts[domain] += sum(map(self._counts, here))
+        least = 0 if len(counts) < self.spread.min_domains else min(counts.values())
+        itself = 1 if self.spread.selector.selects(pod.labels) else 0
+        return counts[domain] + itself - least > self.spread.max_skew
 
 
 def place(targets: Iterable[tuple[Node, Mapping[str, int]]], world: World) -> dict[str, Placement]:
@@ -200,19 +261,12 @@ def _waits(pod: Pod) -> bool:
 
 def _waiting_daemons(node: Node, scene: Scene) -> list[Pod]:
     """Pods of daemon sets made for this very node (the controller writes the node's name into their affinity)."""
-    daemons = (pod for pod in scene.waiting.values() if pod.owner_kind == "DaemonSet" and pod.constraints.terms)
-    return [pod for pod in daemons if pod.constraints.suits(node.labels, node.name)]
+    return [pod for pod in scene.daemons.values() if pod.constraints.suits(node.labels, node.name)]
 
 
 def _by_priority(wanted: Mapping[str, int], scene: Scene) -> list[tuple[str, int, list[Pod]]]:
     """Each class with its open slots and its waiting pods, oldest first; classes of higher priority first."""
-    waiting: dict[str, list[Pod]] = {key: [] for key in wanted}
-    for pod in scene.waiting.values():
-        if pod.class_key in waiting and not pod.stays_with_node:
-            waiting[pod.class_key].append(pod)
-    for pods in waiting.values():
-        pods.sort(key=lambda pod: (pod.created, pod.key))
-    classes = [(key, wanted[key], pods) for key, pods in waiting.items()]
+    classes = [(key, count, scene.waiting(key)) for key, count in wanted.items()]
     return sorted(classes, key=lambda each: (-each[2][0].priority if each[2] else 0, each[0]))
 
 
@@ -256,8 +310,8 @@ def _neighbours_refuse(pod: Pod, node: Node, scene: Scene, here: Sequence[Pod]) 
         for term in other.constraints.anti_affinity:
             if _same_domain(term.topology_key, node, scene.nodes.get(other.node_name)) and _selected(term, pod, scene):
                 return f"{other.key} stays away from it"
-    for spread in rules.spreads:
-        if spread.hard and _skewed(spread, pod, node, scene):
+    for position, spread in enumerate(rules.spreads):
+        if spread.hard and scene.tally(pod, position).skewed_by(pod, node, here):
             return f"{UNEVEN}{spread.topology_key}"
     return ""
 
@@ -276,24 +330,6 @@ def _same_domain(topology_key: str, node: Node, other: Node | None) -> bool:
 def _ports_clash(ports: Iterable[HostPort], here: Sequence[Pod]) -> bool:
     taken = [port for other in here for port in other.constraints.host_ports]
     return any(port.conflicts(other) for port in ports for other in taken)
-
-
-def _skewed(spread: Spread, pod: Pod, node: Node, scene: Scene) -> bool:
-    """Would one more pod here break the spread? Counted as kube-scheduler does, over the nodes that the pod may use."""
-    here = node.labels.get(spread.topology_key)
-    if here is None:
-        return True
-    eligible = {name: each.labels[spread.topology_key] for name, each in scene.nodes.items() if _eligible(spread, pod, each)}
-    eligible[node.name] = here
-    counts = dict.fromkeys(eligible.values(), 0)
-    for other in scene.bound:
-        domain = eligible.get(other.node_name)
-        if domain is None or other.namespace != pod.namespace or other.deletion:
-            continue
-        counts[domain] += spread.selector.selects(other.labels)
-    least = 0 if len(counts) < spread.min_domains else min(counts.values())
-    itself = 1 if spread.selector.selects(pod.labels) else 0
-    return counts[here] + itself - least > spread.max_skew
 
 
 def _eligible(spread: Spread, pod: Pod, node: Node) -> bool:

@@ -145,8 +145,8 @@ class Retiring:
     def unknown_is_gone(self, now: datetime) -> bool:
         """Is its instance gone if EC2 does not know it?
 
-        Where neither claim nor node was there any more when it began, another retirement came to its end: an instance that EC2 shows later
-        after all is no claim's, and the sweep collects it.
+        Where it began without claim and node nothing waits for the answer: most often another retirement came to its end, and an instance
+        that EC2 shows after all is no claim's, and the sweep collects it.
         """
         forgotten = not self.kind and not self.node
         return forgotten or now.timestamp() - (self.launched or self.since) >= BORN_BY

@@ -28,9 +28,9 @@ class PoolLimit:
         if self.resource == "nodes":
             asked = "one more is needed"
         elif wanted.get(self.resource):
-            asked = f"the pod needs {self._amount(wanted[self.resource])} (the smallest node that holds it has {self._amount(self.more)})"
+            asked = f"the pod needs {self._amount(wanted[self.resource])} (the node that comes nearest has {self._amount(self.more)})"
         else:
-            asked = f"the smallest node that holds the pod has {self._amount(self.more)}"
+            asked = f"the node that comes nearest has {self._amount(self.more)}"
         field = f"spec.limits.{'resources.' if self.pool.legacy else ''}{self.resource}"
         used = self._amount(self.used)
         limit = f"limit {self.resource} {self._amount(self.limit)} of {self.pool.key}"

@@ -104,8 +104,15 @@ def read_time(text: str | None) -> datetime | None:
 
     >>> read_time("2026-11-21T05:17:28Z")
     datetime.datetime(2026, 11, 21, 5, 17, 28, tzinfo=datetime.timezone.utc)
+
+    What is no moment (a file may say anything) is none:
+
+    >>> read_time("2026-13-45T05:17:28Z")
     """
-    return datetime.fromisoformat(text) if text else None
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
 
 
 def write_time(moment: datetime) -> str:

@@ -59,13 +59,17 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What is told about one object: a reason in one word, an action in one word, a note in one sentence."""
+    """What is told about one object: a reason in one word, an action in one word, a note in one sentence.
+
+    `news` is what makes it news, where that is not the note: a note with amounts that move is no other news each time.
+    """
 
     subject: Subject
     reason: str
     action: str
     note: str
     kind: Literal["Normal", "Warning"] = "Normal"
+    news: str = ""
 
     @property
     def namespace(self) -> str:
@@ -75,7 +79,7 @@ class Event:
     def to_kube(self, at: datetime, instance: str) -> Mapping[str, Any]:
         """The manifest, told by the execution `instance` at `at`."""
         slot = int(at.timestamp()) // SLOT_SECONDS
-        said = "\n".join((self.subject.uid, self.subject.kind, self.reason, self.note, str(slot)))
+        said = "\n".join((self.subject.uid, self.subject.kind, self.reason, self.news or self.note, str(slot)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:16]
         about = {"apiVersion": self.subject.api_version, "kind": self.subject.kind, "name": self.subject.name}
         about |= ({"namespace": self.subject.namespace} if self.subject.namespace else {}) | (

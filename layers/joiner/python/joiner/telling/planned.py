@@ -1,5 +1,6 @@
 """What is told of a plan: on each pod where it will run and for how much, or why nowhere; on pools and classes what is wrong with them."""
 
+import re
 from collections.abc import Iterable
 
 from joiner.cluster import Pod
@@ -10,6 +11,7 @@ from joiner.pools.conditions import write_time
 from joiner.telling.events import Event, Subject
 
 REASONS_SHOWN = 6
+AMOUNT = re.compile(r"\d+(\.\d+)?")
 
 
 def new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> Event:
@@ -29,11 +31,12 @@ def room_on_its_way(pod: Pod, existing: ExistingNode, claim: NodeClaim | None = 
 
 
 def no_node(pod: Pod, pending: PendingPod) -> Event:
-    """No plan helps the pod: each pool's reason. Without the execution: each minute's would make another event of the same news."""
+    """No plan helps the pod: each pool's reason. Without the execution: each minute's would make another event of the same news, and so
+    would the amounts that are used of a limit."""
     said = [str(reason) for reason in pending.reasons] or ["there is no NodePool"]
     more = f"; and {len(said) - REASONS_SHOWN} more pools" if len(said) > REASONS_SHOWN else ""
     note = f"No node can be made for it. {'; '.join(said[:REASONS_SHOWN])}{more}"
-    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning")
+    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning", news=AMOUNT.sub("", note))
 
 
 def mistakes(subject: Subject, problems: Iterable[InvalidManifest]) -> list[Event]:
