@@ -12,27 +12,16 @@ from typing import Any, Final
 
 from bench.cases import daemon_sets, node_pool, pods_of, read_cases
 from joiner_local.kube_api import Object
+from tests.e2e.world import PAUSE, node_class
 
 Row = Sequence[Any]
 """Count, millicores, MiB, GPUs, rules: as in the recorded cases."""
 
 RECORDED: Final = Path(__file__).parents[2] / "bench" / "data"
-PAUSE: Final = "public.ecr.aws/eks-distro/kubernetes/pause:3.2"
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 OVERHEAD: Final = {"cpu_m": 150, "memory_mib": 300, "pods": 1}
 LARGEST: Final = 32  # vCPUs of a node: a thousand pods on a handful of the largest machines would be a small world
 
-NODE_CLASS: Final[Object] = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "default"},
-    "spec": {
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "role": "KarpenterNodeRole-joiner-demo",
-        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}],
-        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}],
-    },
-}
 ON_DEMAND: Final = {"name": "default", "categories": "cmr", "arch": "amd64", "min_generation": 3, "max_vcpu": LARGEST}
 SPOT: Final = {**ON_DEMAND, "name": "spot", "taint": "dedicated=batch:NoSchedule"}
 
@@ -54,7 +43,7 @@ def mix(kind: str, number: int) -> Mix:
     pods = [_pod(pod) for position, row in enumerate(rows) for pod in pods_of(position, row)]
     random.Random(number).shuffle(pods)  # noqa: S311 - the same pods each time, in no order
     pools = (_pool(ON_DEMAND), _pool(SPOT, "spot")) if kind == "batch" else (_pool(ON_DEMAND),)
-    return Mix(tuple(pods[:number]), (NODE_CLASS, *pools), tuple(_daemon_set(each) for each in daemon_sets(OVERHEAD)))
+    return Mix(tuple(pods[:number]), (node_class("default"), *pools), tuple(_daemon_set(each) for each in daemon_sets(OVERHEAD)))
 
 
 def recorded(kind: str, number: int) -> list[Row]:

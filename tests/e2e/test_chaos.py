@@ -19,7 +19,7 @@ import pytest
 from joiner_local.executions import execution, executions
 from joiner_local.kube_api import Object
 from joiner_local.story import instances
-from tests.e2e.world import DEPLOYMENTS, Actor, deployment
+from tests.e2e.world import DEPLOYMENTS, Actor, deployment, node_class
 
 pytestmark = pytest.mark.e2e
 
@@ -49,17 +49,6 @@ NODEPOOL: Final[Object] = {
             }
         },
         "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": f"{EMPTY_FOR}s", "budgets": [{"nodes": "100%"}]},
-    },
-}
-NODECLASS: Final[Object] = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "chaos"},
-    "spec": {
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "role": "KarpenterNodeRole-joiner-demo",
-        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}],
-        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}],
     },
 }
 
@@ -194,7 +183,7 @@ class Chaos:
 @pytest.fixture
 def chaos(deployed: Actor) -> Iterator[Chaos]:
     deployed.clean()
-    deployed.create(NODECLASS, NODEPOOL, *(deployment(app, replicas=0, cpu=cpu) for app, cpu in SIZES.items()))
+    deployed.create(node_class("chaos"), NODEPOOL, *(deployment(app, replicas=0, cpu=cpu) for app, cpu in SIZES.items()))
     deployed.rest()
     deployed.knob("schedules/hold", held=False)
     before = deployed.knob("instances")

@@ -3,8 +3,6 @@
 Every pod asks for another amount of CPU and hardly a millicore is to spare: one pod on a wrong node, and another finds none.
 """
 
-import gzip
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -104,21 +102,11 @@ class Crowd:
         """Make the pool: one plan sees all pods. Which sizes it puts together, a node each."""
         known, before = self.actor.executions(), launched(self.actor)
         self.actor.create(*POOL)
-        plans = until(lambda: self._plans(known), what="the plan", limit=90)
-        first = plans[0]
+        first, *_ = until(lambda: self.actor.plans_since(known), what="the plan", limit=90).values()
         assert (len(first["nodes"]), first["pending"]) == (NODES, []), "this is not the world that the test is about"
         until(lambda: len(launched(self.actor) - before) >= NODES, what="forty instances", limit=90)
         sizes = {f"default/{pod['metadata']['name']}": requested_millicores(pod) for pod in self.actor.pods()}
         return [tuple(sorted(sizes[pod] for pod in node["pods"])) for node in first["nodes"]]
-
-    def _plans(self, known: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
-        """The plans of executions that are not `known`, oldest first; those without any node left out."""
-        s3, bucket = self.actor.world.client("s3"), self.actor.outputs["BucketName"]
-        names = [execution["name"] for execution in self.actor.since(known)]
-        listed = [found for name in names for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())]
-        keys = [found["Key"] for found in sorted(listed, key=lambda found: found["LastModified"])]
-        plans = (json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys)
-        return [plan for plan in plans if plan["nodes"]]
 
     def on_nodes(self) -> list[Sizes]:
         """Which of the crowd's sizes run together, a node each."""

@@ -3,8 +3,6 @@
 Twenty pods of each every time; `JOINER_MIX_PODS=1000` (`make mix-test`) for a thousand. A line each tells how it went.
 """
 
-import gzip
-import json
 import os
 import time
 from collections import Counter, defaultdict
@@ -33,7 +31,6 @@ SPOT_MOVES: Final = 0.02  # as a share: spot prices are others by the time they 
 UNSCHEDULABLE: Final = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 PODS: Final = "/api/v1/namespaces/default/pods"
 
-Plan = Mapping[str, Any]
 Offer = tuple[str, str, str]
 """Instance type, zone, capacity type."""
 
@@ -74,14 +71,6 @@ class Scene:
             until(lambda: all(pod["status"].get("phase") == "Running" for pod in self.pods()), what="every pod running", limit=LOOK)
             return True
         return False
-
-    def plans(self, known: Sequence[Mapping[str, Any]]) -> dict[str, Plan]:
-        """The plans with nodes of executions that are not `known`, by their keys."""
-        s3, bucket = self.actor.world.client("s3"), self.actor.outputs["BucketName"]
-        names = [execution["name"] for execution in self.actor.since(known)]
-        keys = [found["Key"] for name in names for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())]
-        read = {key: json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys}
-        return {key: plan for key, plan in read.items() if plan["nodes"]}
 
     def as_planned(self, known: Sequence[Mapping[str, Any]]) -> list[float]:
         """The shares of planned pods that each execution with launches of its own says are bound where they were planned."""
@@ -138,7 +127,7 @@ def test_every_pod_of_a_mix_runs_where_its_rules_let_it_on_nodes_that_cost_what_
 ) -> None:
     known = scene.actor.executions()
     took = scene.run()
-    plans = scene.plans(known)
+    plans = scene.actor.plans_since(known)
     nodes = [node for plan in plans.values() for node in plan["nodes"]]
     offers = scene.offers()
     planned, paid = defaultdict[str, float](float), defaultdict[str, float](float)

@@ -16,7 +16,7 @@ import pytest
 from joiner_local.executions import execution, executions
 from joiner_local.kube_api import Object
 from joiner_local.story import instances, until
-from tests.e2e.world import Actor, deployment
+from tests.e2e.world import Actor, deployment, node_class
 
 pytestmark = pytest.mark.e2e
 
@@ -42,21 +42,6 @@ STORIES: Mapping[str, Mapping[str, Any]] = {
     "never": {"instanceType": "c5.large"},
     "stripped": {},
 }
-
-
-def nodeclass() -> Object:
-    discovered = [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}]
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "sweep"},
-        "spec": {
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "role": "KarpenterNodeRole-joiner-demo",
-            "subnetSelectorTerms": discovered,
-            "securityGroupSelectorTerms": discovered,
-        },
-    }
 
 
 def nodepool(name: str, said: Mapping[str, Any]) -> Object:
@@ -133,7 +118,7 @@ class Aftermath:
 def aftermath(deployed: Actor) -> Iterator[Aftermath]:
     """All troubles at once, then the sweeps that see to them."""
     deployed.clean()
-    deployed.create(nodeclass(), *(nodepool(name, said) for name, said in STORIES.items()))
+    deployed.create(node_class("sweep"), *(nodepool(name, said) for name, said in STORIES.items()))
     deployed.world.stack.agent_knob("faults", {"fault": "never-boots", "instanceType": STORIES["never"]["instanceType"]})
     deployed.rest()
     for name in STORIES:

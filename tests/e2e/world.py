@@ -3,6 +3,8 @@
 From outside only: the API server and the AWS APIs. Nothing here imports Joiner.
 """
 
+import gzip
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +34,18 @@ DECLARED: Final = (
 SETTLING: Final = 5.0  # seconds
 
 T = TypeVar("T")
+
+
+def node_class(name: str) -> Object:
+    """An EC2NodeClass that finds everything in the local account."""
+    discovered = [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}]
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "role": "KarpenterNodeRole-joiner-demo",
+        "subnetSelectorTerms": discovered,
+        "securityGroupSelectorTerms": discovered,
+    }
+    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": spec}
 
 
 def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "64Mi", **spec: Any) -> Object:
@@ -145,6 +159,15 @@ class Actor:
         """The scale-ups that are not among `known`."""
         arns = {e["executionArn"] for e in known}
         return [e for e in self.executions() if e["executionArn"] not in arns]
+
+    def plans_since(self, known: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        """The plans with nodes of scale-ups that are not among `known`, by their keys, oldest first."""
+        s3, bucket = self.world.client("s3"), self.outputs["BucketName"]
+        names = [execution["name"] for execution in self.since(known)]
+        listed = [found for name in names for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())]
+        keys = [found["Key"] for found in sorted(listed, key=lambda found: found["LastModified"])]
+        read = {key: json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys}
+        return {key: plan for key, plan in read.items() if plan["nodes"]}
 
     def states_of(self, arn: str) -> list[str]:
         """The names of the states that an execution entered, in order."""

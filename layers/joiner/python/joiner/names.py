@@ -4,6 +4,7 @@ Nothing but names: `infra/` reads them too, so that IAM conditions and the code 
 Karpenter's names are kept to the letter (its documentation, "Well-Known Labels"), so that workloads and dashboards carry over.
 """
 
+import re
 from typing import Final
 
 # Labels of Kubernetes
@@ -67,6 +68,16 @@ def cluster_tag(cluster: str) -> str:
     'kubernetes.io/cluster/prod'
     """
     return f"kubernetes.io/cluster/{cluster}"
+
+
+def region_of(zone: str) -> str:
+    """The region that a zone's name begins with; empty for what is no zone's name.
+
+    >>> region_of("eu-west-1a"), region_of("us-west-2-lax-1a"), region_of("here")
+    ('eu-west-1', 'us-west-2', '')
+    """
+    found = re.match(r"[a-z]+(-[a-z]+)+-\d+", zone)
+    return found.group() if found else ""
 
 
 def pause_parameter(cluster: str) -> str:

@@ -13,7 +13,6 @@ did you mean m5.large?
 """
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -23,7 +22,6 @@ from joiner.pools import InvalidManifest, NodePool
 from joiner.pools.reading import shown
 
 MOST_SHOWN: Final = 5
-REGION: Final = re.compile(r"[a-z]+(-[a-z]+)+-\d+")
 NOUNS: Final = {
     names.INSTANCE_TYPE: "instance type",
     names.ZONE: "zone",
@@ -62,7 +60,7 @@ def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
     if key == names.CAPACITY_TYPE:
         return (one.capacity_type for known in types for one in known.offerings)
     if key == names.REGION:
-        return (found.group() for known in types for one in known.offerings if (found := REGION.match(one.zone)))
+        return (region for known in types for one in known.offerings if (region := names.region_of(one.zone)))
     return (known.labels[key] for known in types if key in known.labels)
 
 

@@ -1,17 +1,14 @@
 """A claim once its instance runs: the labels that the instance decided, what its node will have, and what it costs."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Protocol
 
 from joiner import names
 from joiner.cluster import Resources
 from joiner.lifecycle.deadlines import REGISTRATION
 from joiner.pools import NodeClaim
-
-REGION: Final = re.compile(r"[a-z]+(-[a-z]+)+-\d+")  # the first part of a zone's name: eu-west-1a, us-west-2-lax-1a
 
 
 class LaunchedInstance(Protocol):
@@ -45,8 +42,8 @@ def launched_claim(
 
     Pods may ask for a label only by what the claim's requirements allow, so a type's labels never contradict them.
     """
-    region = REGION.match(instance.zone)
-    place = ({names.REGION: region.group()} if region else {}) | ({names.ZONE_ID: zone_id} if zone_id else {})
+    region = names.region_of(instance.zone)
+    place = ({names.REGION: region} if region else {}) | ({names.ZONE_ID: zone_id} if zone_id else {})
     priced = claim
     if instance.price_per_hour is not None:
         priced = replace(claim, annotations={**claim.annotations, names.PRICE: f"{instance.price_per_hour:g}"})

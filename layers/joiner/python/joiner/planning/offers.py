@@ -23,8 +23,6 @@ NEW_HOST: Final = "\0new"
 DECIDED: Final = re.compile(r"(kubernetes\.io/(arch|os|hostname)|node\.kubernetes\.io/.*|topology\..*|karpenter\.(sh|k8s\.aws)/.*)")
 """Labels that the instance or Joiner decides; whatever else a pool's requirements name is the pool's to choose."""
 
-REGION: Final = re.compile(r"[a-z]+(-[a-z]+)+-\d+")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
@@ -196,7 +194,7 @@ def type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict
 
 def place_labels(zone: str, capacity_type: str, *, zone_id: str = "", reservation: str = "") -> dict[str, str]:
     """Labels that depend on where and how a node is had, and those of any node that is new."""
-    region = REGION.match(zone)
+    region = names.region_of(zone)
     return {
         **({names.ZONE_ID: zone_id} if zone_id else {}),
         **({names.RESERVATION: reservation} if reservation else {}),
@@ -205,7 +203,7 @@ def place_labels(zone: str, capacity_type: str, *, zone_id: str = "", reservatio
         names.HOSTNAME: NEW_HOST,
         names.REGISTERED: "true",
         names.INITIALIZED: "true",
-        **({names.REGION: region.group()} if region else {}),
+        **({names.REGION: region} if region else {}),
     }
 
 
