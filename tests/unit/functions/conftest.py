@@ -10,6 +10,7 @@ from moto import mock_aws
 
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.store import Store
+from joiner_local.aws.fast_answers import answer_faster
 from joiner_local.aws.once import work_out_once
 from tests.unit.functions.fake_kube import FakeKube
 from tests.unit.functions.scale_up import World
@@ -23,6 +24,7 @@ def make_world() -> Iterator[MakeWorld]:
     before = dict(os.environ)
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
     work_out_once()
+    answer_faster()
     with mock_aws():
         dynamodb, s3 = boto3.client("dynamodb"), boto3.client("s3")
 
