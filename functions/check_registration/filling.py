@@ -51,10 +51,15 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The nodes of one look, and those pods that would go anywhere first: of those that wait for other nodes, and of the new ones."""
+    """The nodes of one look, and those pods that would go anywhere first: of those that wait for other nodes, and of the new ones.
+
+    `important` are of those that wait for other nodes or were bound in this very look: the scheduler learns of pods and of nodes apart, and
+    may see a node open before it sees that a pod needs none any more. To bind that pod again is refused; what it preempts is lost.
+    """
 
     nodes: Sequence[Filled]
     promised: Sequence[Promised]
+    important: Sequence[Promised]
     newcomers: Sequence[Promised]
 
     def tempts(self, one: Filled) -> bool:
@@ -106,7 +111,8 @@ class Filler:
         ]
         waiting = [pod for pod in world.pods if pod.uid not in bound]
         slots = self._assigned.values()
-        return Filling(filled, least_promised(slots, waiting), newcomers(slots, waiting, self._now - PLANNED_WITHIN))
+        fresh = newcomers(slots, waiting, self._now - PLANNED_WITHIN)
+        return Filling(filled, least_promised(slots, waiting), least_promised(slots, world.pods), fresh)
 
     def _bind_all(self, bindings: Sequence[Binding], pods: Iterable[Pod]) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
         """The uids of pods that were bound, with their nodes; and by node what has to be tried again."""

@@ -103,8 +103,8 @@ def _kept_closed_for(one: Filled, filling: Filling, now: datetime) -> str:
         return f"{len(one.failed)} bindings failed and are tried again: {one.failed[0]}"
     if not deadlines.strays_are_borne(one.ready_since, now) and filling.tempts(one):
         return f"has its {one.placed} pods, and stays closed to those that wait for other nodes"
-    if not deadlines.preemption_is_borne(one.ready_since, now) and filling.costs_pods(one, filling.promised):
-        return f"has its {one.placed} pods, and stays closed to more important ones that wait for other nodes"
+    if not deadlines.preemption_is_borne(one.ready_since, now) and filling.costs_pods(one, filling.important):
+        return f"has its {one.placed} pods, and stays closed to more important ones that wait for other nodes or were just bound to them"
     if not deadlines.strays_are_borne(one.ready_since, now) and filling.costs_pods(one, filling.newcomers):
         return f"has its {one.placed} pods, and stays closed to more important ones that are new and have no node planned yet"
     return ""

@@ -31,11 +31,12 @@ def _silent(line: str) -> None: ...
 
 @dataclass(slots=True)
 class Deployment:
-    """One deployment of the app at `repository`; its files go below `root`."""
+    """One deployment of the app at `repository`; its files go below `root`. `synthesised` may have been made by another one."""
 
     repository: Path
     root: Path
     say: Say = _silent
+    synthesised: Path | None = None
     _synthesis: Program | None = field(default=None, repr=False)
 
     def begin_synthesis(self) -> None:
@@ -46,16 +47,23 @@ class Deployment:
             "synth", [sys.executable, self.repository / "app.py"], log=self._log("synth"), cwd=self.repository, env=env
         )
 
+    def synthesise(self) -> Path:
+        """What is to be deployed, as the CDK writes it down."""
+        if self.synthesised is None:
+            if self._synthesis is None:
+                self.begin_synthesis()
+            assert self._synthesis is not None
+            self._finish(self._synthesis, "synthesising the app")
+            self.synthesised = self._assembly
+        return self.synthesised
+
     def deploy(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Into the account that `environment` leads to; the outputs of the app's stacks by name."""
         began = time.monotonic()
-        if self._synthesis is None:
-            self.begin_synthesis()
-        assert self._synthesis is not None
-        self._finish(self._synthesis, "synthesising the app")
+        assembly = self.synthesise()
         outputs = self.root / "outputs.json"
         outputs.unlink(missing_ok=True)
-        command = [self.repository / "node_modules" / ".bin" / "cdk", "deploy", "--all", "--app", self._assembly, "--outputs-file", outputs]
+        command = [self.repository / "node_modules" / ".bin" / "cdk", "deploy", "--all", "--app", assembly, "--outputs-file", outputs]
         command += ["--method", "direct", "--require-approval", "never", "--progress", "events", "--ci"]
         program = Program.start("deploy", command, log=self._log("deploy"), cwd=self.repository, env=_environment(environment))
         self._finish(program, "cdk deploy")

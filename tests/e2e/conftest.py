@@ -1,13 +1,17 @@
 """One stack for all end-to-end tests: started once, deployed into once, its schedules held, so that a test fires the sweep itself."""
 
+import shutil
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from joiner_local.caches import made_once
 from joiner_local.demo import DeployedWorld
+from joiner_local.deployment import Deployment
 from joiner_local.kube_api import KubeApi
-from joiner_local.stack import Stack
+from joiner_local.stack import REPOSITORY, Stack
 
 pytest.register_assert_rewrite("tests.e2e.world")
 from tests.e2e.world import Actor  # noqa: E402  its assertions are to tell what they saw
@@ -37,9 +41,21 @@ def bare_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def stack(bare_stack: Stack) -> Stack:
+def synthesised(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """This checkout's app as the CDK writes it down, once for all workers."""
+    mine = tmp_path_factory.getbasetemp()
+    run = mine if worker_id == "master" else mine.parent
+
+    def synthesise(folder: Path) -> None:
+        shutil.copytree(Deployment(REPOSITORY, mine / "synthesis", say=print).synthesise(), folder, symlinks=True, dirs_exist_ok=True)
+
+    return made_once(run / "cdk.out", synthesise, what="the app's synthesis", say=print)
+
+
+@pytest.fixture(scope="session")
+def stack(bare_stack: Stack, synthesised: Path) -> Stack:
     """This checkout's app, deployed."""
-    bare_stack.deploy()
+    bare_stack.deploy(Deployment(REPOSITORY, bare_stack.root, say=print, synthesised=synthesised))
     bare_stack.knob("schedules/hold", {"held": True})
     bare_stack.knob("instances", {"shownSeconds": FORGOTTEN_AFTER})
     return bare_stack

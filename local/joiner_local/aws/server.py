@@ -121,6 +121,9 @@ def prepare_environment(port: int) -> None:
 
 def install_services(aws: LocalAws) -> None:
     """In this order: later ones build on earlier ones. They are imported here, after the environment is ours."""
+    from joiner_local.aws import once
+
+    once.read_models_once()
     from joiner_local.aws import (
         accounts,
         cloudformation,
@@ -131,7 +134,6 @@ def install_services(aws: LocalAws) -> None:
         http_apis,
         lambdas,
         mishaps,
-        once,
         parameters,
         price_list,
         queues,

@@ -14,9 +14,9 @@ from joiner.pools import NodeClaim
 from tests.unit.functions.scale_up import World, pending
 
 
-def launched(world: World) -> World:
-    """One pod whose node was launched and has not booted; nobody has looked yet."""
-    world.prepare(pending("web-1"))
+def launched(world: World, *others: dict[str, Any]) -> World:
+    """One pod, and others, whose nodes were launched and have not booted; nobody has looked yet."""
+    world.prepare(pending("web-1"), *others)
     world.stop_after = "record_launches"
     world.scale_up("up-1")
     world.stop_after = ""
@@ -234,6 +234,17 @@ def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_woul
     world.now += timedelta(seconds=61)
     assert world.check("up-1")["done"]
     assert taints(the_node(world)) == []
+
+
+def test_a_filled_node_stays_closed_until_its_scheduler_may_have_seen_where_a_more_important_pod_went(world: World) -> None:
+    launched(world, urgent()).boot()
+
+    assert not world.check("up-1")["done"]
+    nodes = {name: world.kube.get(kinds.PODS, name, namespace="default")["spec"]["nodeName"] for name in ("web-1", "urgent")}
+    closed = {name: taints(world.kube.get(kinds.NODES, node)) for name, node in nodes.items()}
+    assert closed == {"web-1": [FILLING], "urgent": []}
+    assert world.check("up-1")["done"]
+    assert taints(world.kube.get(kinds.NODES, nodes["web-1"])) == []
 
 
 def test_a_filled_node_stays_closed_for_a_moment_to_a_more_important_pod_that_no_plan_has_seen(world: World) -> None:
