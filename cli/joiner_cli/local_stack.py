@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from joiner_local.aws_knobs import KnobRefused
+from joiner_local.aws_knobs import KnobRefused, KnobUnknown
 from joiner_local.binaries import BinariesMissing
 from joiner_local.deployment import Deployment, DeploymentFailed
 from joiner_local.processes import ProgramFailed
 from joiner_local.progress import StepFailed
-from joiner_local.stack import REPOSITORY, Stack, StackFailed
+from joiner_local.stack import AGENT, REPOSITORY, Stack, StackFailed
 from joiner_local.toolchains import ToolMissing
 
 app = typer.Typer(no_args_is_help=True, help="A whole EKS cluster and its AWS account on this machine.")
@@ -23,7 +23,6 @@ commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 Root = Annotated[Path, typer.Option("--root", help="Folder of the stack; each folder is a stack of its own.", show_default=".local")]
 DEFAULT_ROOT = REPOSITORY / ".local"
-AGENT = "agent/"
 
 
 @contextmanager
@@ -33,6 +32,11 @@ def _failures_told() -> Iterator[None]:
         yield
     except (StackFailed, DeploymentFailed, ProgramFailed, StepFailed, ToolMissing, BinariesMissing, KnobRefused) as error:
         commentary.print(f"joiner: {error}")
+        raise typer.Exit(1) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        commentary.print(f"joiner: {error.filename}: {error.strerror}")
         raise typer.Exit(1) from error
     except KeyboardInterrupt as error:
         commentary.print("joiner: interrupted")
@@ -44,13 +48,13 @@ def up(
     root: Root = DEFAULT_ROOT,
     deploy: Annotated[bool, typer.Option(help="Deploy this checkout's app into it.")] = True,
     boot_seconds: Annotated[
-        float | None, typer.Option(help="From an instance's launch to its node's first sign.", show_default="5")
+        float | None, typer.Option(help="From an instance's launch to its node's first sign.", show_default="5", min=0.0)
     ] = None,
 ) -> None:
     """Start the stack and deploy into it; it stays up. If it is up already, only deploy."""
-    stack = Stack(root, boot_seconds=boot_seconds, say=commentary.print)
-    deployment = Deployment(REPOSITORY, stack.root, say=commentary.print)
     with _failures_told():
+        stack = Stack(root, boot_seconds=boot_seconds, say=commentary.print)
+        deployment = Deployment(REPOSITORY, stack.root, say=commentary.print)
         if not stack.is_running:
             stack.start(meanwhile=deployment.begin_synthesis if deploy else lambda: None)
         try:
@@ -114,7 +118,10 @@ def knob(
         raise typer.BadParameter(f"{request} is no JSON object: write {{...}}")
     with _failures_told():
         stack = Stack(root)
-        answer = stack.agent_knob(name.removeprefix(AGENT), asked) if name.startswith(AGENT) else stack.knob(name, asked)
+        try:
+            answer = stack.agent_knob(name.removeprefix(AGENT), asked) if name.startswith(AGENT) else stack.knob(name, asked)
+        except KnobUnknown as unknown:
+            raise KnobUnknown(name, stack.knobs()) from unknown
         typer.echo(json.dumps(answer, indent=2))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 import yaml
 
-from joiner.pools.reading import meant
+from joiner.catalogue import near_types
 from joiner_cli.catalogues import market
 from joiner_cli.explaining import UnknownPod, explain
 from joiner_cli.manifests import Unreadable
@@ -81,8 +81,9 @@ def catalogue_command(
         found = market(catalogue, region)
         chosen, unknown = found.select(types or [])
         if unknown:
-            near = "".join(dict.fromkeys(meant(one, list(found.catalogue.types)) for one in unknown))
-            raise Unreadable(" ".join(unknown), "no instance type is called so", f"see `joiner catalogue`{near}")
+            near = dict.fromkeys(name for one in unknown for name in near_types(one, found.catalogue.types)[:1])
+            asked = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise Unreadable(" ".join(unknown), "no instance type is called so", f"see `joiner catalogue`{asked}")
         _say(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{len(chosen.types)} instance types")
         print(json.dumps(chosen.to_json(), indent=1) if output is Format.json else catalogue_table(chosen))
 

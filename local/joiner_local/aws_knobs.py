@@ -1,14 +1,22 @@
 """The knobs of the local AWS, from outside: what no AWS API can be told."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import urllib3
 
 
 class KnobRefused(RuntimeError):
-    """The local AWS has no such knob, or cannot turn it as asked; says why."""
+    """The local AWS cannot turn the knob as asked; says why."""
+
+
+class KnobUnknown(KnobRefused):
+    """It has no such knob. `known` are those that it has."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"no knob {name}; there are {', '.join(known)}")
+        self.known = known
 
 
 def turn_knob(address: str, name: str, request: Mapping[str, object]) -> dict[str, Any]:
@@ -17,6 +25,8 @@ def turn_knob(address: str, name: str, request: Mapping[str, object]) -> dict[st
         answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=60, retries=False)
     except urllib3.exceptions.HTTPError as error:
         raise KnobRefused(f"nobody answers at {address} ({error}): `joiner local status` tells whether the stack runs") from error
+    if answer.status == 404:
+        raise KnobUnknown(name, json.loads(answer.data)["knobs"])
     if answer.status != 200:
         raise KnobRefused(f"{name} {json.dumps(request)}: {_reason(answer.data)}")
     content: dict[str, Any] = json.loads(answer.data)

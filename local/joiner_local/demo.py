@@ -6,6 +6,7 @@ after its time, and nothing was left.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ from joiner_local.bill import lifetimes, own_use, price_per_hour
 from joiner_local.deployment import Deployment, DeploymentFailed
 from joiner_local.kube_api import ApiError, KubeApi
 from joiner_local.stack import REPOSITORY, Stack, StackFailed
+from joiner_local.stack_record import StackRecord
 from joiner_local.story import Moment, StateTime, StoryStalled, Watch, instances, states, summary, until
 
 SCENARIO: Final = REPOSITORY / "examples" / "scenarios" / "c-template.yaml"
@@ -32,6 +34,7 @@ PLAIN_WIDTH: Final = 120  # columns, where the output is no terminal
 PROVISIONER: Final = "/apis/karpenter.sh/v1alpha5/provisioners/default"
 MACHINES: Final = "/apis/karpenter.sh/v1alpha5/machines"
 INFLATE_PATH: Final = "/apis/apps/v1/namespaces/default/deployments/inflate"
+TEMPORARY: Final = "joiner-demo-"  # so begins the name of a demo's folder
 TTL: Final = 30  # seconds a node may be empty
 SHOWN_STATES: Final = 24  # of one execution; a long wait has many looks, which are told as one line
 
@@ -163,7 +166,7 @@ class Demo:
 
     def _execution(self, name: str, found: list[StateTime], said: dict[str, Any]) -> None:
         table = Table("state", "at", "took", title=f"execution {name}", title_justify="left", box=None, padding=(0, 2))
-        acting = [state for state in _folded(found) if not state.name.endswith("?")]  # the others only choose
+        acting = _folded([state for state in found if not state.name.endswith("?")])  # the others only choose
         for state in acting[:SHOWN_STATES]:
             table.add_row(state.name, f"{state.entered:.2f} s", f"{state.seconds:.2f} s")
         self.console.print(table)
@@ -216,12 +219,27 @@ class Demo:
 
 
 def _folded(found: list[StateTime]) -> list[StateTime]:
-    """States in order, each name once: when first entered, and the time of all its visits together."""
-    first: dict[str, StateTime] = {}
+    """States in order, each name once: when first entered, and how often, and the time of all its visits together.
+
+    >>> [state.name for state in _folded([StateTime("Wait", 0.0, 1.0), StateTime("Look", 1.0, 0.1), StateTime("Wait", 1.1, 1.0)])]
+    ['Wait (2 times)', 'Look']
+    """
+    visits: dict[str, list[StateTime]] = {}
     for state in found:
-        known = first.get(state.name)
-        first[state.name] = StateTime(state.name, known.entered, known.seconds + state.seconds) if known else state
-    return list(first.values())
+        visits.setdefault(state.name, []).append(state)
+    return [
+        StateTime(f"{name} ({len(all_)} times)" if len(all_) > 1 else name, all_[0].entered, sum(state.seconds for state in all_))
+        for name, all_ in visits.items()
+    ]
+
+
+def _clear_left() -> None:
+    """Folders of demos that were killed: they ended, but could not clean up."""
+    for root in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
+        record = StackRecord.read(root)
+        if record is not None and not record.supervisor.lives():
+            Stack(root).stop()
+            shutil.rmtree(root, ignore_errors=True)
 
 
 def main() -> int:
@@ -229,7 +247,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m joiner_local.demo", description="Joiner's main job, shown on real parts.")
     parser.add_argument("--root", type=Path, help="folder of the stack; by default a temporary one")
     root = parser.parse_args().root
-    with tempfile.TemporaryDirectory(prefix="joiner-demo-", ignore_cleanup_errors=True) as temporary:
+    _clear_left()
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY, ignore_cleanup_errors=True) as temporary:
         try:
             Demo(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), root or Path(temporary)).run()
         except (StackFailed, DeploymentFailed, StoryStalled, ApiError) as error:

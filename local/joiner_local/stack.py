@@ -9,6 +9,7 @@ side. `Stack(root)` finds one that runs there already; `start` holds the new one
 process ends, until `detach`.
 """
 
+import fcntl
 import json
 import shlex
 import shutil
@@ -16,8 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from joiner_local import binaries, kube_api, runtime_python
 from joiner_local.aws.seams import REGION
-from joiner_local.aws_knobs import turn_knob
+from joiner_local.aws_knobs import KnobUnknown, turn_knob
 from joiner_local.deployment import Deployment
 from joiner_local.kube_api import KubeApi
 from joiner_local.kubeconfig import Endpoint
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 REPOSITORY: Final = Path(__file__).parent.parent.parent
 CLUSTER: Final = "joiner-demo"
+AGENT: Final = "agent/"
 KEY: Final = "test"  # access key and secret that the local AWS knows; they open nothing else
 START_LIMIT: Final = 120.0
 
@@ -51,6 +53,14 @@ def _silent(line: str) -> None: ...
 
 
 def _nothing() -> None: ...
+
+
+def _knobs_of(address: str) -> Sequence[str]:
+    try:
+        turn_knob(address, "", {})
+    except KnobUnknown as unknown:
+        return unknown.known
+    return ()
 
 
 @dataclass(slots=True)
@@ -81,6 +91,8 @@ class Stack:
         """Until everything is ready; what an earlier stack left in the root goes first. `meanwhile` is done while programs start."""
         record = self.record()
         if record is not None and record.supervisor.lives():
+            if record.state == "starting":
+                raise StackFailed(f"a stack is starting in {self.root} (process {record.supervisor.pid}): wait until it is up")
             raise StackFailed(f"a stack runs in {self.root} already (process {record.supervisor.pid}): `joiner local down` ends it")
         venv = Path(sys.prefix)
         programs = binaries.find_or_build(venv, self.say)
@@ -226,6 +238,11 @@ class Stack:
         """Tell the node agent: `boot`, `faults`, `instances`."""
         return turn_knob(self.known.node_agent, name, request or {})
 
+    def knobs(self) -> list[str]:
+        """The names of all: those of the node agent begin with `agent/`."""
+        own, agents = (_knobs_of(address) for address in (self.known.aws, self.known.node_agent))
+        return [*own, *(f"{AGENT}{name}" for name in agents)]
+
     def fire_sweep(self) -> dict[str, Any]:
         """Run the sweep's schedule now."""
         aws = self.known.aws
@@ -234,7 +251,18 @@ class Stack:
     def deploy(self, deployment: Deployment | None = None) -> dict[str, str]:
         """`cdk deploy` of this app; its outputs by name. One whose synthesis runs already may be given."""
         deployment = deployment or Deployment(REPOSITORY, self.root, say=self.say)
-        return deployment.deploy(self.environment())
+        with self._deploying():
+            return deployment.deploy(self.environment())
+
+    @contextmanager
+    def _deploying(self) -> Iterator[None]:
+        """Two that deploy at once would spoil each other's files, and CloudFormation takes one at a time."""
+        with (self.root / "deployment.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with its process
+            except BlockingIOError as error:
+                raise StackFailed(f"a deployment into the stack in {self.root} is under way: wait until it has ended") from error
+            yield
 
     def outputs(self) -> dict[str, str]:
         """Of the last deployment."""

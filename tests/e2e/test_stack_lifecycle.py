@@ -1,5 +1,6 @@
 """A stack ends whole, however it ends, and knows nothing of its neighbours."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from joiner_cli.app import app
 from joiner_local.kube_api import ApiError
 from joiner_local.processes import Identity, session_members
 from joiner_local.stack import Stack, StackFailed
@@ -144,3 +147,17 @@ def test_a_second_start_in_the_same_folder_is_refused(bare_stack: Stack) -> None
     with pytest.raises(StackFailed, match=f"process {bare_stack.known.supervisor.pid}"):
         Stack(bare_stack.root).start()
     assert bare_stack.is_running
+
+
+def test_a_second_deployment_at_the_same_time_is_refused(bare_stack: Stack) -> None:
+    with (bare_stack.root / "deployment.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StackFailed, match="is under way: wait"):
+            bare_stack.deploy()
+
+
+def test_a_wrong_knob_lists_all_there_are(bare_stack: Stack) -> None:
+    for name in ("which", "agent/which"):
+        said = CliRunner().invoke(app, ["local", "knob", name, "--root", str(bare_stack.root)])
+        assert said.exit_code == 1
+        assert {"capacity", "agent/boot"} <= set(said.stderr.replace(",", " ").split())

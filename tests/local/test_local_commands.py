@@ -33,3 +33,10 @@ def test_without_a_stack_it_is_said_on_stderr(words: list[str], code: int, told:
     assert said.exit_code == code
     assert told in said.stderr.replace("\n", " ")
     assert said.stdout == ""
+
+
+def test_a_root_that_is_no_folder_is_told_without_a_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    said = joiner("local", "up", "--root", str(file))
+    assert (said.exit_code, said.stderr) == (1, f"joiner: {file}/stack.json: Not a directory\n")

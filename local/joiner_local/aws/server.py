@@ -60,7 +60,7 @@ class Entrance:
                 return app(environ, start_response)
         knob = aws.knobs.get(name)
         if knob is None:
-            return _json(start_response, "404 Not Found", {"error": f"no knob {name}; there are {', '.join(sorted(aws.knobs))}"})
+            return _json(start_response, "404 Not Found", {"error": f"no knob {name}", "knobs": sorted(aws.knobs)})
         try:
             asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
             return _json(start_response, "200 OK", knob(asked))

@@ -20,7 +20,7 @@ class _Handler(BaseHTTPRequestHandler):
         knob = self.knobs.get(self.path.removeprefix(PREFIX).strip("/"))
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         if knob is None:
-            self._answer(404, {"error": f"no knob {self.path}; there are {', '.join(sorted(self.knobs))}"})
+            self._answer(404, {"error": f"no knob {self.path}", "knobs": sorted(self.knobs)})
             return
         try:
             self._answer(200, knob(json.loads(body or b"{}")))

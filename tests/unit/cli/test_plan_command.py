@@ -244,6 +244,17 @@ def test_what_a_pool_requires_and_nothing_has_is_named_with_what_is_near(tmp_pat
     assert "NodePool/default: spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge" in answer.err
 
 
+def test_requirements_that_no_type_meets_together_are_told_of_the_pool(tmp_path: Path, catalogue: Path) -> None:
+    wanted = {"node.kubernetes.io/instance-type": ["m5.large"], "kubernetes.io/arch": ["arm64"]}
+    wrong = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
+    answer = joiner("plan", "-f", write(tmp_path, wrong, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    (told,) = [one for one in answer.json["problems"] if one["field"].endswith("requirements")]
+    assert (told["object"], told["severity"]) == ("NodePool/default", "warning")
+    assert told["message"].startswith("no instance type of the catalogue meets all of them; alone, ")
+    assert told["message"].endswith(" 1 node.kubernetes.io/instance-type")
+
+
 class Page(HTMLParser):
     """What a browser would find: the tags, and what stands under the pointer."""
 

@@ -13,7 +13,8 @@ did you mean m5.large?
 """
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from joiner import names
@@ -22,6 +23,7 @@ from joiner.pools import InvalidManifest, NodePool
 from joiner.pools.reading import shown
 
 MOST_SHOWN: Final = 5
+NEAR: Final = 2  # values that may have been meant
 NOUNS: Final = {
     names.INSTANCE_TYPE: "instance type",
     names.ZONE: "zone",
@@ -50,6 +52,36 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             yield InvalidManifest(pool.key, field, shown(told), _remedy(key, strange, known), "warning")
 
 
+def never_met(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:
+    """The problem of a pool whose requirements each are met by some instance type, and together by none.
+
+    >>> from joiner.catalogue import InstanceType, Offering
+    >>> from joiner.cluster import Requirements
+    >>> from joiner.pools import ClassRef
+    >>> both = Requirements.from_labels({names.INSTANCE_TYPE: "m5.large", names.ARCH: "arm64"})
+    >>> kinds = [("m5.large", "amd64"), ("m7g.large", "arm64"), ("m8g.large", "arm64")]
+    >>> offerings = (Offering("us-east-1a", "on-demand", 0.1),)
+    >>> types = [InstanceType(name, labels={names.INSTANCE_TYPE: name, names.ARCH: arch}, offerings=offerings) for name, arch in kinds]
+    >>> print(never_met(NodePool("web", ClassRef("EC2NodeClass", "default"), requirements=both), Catalogue.of(types)))
+    NodePool/web: spec.template.spec.requirements is kubernetes.io/arch In [arm64], node.kubernetes.io/instance-type In [m5.large]: no \
+instance type of the catalogue meets all of them; alone, 2 meet kubernetes.io/arch, 1 node.kubernetes.io/instance-type
+    """
+    met: Counter[str] = Counter()
+    decided = {key for key in pool.requirements if key not in OF_NODES and any(True for _ in _values(key, catalogue))}
+    for kind in catalogue.types.values():
+        of_kind: set[str] = set()
+        for offering in kind.offerings:
+            unmet = {*pool.requirements.unmet({**kind.labels, names.ZONE: offering.zone, names.CAPACITY_TYPE: offering.capacity_type})}
+            if not unmet & decided:
+                return None
+            of_kind |= decided - unmet
+        met.update(of_kind)
+    alone = ", ".join(f"{met[key]} {'meet ' if not at else ''}{key}" for at, key in enumerate(sorted(decided)))
+    field = f"{'spec' if pool.legacy else 'spec.template.spec'}.requirements"
+    remedy = f"no instance type of the catalogue meets all of them; alone, {alone}"
+    return InvalidManifest(pool.key, field, shown(str(pool.requirements)), remedy, "warning") if decided else None
+
+
 def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
     """All that a label can be in this catalogue, one after another: what there is is found soon. None for one that types do not decide."""
     types = catalogue.types.values()
@@ -68,9 +100,30 @@ def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
     noun = NOUNS.get(key)
     said = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
     spelt = [value for value in strange[:MOST_SHOWN] if not value.isdecimal()]
-    near = {one: None for value in spelt for one in difflib.get_close_matches(value, sorted(known), n=2)}
+    alike = near_types if key == names.INSTANCE_TYPE else _alike
+    near = {one: None for value in spelt for one in alike(value, known)}
     if near:
         return f"{said}; did you mean {' or '.join(list(near)[:MOST_SHOWN])}?"
     few = sorted(known, key=lambda one: (len(one), one))
     more = f" and {len(few) - MOST_SHOWN} more" if len(few) > MOST_SHOWN else ""
     return f"{said}; there {'is' if len(few) == 1 else 'are'} {', '.join(few[:MOST_SHOWN])}{more}"
+
+
+def near_types(said: str, known: Collection[str]) -> list[str]:
+    """Two instance types at most that may have been meant: of the family if there is one, else of the size if the family is nearly right.
+
+    >>> types = ["m5.large", "m5.metal", "m5d.large", "t4g.large"]
+    >>> [near_types(said, types) for said in ("m5.lrage", "m55.large", "m5.gigantic", "nothing.large")]
+    [['m5.large'], ['m5.large', 'm5d.large'], ['m5.large', 'm5.metal'], []]
+    """
+    family, _, size = said.partition(".")
+    families: dict[str, list[str]] = {}
+    for one in sorted(known, key=lambda one: (len(one), one)):
+        families.setdefault(one.partition(".")[0], []).append(one)
+    if family in families:
+        return _alike(said, families[family]) or families[family][:NEAR]
+    return [f"{near}.{size}" for near in _alike(family, families) if f"{near}.{size}" in families[near]]
+
+
+def _alike(said: str, known: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(said, sorted(known), n=NEAR)

@@ -7,10 +7,11 @@ places more pods, the more important ones first; among those the cheaper; then t
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from joiner.catalogue import Catalogue, unknown_values
+from joiner.catalogue import Catalogue, never_met, unknown_values
 from joiner.planning.compiling import compiled
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.explanation import explain
+from joiner.planning.offers import NOTHING_AVAILABLE
 from joiner.planning.plan import Ceilings, Plan
 from joiner.planning.preferring import prefer
 from joiner.planning.snapshot import Snapshot
@@ -47,5 +48,9 @@ def plan(
     prefer(world)
     made = read_off(world, snapshot, explain(world, catalogue), found.proven)
     comparable = 0.0 if made.pending else round(found.greedy, 10)  # the greedy may have counted on nodes that a limit forbids
-    problems = (*made.problems, *unknown_values(snapshot.pools, catalogue))
+    strange = unknown_values(snapshot.pools, catalogue)
+    told = {problem.object for problem in strange}
+    empty = [market.pool for market in world.markets if market.closed == NOTHING_AVAILABLE and market.pool.key not in told]
+    impossible = [problem for pool in empty if (problem := never_met(pool, catalogue)) is not None]
+    problems = (*made.problems, *strange, *impossible)
     return replace(made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems)

@@ -85,7 +85,7 @@ def missing_classes(
         if key in present:
             continue
         field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
-        near = meant(key, sorted(present))
+        near = meant(pool.class_ref.name, sorted(one.name for one in classes if one.kind == pool.class_ref.kind))
         absent = f"there is no such {pool.class_ref.kind}; create it or name another{near}"
         remedy = "put right what is wrong with it" if key in broken else absent
         yield InvalidManifest(pool.key, field, key, remedy)
