@@ -5,7 +5,7 @@ and is safe to die at any point: every step is read again from the cluster at th
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -32,6 +32,9 @@ from joiner.pools import NodeClaim
 logger = Logger()
 
 NODES_SHOWN: Final = 50
+
+STORED_AFTER: Final = 0.25
+"""Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not rung for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,10 @@ class Outcome:
 class Check:
     """One look at a wave; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, sleep: Callable[[float], None] = time.sleep) -> None:
         self._kube = kube
         self._ledger = ledger
+        self._sleep = sleep
 
     def answer(self, wave_name: str, now: datetime) -> dict[str, Any]:
         """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed", "nodes"}``."""
@@ -74,6 +78,8 @@ class Check:
         if wave is None:
             opener.open_closed(read_world({"nodes": self._kube.list(kinds.NODES)}).nodes)
             return Outcome(Wave(wave_name, "", (), 0, 0), ()).render()
+        if 0 <= (ago := now.timestamp() - wave.rung_at) < STORED_AFTER:
+            self._sleep(STORED_AFTER - ago)
         claims = by_name(list_claims(self._kube).claims)
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}

@@ -80,7 +80,7 @@ class Doorbell:
                 started = ring_sweep(self._slot, self._executions, self._machines.sweep, now)
                 logger.info("rang for deletions", execution=started)
             if kind in ("nodes", "deletions"):
-                woken = ring_waves(self._ledger, self._executions)
+                woken = ring_waves(self._ledger, self._executions, now)
                 logger.info("rang for nodes", woken=woken)
             else:
                 started = ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now)

@@ -204,19 +204,19 @@ def test_an_offering_is_short_until_its_time_and_the_longer_mark_stands(table: T
 
 def test_a_ring_takes_the_sleepers_token_once(table: Table) -> None:
     table.ledger.begin_wave("up-1", ME, ["claim-b", "claim-a"], now=10)
-    assert table.ledger.ring_wave("up-1") == ""
+    assert table.ledger.ring_wave("up-1", at=30.5) == ""
     table.sleep("up-1", "task-token")
 
-    assert table.ledger.ring_wave("up-1") == "task-token"
-    assert table.ledger.ring_wave("up-1") == ""
+    assert table.ledger.ring_wave("up-1", at=30.5) == "task-token"
+    assert table.ledger.ring_wave("up-1", at=30.5) == ""
     wave = table.ledger.wave("up-1")
     assert wave is not None
-    assert (wave.rings, wave.claims, wave.execution) == (3, ("claim-a", "claim-b"), ME)
+    assert (wave.rings, wave.rung_at, wave.claims, wave.execution) == (3, 30.5, ("claim-a", "claim-b"), ME)
 
 
 def test_a_wave_that_is_written_again_keeps_its_rings(table: Table) -> None:
     table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
-    table.ledger.ring_wave("up-1")
+    table.ledger.ring_wave("up-1", at=30.5)
     table.ledger.begin_wave("up-1", ME, ["claim-a", "claim-b"], now=20)
 
     (wave,) = table.ledger.waves()
@@ -231,7 +231,7 @@ def test_a_wave_that_ended_is_neither_seen_nor_rung_nor_counted(table: Table) ->
     table.ledger.end_wave("up-1")
 
     assert table.ledger.see_wave("up-1", now=40) is None
-    assert table.ledger.ring_wave("up-1") == ""
+    assert table.ledger.ring_wave("up-1", at=30.5) == ""
     table.ledger.count_placed("up-1", planned=1, placed=1)
     assert table.ledger.waves() == []
 

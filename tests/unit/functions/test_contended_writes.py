@@ -54,7 +54,7 @@ def test_a_wave_that_is_rung_while_it_is_written_is_rung_once(world: World) -> N
     world.ledger.begin_wave("up-1", arn("up-1"), ["claim-a"], now=10)
     ledger, _ = contended(world, conflicts=1)
 
-    assert ledger.ring_wave("up-1") == ""
+    assert ledger.ring_wave("up-1", at=0.0) == ""
     assert [wave.rings for wave in world.ledger.waves()] == [1]
 
 

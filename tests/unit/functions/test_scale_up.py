@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import list_claims
@@ -11,6 +13,7 @@ from joiner.pools import Problem
 from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.invariants import nothing_is_left
+from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLASS, World, arn, pending
 
 
@@ -261,13 +264,29 @@ def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(world: World) -
 
     def ring_meanwhile(_method: str, _path: str, do: Any) -> Any:
         world.kube.fault = None
-        world.machine.ring_wave("up-1")
+        world.machine.ring_wave("up-1", at=0.0)
         return do()
 
     world.kube.fault = ring_meanwhile
 
     assert world.check("up-1")["rings"] == 0
     assert world.check("up-1")["rings"] == 1
+
+
+def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.boots = False
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    slept: list[float] = []
+    check = load("check_registration").Check(world.kube, world.ledger, slept.append)
+
+    world.machine.ring_wave("up-1", at=world.now.timestamp() - 10.0)
+    check.answer("up-1", world.now)
+    assert slept == []
+    world.machine.ring_wave("up-1", at=world.now.timestamp() - 0.1)
+    check.answer("up-1", world.now)
+    assert slept == [pytest.approx(0.15)]
 
 
 def test_a_snapshot_keeps_no_environment_and_no_command(world: World) -> None:

@@ -113,7 +113,7 @@ def ring_sweep(slot: SweepSlot, executions: Executions, machine: str, now: datet
     return executions.start_sweep(machine, now, after=-(-wait // 1000)) if wait >= 0 else ""
 
 
-def ring_waves(ledger: Ledger, executions: Executions) -> int:
+def ring_waves(ledger: Ledger, executions: Executions, now: datetime) -> int:
     """Tell every execution that awaits nodes to look; how many were asleep."""
-    tokens = [ledger.ring_wave(wave.name) for wave in ledger.waves()]
+    tokens = [ledger.ring_wave(wave.name, now.timestamp()) for wave in ledger.waves()]
     return sum(executions.wake(token) for token in tokens if token)

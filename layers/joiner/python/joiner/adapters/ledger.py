@@ -263,17 +263,17 @@ class Ledger(Table):
         counted = {":planned": planned, ":placed": placed}
         self._try_update(items.WAVE, name, "ADD planned :planned, placed :placed", counted, condition="attribute_exists(execution)")
 
-    def ring_wave(self, name: str) -> str:
-        """Count one ring and take the sleeper's task token, in one write; empty when nobody sleeps or the wave ended."""
+    def ring_wave(self, name: str, at: float) -> str:
+        """Count one ring `at` a moment (epoch) and take the sleeper's task token, in one write; empty when nobody sleeps, or it ended."""
         try:
             answer = written_at_last(
                 self._client.update_item,
                 TableName=self._table,
                 Key=key(items.WAVE, name),
-                UpdateExpression="ADD rings :one REMOVE #token",
+                UpdateExpression="ADD rings :one SET rungAt = :at REMOVE #token",
                 ConditionExpression="attribute_exists(execution)",
                 ExpressionAttributeNames={"#token": "token"},
-                ExpressionAttributeValues={":one": written(1)},
+                ExpressionAttributeValues={":one": written(1), ":at": written(round(at * 1000))},
                 ReturnValues="ALL_OLD",
             )
         except ClientError as reason:

@@ -198,6 +198,7 @@ class Wave:
     """The claims that one execution awaits. Written by record_launches, its token by the state machine, its rings by the doorbell.
 
     `planned` and `placed` count, over the nodes that opened so far, the pods they were for and those that check_registration bound.
+    `rung_at` is when it was rung for last (epoch).
     """
 
     name: str
@@ -207,6 +208,7 @@ class Wave:
     seen_at: int
     planned: int = 0
     placed: int = 0
+    rung_at: float = 0.0
 
     @classmethod
     def of(cls, item: Item) -> "Wave":
@@ -218,6 +220,7 @@ class Wave:
             seen_at=number(item, "seenAt"),
             planned=number(item, "planned"),
             placed=number(item, "placed"),
+            rung_at=number(item, "rungAt") / 1000,
         )
 
 
