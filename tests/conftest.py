@@ -1,7 +1,7 @@
 """How the tests are dealt out to the workers of `make test`, and how hypothesis looks for counterexamples.
 
 A file is one piece of work. Those that share something expensive stay together: the end-to-end tests of one deployed stack, the tests that
-synthesise the app, and those that need no more than the local AWS. End-to-end tests wait more than they compute, so four stacks side by
+synthesise the app, and those that need no more than the local AWS. End-to-end tests wait more than they compute, so three stacks side by
 side take hardly longer than one.
 """
 
@@ -23,15 +23,15 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_crashes.py",
             "test_chaos.py",
             "test_stack_lifecycle.py",
+            "test_guards.py",
             "test_mistakes.py",
             "test_no_capacity.py",
             "test_invariants.py",
         }
     ),
-    "full": frozenset({"test_full_plans.py", "test_sweep.py"}),
-    "waiting": frozenset({"test_scenarios_abcd.py", "test_scenarios_as_nodepools.py", "test_retirement.py", "test_guards.py"}),
+    "leaving": frozenset({"test_retirement.py", "test_sweep.py", "test_full_plans.py", "test_scenarios_as_nodepools.py"}),
 }
-"""The end-to-end tests that have a stack of their own; about a quarter of the time each. All others share one."""
+"""The end-to-end tests that have a stack of their own; about a third of the time each. All others share one."""
 
 # No deadline: a busy machine is no counterexample. And the same examples each time: what failed once fails again.
 settings.register_profile("joiner", deadline=None, derandomize=True)
