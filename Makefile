@@ -8,8 +8,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Compiled once, read by hundreds of processes, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Five workers on two cores: end-to-end tests wait more than they compute. tests/conftest.py says what stays together.
-DEALT := -n 5 --dist loadgroup --no-loadscope-reorder
+# Four workers on two cores: end-to-end tests wait more than they compute. tests/conftest.py says what stays together.
+DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo test crash-test chaos-test mix-test bench check
