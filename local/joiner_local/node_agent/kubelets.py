@@ -130,8 +130,10 @@ class Kubelets:
         if self.pace.held:
             self._later(HELD_FOR, lambda: self._join(kubelet, boots))
             return
-        instance = kubelet.instance
         try:
+            if not kubelet.instance.profile_arn:  # EC2 may have shown the instance a moment before its profile
+                kubelet.instance = next(self.aws.instances([kubelet.instance.id]))
+            instance = kubelet.instance
             self.joining.join(instance, ready_after=self.pace.ready, fault=kubelet.fault)
             cloud_controller.initialize(self.kube, instance, self.aws.zone_ids[instance.zone])
         except Unbootable as error:
