@@ -33,7 +33,7 @@ logger = Logger()
 
 NODES_SHOWN: Final = 50
 
-STORED_AFTER: Final = 0.25
+STORED_AFTER: Final = 0.5
 """Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not rung for again."""
 
 
@@ -78,8 +78,8 @@ class Check:
         if wave is None:
             opener.open_closed(read_world({"nodes": self._kube.list(kinds.NODES)}).nodes)
             return Outcome(Wave(wave_name, "", (), 0, 0), ()).render()
-        if 0 <= (ago := now.timestamp() - wave.rung_at) < STORED_AFTER:
-            self._sleep(STORED_AFTER - ago)
+        if (left := wave.rung_at + STORED_AFTER - now.timestamp()) > 0:
+            self._sleep(min(left, 2 * STORED_AFTER))  # a ring may have come since, and clocks differ
         claims = by_name(list_claims(self._kube).claims)
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}

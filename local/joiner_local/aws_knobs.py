@@ -25,12 +25,24 @@ def turn_knob(address: str, name: str, request: Mapping[str, object]) -> dict[st
         answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=60, retries=False)
     except urllib3.exceptions.HTTPError as error:
         raise KnobRefused(f"nobody answers at {address} ({error}): `joiner local status` tells whether the stack runs") from error
-    if answer.status == 404:
-        raise KnobUnknown(name, json.loads(answer.data)["knobs"])
+    if answer.status == 404 and (known := _known(answer.data)):
+        raise KnobUnknown(name, known)
     if answer.status != 200:
         raise KnobRefused(f"{name} {json.dumps(request)}: {_reason(answer.data)}")
     content: dict[str, Any] = json.loads(answer.data)
     return content
+
+
+def _known(answer: bytes) -> Sequence[str]:
+    """
+    >>> _known(b'{"error": "no knob x", "knobs": ["door"]}'), _known(b"not found")
+    (['door'], ())
+    """
+    try:
+        known: list[str] = json.loads(answer)["knobs"]
+    except (ValueError, KeyError, TypeError):
+        return ()
+    return known
 
 
 def _reason(answer: bytes) -> str:

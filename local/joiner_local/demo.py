@@ -6,12 +6,13 @@ after its time, and nothing was left.
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -234,12 +235,13 @@ def _folded(found: list[StateTime]) -> list[StateTime]:
 
 
 def _clear_left() -> None:
-    """Folders of demos that were killed: they ended, but could not clean up."""
+    """Our folders of demos that were killed: they ended, but could not clean up. None of them is worth a demo that fails."""
     for root in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
-        record = StackRecord.read(root)
-        if record is not None and not record.supervisor.lives():
-            Stack(root).stop()
-            shutil.rmtree(root, ignore_errors=True)
+        with suppress(OSError, RuntimeError):
+            record = StackRecord.read(root) if root.lstat().st_uid == os.getuid() else None
+            if record is not None and not record.supervisor.lives():
+                Stack(root).stop()
+                shutil.rmtree(root, ignore_errors=True)
 
 
 def main() -> int:

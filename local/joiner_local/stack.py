@@ -89,6 +89,7 @@ class Stack:
 
     def start(self, *, meanwhile: Callable[[], None] = _nothing) -> Self:
         """Until everything is ready; what an earlier stack left in the root goes first. `meanwhile` is done while programs start."""
+        self.root.mkdir(parents=True, exist_ok=True)
         record = self.record()
         if record is not None and record.supervisor.lives():
             if record.state == "starting":
@@ -251,8 +252,9 @@ class Stack:
     def deploy(self, deployment: Deployment | None = None) -> dict[str, str]:
         """`cdk deploy` of this app; its outputs by name. One whose synthesis runs already may be given."""
         deployment = deployment or Deployment(REPOSITORY, self.root, say=self.say)
+        environment = self.environment()
         with self._deploying():
-            return deployment.deploy(self.environment())
+            return deployment.deploy(environment)
 
     @contextmanager
     def _deploying(self) -> Iterator[None]:

@@ -39,4 +39,4 @@ def test_a_root_that_is_no_folder_is_told_without_a_traceback(tmp_path: Path) ->
     file = tmp_path / "file"
     file.write_text("")
     said = joiner("local", "up", "--root", str(file))
-    assert (said.exit_code, said.stderr) == (1, f"joiner: {file}/stack.json: Not a directory\n")
+    assert (said.exit_code, said.stderr) == (1, f"joiner: {file}: File exists\n")

@@ -66,7 +66,8 @@ def _among_its_own(query: Callable[..., Any]) -> Callable[..., Any]:
     def narrow(self: Any, hash_key: Any, *args: Any, **kwargs: Any) -> Any:
         if signature.bind(self, hash_key, *args, **kwargs).arguments.get("index_name") or not self.range_key_attr:
             return query(self, hash_key, *args, **kwargs)
-        part = copy.copy(self)
+        part = object.__new__(type(self))  # moto keeps a list of all that are made in its own way
+        part.__dict__.update(self.__dict__)
         part.items = {hash_key: self.items[hash_key]} if hash_key in self.items else {}
         return query(part, hash_key, *args, **kwargs)
 

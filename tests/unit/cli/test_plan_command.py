@@ -255,6 +255,28 @@ def test_requirements_that_no_type_meets_together_are_told_of_the_pool(tmp_path:
     assert told["message"].endswith(" 1 node.kubernetes.io/instance-type")
 
 
+def test_requirements_that_types_meet_but_nothing_offers_now_are_no_mistake(tmp_path: Path, catalogue: Path) -> None:
+    wanted = {"topology.kubernetes.io/region": ["us-east-1"], "topology.kubernetes.io/zone": ["us-east-1b"]}
+    sound = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
+    only_in_another = {"subnets": [{"id": "subnet-1", "zone": "us-east-1a"}]}
+    elsewhere = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "role": "nodes",
+            "subnetSelectorTerms": [{"id": "subnet-1"}],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        },
+        "status": only_in_another,
+    }
+    answer = joiner("plan", "-f", write(tmp_path, sound, elsewhere, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 2
+    assert not [one for one in answer.json["problems"] if one["field"].endswith("requirements")]
+
+
 class Page(HTMLParser):
     """What a browser would find: the tags, and what stands under the pointer."""
 

@@ -286,7 +286,11 @@ def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(world:
     assert slept == []
     world.machine.ring_wave("up-1", at=world.now.timestamp() - 0.1)
     check.answer("up-1", world.now)
-    assert slept == [pytest.approx(0.15)]
+    world.machine.ring_wave("up-1", at=world.now.timestamp() + 0.05)
+    check.answer("up-1", world.now)
+    world.machine.ring_wave("up-1", at=world.now.timestamp() + 3600)
+    check.answer("up-1", world.now)
+    assert slept == [pytest.approx(0.4), pytest.approx(0.55), 1.0]
 
 
 def test_a_snapshot_keeps_no_environment_and_no_command(world: World) -> None:

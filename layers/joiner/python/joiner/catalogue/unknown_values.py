@@ -53,7 +53,7 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
 
 
 def never_met(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:
-    """The problem of a pool whose requirements each are met by some instance type, and together by none.
+    """The problem of a pool whose requirements no instance type meets together, wherever it is offered.
 
     >>> from joiner.catalogue import InstanceType, Offering
     >>> from joiner.cluster import Requirements
@@ -71,7 +71,8 @@ instance type of the catalogue meets all of them; alone, 2 meet kubernetes.io/ar
     for kind in catalogue.types.values():
         of_kind: set[str] = set()
         for offering in kind.offerings:
-            unmet = {*pool.requirements.unmet({**kind.labels, names.ZONE: offering.zone, names.CAPACITY_TYPE: offering.capacity_type})}
+            place = {names.ZONE: offering.zone, names.REGION: names.region_of(offering.zone), names.CAPACITY_TYPE: offering.capacity_type}
+            unmet = {*pool.requirements.unmet({**kind.labels, **place})}
             if not unmet & decided:
                 return None
             of_kind |= decided - unmet
@@ -110,19 +111,26 @@ def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
 
 
 def near_types(said: str, known: Collection[str]) -> list[str]:
-    """Two instance types at most that may have been meant: of the family if there is one, else of the size if the family is nearly right.
+    """Two instance types at most that may have been meant: of the family if there is one, else of families whose name is near.
 
     >>> types = ["m5.large", "m5.metal", "m5d.large", "t4g.large"]
     >>> [near_types(said, types) for said in ("m5.lrage", "m55.large", "m5.gigantic", "nothing.large")]
     [['m5.large'], ['m5.large', 'm5d.large'], ['m5.large', 'm5.metal'], []]
+    >>> [near_types(said, types) for said in ("M5.large", "m55.lrage", "m5large")]
+    [['m5.large'], ['m5.large', 'm5d.large'], ['m5.large', 'm5d.large']]
     """
+    said = said.lower()
+    if said.count(".") != 1:
+        return _alike(said, known)
     family, _, size = said.partition(".")
     families: dict[str, list[str]] = {}
     for one in sorted(known, key=lambda one: (len(one), one)):
         families.setdefault(one.partition(".")[0], []).append(one)
     if family in families:
         return _alike(said, families[family]) or families[family][:NEAR]
-    return [f"{near}.{size}" for near in _alike(family, families) if f"{near}.{size}" in families[near]]
+    near = _alike(family, families)
+    of_the_size = [f"{one}.{size}" for one in near if f"{one}.{size}" in families[one]]
+    return of_the_size or _alike(said, [one for name in near for one in families[name]])
 
 
 def _alike(said: str, known: Iterable[str]) -> list[str]:
