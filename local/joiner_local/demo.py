@@ -26,7 +26,6 @@ from joiner_local.bill import lifetimes, own_use, price_per_hour
 from joiner_local.deployment import Deployment, DeploymentFailed
 from joiner_local.kube_api import ApiError, KubeApi
 from joiner_local.stack import REPOSITORY, Stack, StackFailed
-from joiner_local.stack_record import StackRecord
 from joiner_local.story import Moment, StateTime, StoryStalled, Watch, instances, states, summary, until
 
 SCENARIO: Final = REPOSITORY / "examples" / "scenarios" / "c-template.yaml"
@@ -238,9 +237,10 @@ def _clear_left() -> None:
     """Our folders of demos that were killed: they ended, but could not clean up. None of them is worth a demo that fails."""
     for root in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
         with suppress(OSError, RuntimeError):
-            record = StackRecord.read(root) if root.lstat().st_uid == os.getuid() else None
+            stack = Stack(root)
+            record = stack.record() if root.lstat().st_uid == os.getuid() else None
             if record is not None and not record.supervisor.lives():
-                Stack(root).stop()
+                stack.stop()
                 shutil.rmtree(root, ignore_errors=True)
 
 

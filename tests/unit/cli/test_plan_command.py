@@ -16,6 +16,13 @@ C = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": [
 IN_A = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]}
 
 
+def node_class(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The class of `pool`, as a cluster has resolved it."""
+    tags = [{"tags": {"a": "b"}}]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
+    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec, "status": status}
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """Fifteen pods for c6i nodes, one that is too large for any, and one that waits for somebody else."""
@@ -191,11 +198,8 @@ def test_the_region_chooses_from_a_catalogue_of_several(tmp_path: Path, catalogu
 
 
 def test_a_resolved_class_says_its_zones_itself(tmp_path: Path, catalogue: Path) -> None:
-    tags = [{"tags": {"a": "b"}}]
-    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
-    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
-    node_class["status"] = {"subnets": [{"id": "subnet-1", "zone": "us-east-1c"}]}
-    plan = joiner("plan", "-f", write(tmp_path, pool(), node_class, pod("a")), "--catalogue", catalogue, "-o", "json").json
+    in_c = node_class({"subnets": [{"id": "subnet-1", "zone": "us-east-1c"}]})
+    plan = joiner("plan", "-f", write(tmp_path, pool(), in_c, pod("a")), "--catalogue", catalogue, "-o", "json").json
 
     assert [node["zone"] for node in plan["nodes"]] == ["us-east-1c"]
 
@@ -204,12 +208,9 @@ def test_a_dump_tells_what_the_cluster_finds_wrong_with_its_own_pools_and_classe
     def status(message: str) -> Mapping[str, Any]:
         return {"conditions": [{"type": "Ready", "status": "False", "reason": "SubnetsNotFound", "message": message}]}
 
-    tags = [{"tags": {"a": "b"}}]
-    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
-    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
     dump = [
         {**pool(), "status": status("NodeClassReady: EC2NodeClass/default: no subnet has tag a = b")},
-        {**node_class, "status": status("SubnetsReady: no subnet has tag a = b")},
+        node_class(status("SubnetsReady: no subnet has tag a = b")),
         {**pool("fine"), "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
     ]
     answer = joiner("plan", "-f", write(tmp_path, *dump, pod("a")), "--catalogue", catalogue, "-o", "json")
@@ -258,19 +259,7 @@ def test_requirements_that_no_type_meets_together_are_told_of_the_pool(tmp_path:
 def test_requirements_that_types_meet_but_nothing_offers_now_are_no_mistake(tmp_path: Path, catalogue: Path) -> None:
     wanted = {"topology.kubernetes.io/region": ["us-east-1"], "topology.kubernetes.io/zone": ["us-east-1b"]}
     sound = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
-    only_in_another = {"subnets": [{"id": "subnet-1", "zone": "us-east-1a"}]}
-    elsewhere = {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "role": "nodes",
-            "subnetSelectorTerms": [{"id": "subnet-1"}],
-            "securityGroupSelectorTerms": [{"id": "sg-1"}],
-        },
-        "status": only_in_another,
-    }
+    elsewhere = node_class({"subnets": [{"id": "subnet-1", "zone": "us-east-1a"}]})
     answer = joiner("plan", "-f", write(tmp_path, sound, elsewhere, pod("a")), "--catalogue", catalogue, "-o", "json")
 
     assert answer.exit_code == 2

@@ -47,9 +47,8 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
         if not strange or (key == names.CAPACITY_TYPE and len(strange) < len(list(values))):
             continue  # prices of one kind, and reservations, come and go; a pool that names several means whatever there is
         if known := frozenset(_values(key, catalogue)):
-            field = f"{'spec' if pool.legacy else 'spec.template.spec'}.requirements[{key}]"
             told = ", ".join(strange[:MOST_SHOWN]) + (f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else "")
-            yield InvalidManifest(pool.key, field, shown(told), _remedy(key, strange, known), "warning")
+            yield InvalidManifest(pool.key, f"{_field(pool)}[{key}]", shown(told), _remedy(key, strange, known), "warning")
 
 
 def never_met(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:
@@ -78,9 +77,12 @@ instance type of the catalogue meets all of them; alone, 2 meet kubernetes.io/ar
             of_kind |= decided - unmet
         met.update(of_kind)
     alone = ", ".join(f"{met[key]} {'meet ' if not at else ''}{key}" for at, key in enumerate(sorted(decided)))
-    field = f"{'spec' if pool.legacy else 'spec.template.spec'}.requirements"
     remedy = f"no instance type of the catalogue meets all of them; alone, {alone}"
-    return InvalidManifest(pool.key, field, shown(str(pool.requirements)), remedy, "warning") if decided else None
+    return InvalidManifest(pool.key, _field(pool), shown(str(pool.requirements)), remedy, "warning") if decided else None
+
+
+def _field(pool: NodePool) -> str:
+    return f"{'spec' if pool.legacy else 'spec.template.spec'}.requirements"
 
 
 def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
