@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test crash-test chaos-test mix-test bench check
+.PHONY: help setup up down demo test crash-test chaos-test full-plan-test mix-test bench check
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -40,6 +40,10 @@ crash-test: setup ## Every call of the state machines refused, timed out, its an
 chaos-test: setup ## Ten minutes of growing and shrinking with everything on
 	@$(BIN)/python -m joiner_local.binaries >/dev/null
 	@JOINER_CHAOS_SECONDS=600 $(BIN)/python -m pytest -s tests/e2e/test_chaos.py
+
+full-plan-test: setup ## Forty nodes filled to 99 % by two hundred pods that are replaced, outranked, and lose their nodes
+	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@JOINER_FULL_NODES=40 $(BIN)/python -m pytest -s tests/e2e/test_full_plans.py
 
 mix-test: setup ## The web, batch and constrained mixes of 1,000 pods on the local stack
 	@$(BIN)/python -m joiner_local.binaries >/dev/null

@@ -22,7 +22,7 @@ from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import Wave
+from joiner.adapters.ledger_items import STORED_AFTER, Wave
 from joiner.adapters.parallel import every
 from joiner.adapters.payload import Task
 from joiner.lifecycle.registration import meet
@@ -32,9 +32,6 @@ from joiner.pools import NodeClaim
 logger = Logger()
 
 NODES_SHOWN: Final = 50
-
-STORED_AFTER: Final = 0.5
-"""Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not rung for again."""
 
 
 @dataclass(frozen=True, slots=True)

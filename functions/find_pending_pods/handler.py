@@ -6,7 +6,8 @@ notice. What the ledger knows is read before the claims are listed, so that a cl
 Two reasons to do nothing are found here: somebody else makes nodes in this cluster, and pods that were told already why no node comes.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from joiner.adapters.answers import Answers
 from joiner.adapters.cluster_view import ClusterView, ListedCluster
 from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import STORED_AFTER
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.cluster import Pod
@@ -38,17 +40,30 @@ NOTHING: Mapping[str, Any] = {"snapshot": "", "pods": 0, "asking": 0, "unfinishe
 class Look:
     """One look at the cluster; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, view: ClusterView, ledger: Ledger, answers: Answers, store: Store, guards: Guards) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        ledger: Ledger,
+        answers: Answers,
+        store: Store,
+        guards: Guards,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._view = view
         self._ledger = ledger
         self._answers = answers
         self._store = store
         self._guards = guards
+        self._sleep = sleep
 
     def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
         """``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``; LeaseLost if the lease is somebody else's
         now. No snapshot is kept if there is nothing to do."""
-        rings = self._ledger.renew(task.execution.arn, task.lease_number, lease_until).rings
+        lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        rings = lease.rings
+        if (left := lease.stored_at - now.timestamp()) > 0:
+            self._sleep(min(left, 2 * STORED_AFTER))  # a ring may have come since, and clocks differ
         others = self._guards.look(now)
         self._tell(others, task, now)
         if refused := refusal(others):

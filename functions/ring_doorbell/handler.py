@@ -17,6 +17,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import environment
 from joiner.adapters.executions import Executions, ring_scale_up, ring_sweep, ring_waves
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import STORED_AFTER
 from joiner.adapters.sweep_slot import SweepSlot
 
 logger = Logger()
@@ -83,7 +84,9 @@ class Doorbell:
                 woken = ring_waves(self._ledger, self._executions, now)
                 logger.info("rang for nodes", woken=woken)
             else:
-                started = ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now)
+                # a pod has long been stored when an event says that it cannot be scheduled; a pool rings before it is
+                stored_at = now.timestamp() + STORED_AFTER if kind == "pools" else 0.0
+                started = ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now, stored_at=stored_at)
                 logger.info(f"rang for {kind}", execution=started, holder="new" if started else "living")
         except Exception:  # the API server waits for the answer, and the sweep does what this ring did not
             logger.exception("the ring was lost; the sweep will look")

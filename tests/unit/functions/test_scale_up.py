@@ -8,13 +8,16 @@ import pytest
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import list_claims
+from joiner.adapters.cluster_view import ListedCluster
+from joiner.adapters.guards import Guards
 from joiner.adapters.ledger_items import Offering
+from joiner.adapters.payload import Execution, Task
 from joiner.pools import Problem
 from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.invariants import nothing_is_left
 from tests.unit.functions.loading import load
-from tests.unit.functions.scale_up import CLASS, World, arn, pending
+from tests.unit.functions.scale_up import CLASS, CLUSTER, World, arn, pending
 
 
 def reasons(world: World, kind: str, name: str) -> list[str]:
@@ -331,3 +334,25 @@ def test_what_one_round_writes_again_is_the_same(world: World) -> None:
     assert seen
     assert len(world.ec2.instances) == 1
     nothing_is_left(world)
+
+
+def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: World) -> None:
+    world.prepare()
+    view = ListedCluster(world.kube)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        world.kube.put(pending("web-1"))  # what rang is there from now on
+
+    look = load("find_pending_pods").Look(view, world.ledger, world.known, world.store, Guards(world.kube), sleep=sleep)
+    number = world._take_lease("up-1")
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)
+    at = world.now.timestamp()
+
+    world.ledger.ring()
+    assert (look.answer(task, world.now, int(at) + 90)["pods"], slept) == (0, [])
+    world.ledger.ring(at + 0.4)
+    assert (look.answer(task, world.now, int(at) + 90)["pods"], slept) == (1, [pytest.approx(0.4)])
+    assert look.answer(task, world.now + timedelta(seconds=1), int(at) + 90)["pods"] == 1
+    assert len(slept) == 1

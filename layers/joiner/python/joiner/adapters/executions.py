@@ -96,12 +96,13 @@ class Executions:
         return True
 
 
-def ring_scale_up(ledger: Ledger, executions: Executions, machine: str, now: datetime) -> str:
+def ring_scale_up(ledger: Ledger, executions: Executions, machine: str, now: datetime, *, stored_at: float = 0.0) -> str:
     """Count a ring; start a scale-up unless a living holder will see it. Returns the execution's name, empty if none was needed.
 
-    First the count, then the start: a holder that releases between the two finds the number changed and lists again.
+    First the count, then the start: a holder that releases between the two finds the number changed and lists again. It does not list
+    before `stored_at` (epoch) if what rings can be read no sooner.
     """
-    lease = ledger.ring()
+    lease = ledger.ring(stored_at)
     if lease.living(int(now.timestamp())):
         return ""
     return executions.start_scale_up(machine, now)

@@ -39,9 +39,15 @@ class Ledger(Table):
         """The lease as it stands; free and number 0 before its first holder."""
         return Lease.of(self._get(items.LEASE, items.SCALE_UP))
 
-    def ring(self) -> Lease:
-        """Count one ring; the lease after it, so that the ringer sees whether somebody lives who will look."""
-        return Lease.of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one", {":one": 1}))
+    def ring(self, stored_at: float = 0.0) -> Lease:
+        """Count one ring; the lease after it, so that the ringer sees whether somebody lives who will look.
+
+        `stored_at` is when what rings can be read (epoch), if that is still to come.
+        """
+        if not stored_at:
+            return Lease.of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one", {":one": 1}))
+        values = {":one": 1, ":at": round(stored_at * 1000)}
+        return Lease.of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one SET storedAt = :at", values))
 
     def renew(self, holder: str, lease_number: int, until: int) -> Lease:
         """Hold the lease until `until`; `LeaseLost` unless it is still `holder`'s under this number."""

@@ -22,6 +22,9 @@ SCALE_UP: Final = "scale-up"
 UNSEEN_FOR: Final = 180
 """Seconds after which an owner that did not look counts as gone: a minute lies between two looks at most, and a look may be tried again."""
 
+STORED_AFTER: Final = 0.5
+"""Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not rung for again."""
+
 Item = Mapping[str, Mapping[str, Any]]
 
 
@@ -33,13 +36,15 @@ class LeaseLost(Exception):  # the state machine catches it by this name
 class Lease:
     """Who may plan and launch. Written by the state machine (take, release), by each function under it (renew) and by rings.
 
-    `holder` is the holder's execution ARN, empty when the lease is free; `rings` only ever grows.
+    `holder` is the holder's execution ARN, empty when the lease is free; `rings` only ever grows. `stored_at` is when all that rang can be
+    read (epoch), 0 if nothing ever rang before it was stored.
     """
 
     holder: str
     number: int
     until: int
     rings: int
+    stored_at: float = 0.0
 
     def living(self, now: int) -> bool:
         """Does somebody hold it at `now`?
@@ -51,7 +56,13 @@ class Lease:
 
     @classmethod
     def of(cls, item: Item) -> "Lease":
-        return cls(text(item, "holder"), number(item, "leaseNumber"), number(item, "leaseUntil"), number(item, "rings"))
+        return cls(
+            text(item, "holder"),
+            number(item, "leaseNumber"),
+            number(item, "leaseUntil"),
+            number(item, "rings"),
+            number(item, "storedAt") / 1000,
+        )
 
 
 @dataclass(frozen=True, slots=True)

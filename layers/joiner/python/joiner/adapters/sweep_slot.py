@@ -8,11 +8,10 @@ next look comes a few seconds after the last.
 from datetime import datetime
 from typing import Final
 
-from joiner.adapters.ledger_items import LEASE, number
+from joiner.adapters.ledger_items import LEASE, STORED_AFTER, number
 from joiner.adapters.table import ConditionFailed, Table
 
 SWEEP: Final = "sweep"
-STORED_AFTER: Final = 500  # milliseconds; a deletion that rings is in etcd by then
 FIRST: Final = 1000  # milliseconds from the first ring to the look
 NEXT: Final = 4000  # milliseconds from one look to the next
 
@@ -27,7 +26,7 @@ class SweepSlot(Table):
         if self._try_update(LEASE, SWEEP, "SET looksAt = :looks", quiet, condition="attribute_not_exists(looksAt) OR looksAt < :past"):
             return FIRST
         try:
-            busy = {":next": NEXT, ":stored": at + STORED_AFTER}
+            busy = {":next": NEXT, ":stored": at + round(STORED_AFTER * 1000)}
             item = self._update(LEASE, SWEEP, "SET looksAt = looksAt + :next", busy, condition="looksAt < :stored")
         except ConditionFailed:
             return -1
