@@ -92,6 +92,16 @@ class Merged:
     domain_of: Whole
     offer_in: Whole
 
+    def total(self, demand: Whole) -> Whole:
+        """A demand by domain, with the domains taken off."""
+        total: Whole = np.bincount(self.item_of, weights=demand, minlength=self.problem.items).astype(np.int64)
+        return total
+
+    def likes(self, offers: Whole) -> Whole:
+        """The merged offers of these."""
+        likes: Whole = np.flatnonzero(np.isin(self.offer_in, offers).any(axis=1))
+        return likes
+
 
 def compile_problem(world: World, deal: Deal, groups: Sequence[Group], *, overflow: bool = False) -> Problem:
     """The arrays for these groups (those that arrays can express), pods that are left only. ``overflow``: also open to them are the offers

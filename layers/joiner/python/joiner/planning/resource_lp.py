@@ -15,6 +15,7 @@ import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.problem import Problem
+from joiner.planning.whole_pods import counted, resources_that_count
 
 MOST_ROUNDS: Final = 40
 TAKEN_A_ROUND: Final = 4
@@ -31,6 +32,8 @@ CIRCLES: Final = 8
 """More iterations than so many for each row lead nowhere; usually it is two or three."""
 OVERRUN: Final = 100.0
 """Of the dearest node, so many times its price for overrunning a limit by the whole of it."""
+BROKEN: Final = 1e-4
+"""An inequality that is broken by less of a node says nothing new."""
 NO_OFFERS: Final[Whole] = np.zeros(0, np.int64)
 
 
@@ -93,6 +96,7 @@ class Programme:
         self._scale = np.maximum(problem.room[:, self._resources].max(axis=0, initial=1.0), 1.0)
         self._candidates = problem.firm if firm_only else np.ones(len(problem.caps), bool)
         self._caps = np.zeros(0, np.int64)
+        self._counting = resources_that_count(problem.need, problem.room).tolist()
         self._begin(offers)
 
     def _begin(self, offers: Whole) -> None:
@@ -119,6 +123,7 @@ class Programme:
         self._rows = np.zeros((0, self._amounts.shape[1]), np.int64)
         self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._width, self._height = 0, len(sample)
+        self._shares: dict[tuple[int, int], Floats] = {}
         self._solver = quiet_solver()
         empty = highspy.HighsLp()
         empty.num_col_, empty.num_row_ = 0, len(sample)
@@ -155,8 +160,9 @@ class Programme:
     def classes(self) -> int:
         return len(self._need)
 
-    def solve(self, demand: Whole, among: Marks | None = None) -> Relaxation:
-        """The optimum for this demand with offers ``among`` these (all by default). Every item in demand must have one among them."""
+    def solve(self, demand: Whole, among: Marks | None = None, *, whole: bool = False) -> Relaxation:
+        """The optimum for this demand with offers ``among`` these (all by default). Every item in demand must have one among them.
+        ``whole``: pods on one node are counted as whole pods are (``whole_pods``), so that the bound is higher."""
         problem = self._problem
         allowed = np.ones(len(problem.price), bool) if among is None else among
         members = problem.capped @ demand / np.maximum(problem.caps, 1) if len(problem.caps) else np.zeros(0)
@@ -180,6 +186,8 @@ class Programme:
             pull = self._attraction(active, missing, worth, rates, price=(problem.price + tolls)[missing])
             better = np.flatnonzero(pull > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
             if not len(better):
+                if whole and turn < MOST_ROUNDS - 1 and self._cut(values, nodes):
+                    continue
                 break
             best = better[np.argsort(-pull[better], kind="stable")]
             self._add(missing[best if turn == MOST_ROUNDS - 1 else best[:TAKEN_A_ROUND]])
@@ -260,6 +268,28 @@ class Programme:
             self._flows = np.concatenate([self._flows, self._width + np.arange(number)])
         self._width += number
 
+    def _cut(self, values: Floats, nodes: Floats) -> int:
+        """Adds what whole pods on one node keep to and these flows do not; how many inequalities."""
+        problem, added = self._problem, 0
+        flow = np.zeros((len(self._need), len(self._offers)))
+        flow[self._item, self._at] = values[self._flows] / self._size[self._item]
+        for at in np.flatnonzero(nodes > BROKEN).tolist():
+            here = np.flatnonzero(self._at == at)
+            mine = self._item[here]
+            for resource in self._counting:
+                known = self._shares.setdefault(
+                    (at, resource), counted(self._need[mine, resource], problem.room[self._offers[at], resource])
+                )
+                broken = known @ flow[mine, at] > nodes[at] * (1 + BROKEN) + 1e-9
+                for row in np.flatnonzero(broken).tolist():
+                    used = np.flatnonzero(known[row])
+                    index = np.concatenate([[self._columns[at]], self._flows[here[used]]]).astype(np.int32)
+                    entries = np.concatenate([[-1.0], known[row, used] / self._size[mine[used]]])
+                    self._solver.addRow(-INFINITE, 0.0, len(index), index, entries)
+                    self._height += 1
+                    added += 1
+        return added
+
     def _run(self, allowed: Marks) -> tuple[Floats, Floats]:
         number = len(self._columns)
         upper = np.where(allowed[self._offers], INFINITE, 0.0)
@@ -319,12 +349,14 @@ def attraction(room: Floats, price: Floats, open_to: Marks, *, need: Floats, wor
     """For each of these offers: by how much the worth of its pods exceeds its price if its room is priced by the most fitting of ``rates``.
     Divided by the largest of these, worths are such that no offer earns more than its price."""
     used = np.flatnonzero(rates.any(axis=1))
-    scale = price[:, None] / np.maximum(room @ rates[used].T, 1e-15)
-    ratio = worth[:, None] / np.maximum(need @ rates[used].T, 1e-15)
+    whole, each = room @ rates[used].T, need @ rates[used].T
     least: Floats = np.full(len(price), np.inf if len(used) else 0.0)
     for position in range(len(used)):
-        worst = (open_to * ratio[:, position][None, :]).max(axis=1, initial=0.0)
-        np.minimum(least, worst / np.maximum(scale[:, position], 1e-15), out=least)
+        # an item that costs nothing at these prices is worth more than that, and where room costs nothing they say nothing
+        ratio = np.divide(worth, each[:, position], out=np.full(len(worth), np.inf), where=each[:, position] > 0)
+        worst = np.where(open_to, ratio, 0.0).max(axis=1, initial=0.0)
+        known = np.flatnonzero((whole[:, position] > 0) & np.isfinite(worst))
+        least[known] = np.minimum(least[known], worst[known] * whole[known, position] / price[known])
     return least
 
 

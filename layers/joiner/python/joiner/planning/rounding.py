@@ -96,10 +96,20 @@ def solved(problem: Problem, demand: Whole, chance: Chance, *, among: Marks | No
     merged = problem.merged
     if merged is None:
         return prudent(problem, demand, chance.relax(problem, demand, among))
-    whole = merged.problem
-    total = np.bincount(merged.item_of, weights=demand, minlength=whole.items).astype(np.int64)
     shapes: Marks | None = None if among is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
-    return _apart(problem, demand, total, prudent(whole, total, chance.relax(whole, total, shapes)))
+    total = merged.total(demand)
+    return _apart(problem, demand, total, prudent(merged.problem, total, chance.relax(merged.problem, total, shapes)))
+
+
+def raised(problem: Problem, demand: Whole, chance: Chance, known: Relaxation) -> Relaxation:
+    """A relaxation that is ``known`` already, with whole pods counted as such: a higher bound, and prices that know of it. By a programme
+    of its own: what is solved again and again is to stay small."""
+    merged = problem.merged
+    among, total = (problem, demand) if merged is None else (merged.problem, merged.total(demand))
+    offers = known.offers if merged is None else merged.likes(known.offers)
+    chance.meter.spend(5.0 + 0.1 * among.items)
+    found = prudent(among, total, Programme(among, offers=np.unique(offers)).solve(total, whole=True))
+    return found if merged is None else _apart(problem, demand, total, found)
 
 
 def prudent(problem: Problem, demand: Whole, found: Relaxation) -> Relaxation:

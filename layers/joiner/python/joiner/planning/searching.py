@@ -26,7 +26,7 @@ from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.proposing import propose
 from joiner.planning.resource_lp import Relaxation
 from joiner.planning.rooms import Room, World
-from joiner.planning.rounding import FEW_ITEMS, Chance, by_size, greedy, solved
+from joiner.planning.rounding import FEW_ITEMS, Chance, by_size, greedy, raised, solved
 
 FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
@@ -108,6 +108,8 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         chance = Chance.of(problem, seed, meter)
         compiled = meter.seconds
         relaxation = solved(problem, demand, chance)
+        if meter.allowance:
+            relaxation = raised(problem, demand, chance, relaxation)
         by_node = NODE_FOR_PODS * float(relaxation.nodes.sum()) / everybody if problem.items <= FEW_ITEMS else 0.0
         meter.keep_back(compiled * max(1 + everybody / CARRIED, by_node))
         within = keeps_to(toll_of(world, problem), relaxation)  # of what is left of them before anything is opened
