@@ -12,6 +12,7 @@ import numpy as np
 
 from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, filling_steps, right_size
+from joiner.planning.pricing import HASTE, PATIENCE, Pricer
 from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Relaxation, quiet_solver, run
 from joiner.planning.rounding import Chance, by_size, greedy, round_off, solved
@@ -24,8 +25,16 @@ SMOOTHING: Final = 0.6
 MOST_CELLS: Final = 40_000
 """So many rows times items are filled with dice at a time."""
 STALLS: Final = 8
+SETTLING: Final = 0.5
+"""How much of the best proven prices is mixed into the master's: its own jump about as long as columns are missing."""
+SLOWER: Final = 3
+"""So many times longer is tried where haste finds nothing."""
+CLOSE: Final = 1e-3
+"""The master this close to what is proven has nothing to gain that would be worth the time."""
 GROWING: Final = 0.65
-"""Of the time that is left for columns, so much goes to finding them; the rest to rounding their mix."""
+"""Of the time that is left for columns, so much goes to finding them; the rest to rounding their mix. SURELY_GROWING where the best are
+found: they are what is missing."""
+SURELY_GROWING: Final = 0.8
 USUAL_NOISE: Final = (0.02, 0.05, 0.1)
 STALLED_NOISE: Final = (0.05, 0.1, 0.2, 0.4)
 """How far the dice disturb prices: further where nothing new was found."""
@@ -86,7 +95,12 @@ def generate(
     for pattern in packing.patterns:
         master.add(pattern)
     used = min(chance.meter.used / max(chance.meter.allowance, 1.0), share)
-    worth, mix = _grow(problem, demand, relaxation, master, chance, share=used + GROWING * (share - used), good_enough=good_enough)
+    pricer = Pricer.of(chance.bench, demand, relaxation)
+    until = used + (SURELY_GROWING if pricer else GROWING) * (share - used)
+    worth, mix = _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=0 if pricer else STALLS)
+    if pricer:
+        worth, mix = _settled(demand, relaxation, master, pricer, chance, share=until)
+        good_enough = max(good_enough, chance.proven_for(demand) * (1 + CLOSE))
     best, turn = packing, 0
     while best.price > good_enough and not chance.meter.spent(share) and turn < 60:
         made = _rounded(problem, demand, master, chance, mix=mix, worth=worth, turn=turn, under=best.price)
@@ -96,22 +110,55 @@ def generate(
 
 
 def _grow(
-    problem: Problem, demand: Whole, relaxation: Relaxation, master: Master, chance: Chance, *, share: float, good_enough: float
+    problem: Problem,
+    demand: Whole,
+    relaxation: Relaxation,
+    master: Master,
+    chance: Chance,
+    *,
+    share: float,
+    good_enough: float,
+    stalls: int,
 ) -> tuple[Floats, Floats]:
-    """Solves and adds columns in turn; answers the worth of items and the mix."""
+    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers the worth of items and the mix."""
     stalled, turn = 0, 0
     hot = np.zeros(0, np.int64)
     while True:
         value, worth, mix = master.solve()
         turn += 1
         chance.meter.spend(0.3 + 0.003 * problem.items + 0.0005 * len(master.patterns))
-        if value <= good_enough or stalled > STALLS or chance.meter.spent(share):
+        if value <= good_enough or stalled > stalls or chance.meter.spent(share):
             return worth, mix
         smooth = SMOOTHING if not stalled else 0.0
         prices = by_size(problem, smooth * relaxation.worth + (1 - smooth) * worth)
         everything = turn % 3 == 1
         added, hot = _price(problem, demand, master, chance, prices=prices, worth=worth, hot=hot, stalled=stalled, everything=everything)
         stalled = 0 if added else stalled + 1
+
+
+def _settled(
+    demand: Whole, relaxation: Relaxation, master: Master, pricer: Pricer, chance: Chance, *, share: float
+) -> tuple[Floats, Floats]:
+    """The same by the best nodes there are, until master and bound meet: then the mix is the cheapest there is, and it is proven."""
+    settled, proven, idle, patience = relaxation.worth, 0.0, 0, HASTE
+    while True:
+        value, worth, mix = master.solve()
+        chance.meter.spend(0.3 + 0.003 * len(demand) + 0.0005 * len(master.patterns))
+        if value <= proven * (1 + CLOSE) or idle > 1 or chance.meter.spent(share):
+            return worth, mix
+        prices = worth if idle else SETTLING * settled + (1 - SETTLING) * worth
+        priced = pricer.look(prices, patience)
+        chance.meter.spend(priced.spent)
+        if sum(master.add(one) for one in priced.patterns):
+            idle = 0
+        elif patience < PATIENCE:
+            patience *= SLOWER
+        else:
+            idle += 1
+        bound = float(demand @ prices) / priced.most
+        if bound > proven:
+            settled, proven = prices, bound
+            chance.prove(demand, bound)
 
 
 def _price(

@@ -89,6 +89,7 @@ def _searched(problem: Problem, demand: Whole, relaxation: Relaxation, chance: C
     if many and (problem.items <= max(FEW_ITEMS, best.nodes) or chance.meter.allowance >= PLENTY_OF_TIME):
         columns = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
         best = generate(problem, demand, relaxation, best, chance, share=columns * share, good_enough=goal)
+        goal = max(goal, chance.proven_for(demand) * (1 + CLOSE))
     best = repack(problem, best, relaxation.worth, chance, share=share, good_enough=goal)
     return _from_elsewhere(problem, demand, relaxation, best, chance, goal=goal) if share == 1.0 else best
 

@@ -52,6 +52,15 @@ class Chance:
     bench: Bench
     offers: Whole = field(default_factory=NO_OFFERS.copy)
     """Those that the last relaxation over bundles used."""
+    proven: dict[bytes, float] = field(default_factory=dict)
+    """What no packing of a demand can be cheaper than, if that was found out on the way."""
+
+    def prove(self, demand: Whole, bound: float) -> None:
+        """No packing of this demand costs less."""
+        self.proven[demand.tobytes()] = max(bound, self.proven_for(demand))
+
+    def proven_for(self, demand: Whole) -> float:
+        return self.proven.get(demand.tobytes(), 0.0)
 
     def relax(self, problem: Problem, demand: Whole, among: Marks | None) -> Relaxation:
         """Over bundles where many kinds of pods are left. Otherwise by the programme that is kept, or where little is left by a small new

@@ -124,6 +124,8 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         whole = everywhere and not world.existing and int(demand.sum()) == everybody
         if whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier:
             proven = max(relaxation.value * (1 - 1e-9), one_group_alone(world, problem))
+            if problem.merged is None and problem.firm.all():  # what columns prove holds for these domains, and with all these rules
+                proven = max(proven, chance.proven_for(demand))
     hopeful = False
     if any(world.left[group] for group in waiting):
         frontier = Frontier(world)

@@ -1,9 +1,9 @@
 """What fractions of pods hide: inequalities that hold for every node, because the pods on it are whole.
 
-Of pods that need more than half of a node there is one on it, of those that need more than a third two, and so on: if k + 1 of a size are
-too many, each counts as a k-th of the node. Sizes that divide evenly count as what they are. Counted so, the pods of a node are still no more than
-one node (these are the dual feasible functions of Fekete and Schepers), but fractions of pods may be. Where a relaxation breaks such an
-inequality, adding it makes the bound higher.
+Of pods that need more than half of a node there is one on it, of those that need more than a third two, and so on: if k + 1 of a size
+are too many, each counts as a k-th of the node. Sizes that divide evenly count as what they are. Counted so, the pods of a node are still
+no more than one node (these are the dual feasible functions of Fekete and Schepers), but fractions of pods may be. Where a relaxation
+breaks such an inequality, adding it makes the bound higher.
 """
 
 from typing import Final

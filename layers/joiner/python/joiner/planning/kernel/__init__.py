@@ -20,7 +20,8 @@ FOLDER: Final = __path__[0]
 MACHINES: Final = ("x86_64", "aarch64")
 MOST_RESOURCES: Final = 64
 MOST_MADE: Final = 24
-"""Both as in ``fill.c``."""
+MOST_VIEWS: Final = 6
+"""All as in ``fill.c``."""
 
 
 def binary(machine: str) -> str:
@@ -71,14 +72,15 @@ class Kernel:
         price: Floats,
         domain: Whole,
     ) -> None:
-        self._fill, self._repack = library.fill, library.repack
-        self._repack.restype = ctypes.c_double
+        self._fill, self._repack, self._dearest = library.fill, library.repack, library.dearest
+        self._repack.restype, self._dearest.restype = ctypes.c_double, ctypes.c_longlong
         self._kept = [np.ascontiguousarray(one) for one in (room, open_to, need, most, rules, part, caps, price, domain)]
         items, resources = need.shape
         self._laid = Laid(items, resources, len(caps), rules.shape[1], len(price), *map(_address, self._kept))
         self._reals = np.empty(items * (resources + 5))
         self._wholes = np.empty(items * (6 + MOST_MADE) + 2 * len(caps) + len(price), np.int64)
         self._fixed = (_address(self._reals), _address(self._wholes))
+        self._tried = (np.empty(items * (resources + 3 + 2 * MOST_VIEWS) + MOST_VIEWS), np.empty(2 * items, np.int64))
 
     def fill(
         self, offers: Whole, active: Whole, demand: Floats, worth: Floats, *, share: Floats, tilt: Floats | None, counts: Whole
@@ -120,6 +122,39 @@ class Kernel:
         )
         plan.number = nodes.value
         return float(saved), float(cells.value)
+
+    def dearest(
+        self, offer: int, active: Whole, demand: Floats, worth: Floats, *, rates: Floats, enough: float, patience: int, kept: int
+    ) -> "Tried":
+        """The pods that are worth most on one node of this offer, if they are worth more than ``enough``. ``rates`` are prices of
+        resources, MOST_VIEWS rows of them at most; the better they fit, the less has to be tried. ``demand`` and ``worth`` are of the
+        active items."""
+        counts, found, proven = np.zeros((kept, len(active)), np.int64), ctypes.c_longlong(0), ctypes.c_double(0.0)
+        held = [np.ascontiguousarray(one) for one in (active, demand, worth, rates)]
+        steps = self._dearest(
+            ctypes.byref(self._laid),
+            *map(ctypes.c_longlong, (offer, len(active))),
+            *map(ctypes.c_void_p, map(_address, held)),
+            ctypes.c_longlong(len(rates)),
+            ctypes.c_double(enough),
+            ctypes.c_longlong(patience),
+            ctypes.c_void_p(_address(counts)),
+            ctypes.c_longlong(kept),
+            ctypes.byref(found),
+            ctypes.byref(proven),
+            *map(ctypes.c_void_p, map(_address, self._tried)),
+        )
+        return Tried(counts[: found.value], proven.value, steps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tried:
+    """``counts``: rows of how many of each active item, each worth more than enough, the best among them. No node is worth more than
+    ``proven`` (or than enough). It took so many ``steps``."""
+
+    counts: Whole
+    proven: float
+    steps: int
 
 
 @dataclass(slots=True)

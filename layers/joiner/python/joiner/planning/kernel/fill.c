@@ -1,7 +1,7 @@
-/* Filling nodes with pods, and taking plans apart: the innermost loops of the planner's search.
+/* Filling nodes with pods, taking plans apart, and the best node there can be: the innermost loops of the planner's search.
  *
  * What filling means is said in joiner/planning/packing.py, which also has it in numpy, for machines that this was not compiled for; tests
- * compare the two. What taking apart means is said in joiner/planning/neighbourhoods.py.
+ * compare the two. What taking apart means is said in joiner/planning/neighbourhoods.py, and what the best node is for in pricing.py.
  *
  * No library, no system call, no memory of its own: this runs wherever its instruction set does. Amounts are whole numbers below 2^53, of
  * at most MOST_RESOURCES kinds. Arrays are dense, the last index the fastest.
@@ -16,7 +16,7 @@ typedef long long whole;
 typedef unsigned long long bits;
 
 enum { COUNTS = 1, ASKS = 2 };
-enum { MOST_RESOURCES = 64, MOST_TAKEN = 4, MOST_MADE = 24, LOOKED_AT = 20 };
+enum { MOST_RESOURCES = 64, MOST_TAKEN = 4, MOST_MADE = 24, LOOKED_AT = 20, MOST_VIEWS = 6 };
 
 /* The problem, the same in every call. */
 struct problem {
@@ -468,4 +468,147 @@ double repack(const struct problem *p, whole *nodes, whole most, whole *offer, w
     }
     *cells = b->cells;
     return saved;
+}
+
+/* One node that is being tried: pods in the order in which they are tried, those first that are worth most by the first view. A view is a
+ * price for each resource; by it, what is still free cannot become worth more than its price times the best ratio of those who come later. */
+struct trial {
+    whole number, views;
+    double *need, *worth, *most;  /* number x resources, number, number */
+    double *takes, *later;        /* views x number: what a pod takes by this view; views x (number + 1): the best ratio from here on */
+    whole *order, *now;           /* number: the position among the active, and how many are on the node */
+    double *ratio;                /* number */
+    double free[MOST_RESOURCES], open[MOST_VIEWS], value;
+};
+
+static const double ENDLESS = 1e300;
+
+static void put(const struct problem *p, struct trial *t, whole at, double number) {
+    for (whole k = 0; k < p->resources; k++) t->free[k] -= number * t->need[at * p->resources + k];
+    for (whole view = 0; view < t->views; view++) t->open[view] -= number * t->takes[view * t->number + at];
+    t->value += number * t->worth[at];
+}
+
+/* What the node could become worth at most if only those from this one on may still come. */
+static double hope(const struct trial *t, whole at, whole views) {
+    double least = ENDLESS;
+    for (whole view = 0; view < views; view++) {
+        double most = t->open[view] * t->later[view * (t->number + 1) + at];
+        if (most < least) least = most;
+    }
+    return t->value + least;
+}
+
+static double fitting(const struct problem *p, const struct trial *t, whole at) {
+    double number = t->most[at];
+    for (whole k = 0; k < p->resources; k++) {
+        double each = t->need[at * p->resources + k];
+        if (each > 0 && t->free[k] < number * each) number = (double)(whole)(t->free[k] / each);
+    }
+    return number;
+}
+
+static void begin(const struct problem *p, struct trial *t, whole offer, whole width, const whole *active, const double *demand,
+                  const double *worth, const double *rates) {
+    whole number = 0;
+    for (whole at = 0; at < width; at++) {
+        whole item = active[at];
+        double most = demand[at] < p->most[item] ? demand[at] : p->most[item], takes = 0;
+        if (!p->open[offer * p->items + item] || !(worth[at] > 0) || most < 1) continue;
+        for (whole k = 0; k < p->resources; k++) takes += rates[k] * p->need[item * p->resources + k];
+        double ratio = takes > 0 ? worth[at] / takes : ENDLESS;
+        whole here = number++;
+        for (; here > 0 && t->ratio[here - 1] < ratio; here--) {
+            t->ratio[here] = t->ratio[here - 1];
+            t->order[here] = t->order[here - 1];
+        }
+        t->ratio[here] = ratio;
+        t->order[here] = at;
+    }
+    t->number = number;
+    t->value = 0;
+    for (whole k = 0; k < p->resources; k++) t->free[k] = p->room[offer * p->resources + k];
+    for (whole at = 0; at < number; at++) {
+        whole item = active[t->order[at]];
+        for (whole k = 0; k < p->resources; k++) t->need[at * p->resources + k] = p->need[item * p->resources + k];
+        t->worth[at] = worth[t->order[at]];
+        t->most[at] = demand[t->order[at]] < p->most[item] ? demand[t->order[at]] : p->most[item];
+        t->now[at] = 0;
+    }
+    for (whole view = 0; view < t->views; view++) {
+        const double *rate = rates + view * p->resources;
+        double *later = t->later + view * (number + 1);
+        t->open[view] = 0;
+        for (whole k = 0; k < p->resources; k++) t->open[view] += rate[k] * t->free[k];
+        later[number] = 0;
+        for (whole at = number - 1; at >= 0; at--) {
+            double takes = 0;
+            for (whole k = 0; k < p->resources; k++) takes += rate[k] * t->need[at * p->resources + k];
+            double ratio = takes > 0 ? t->worth[at] / takes : ENDLESS;
+            t->takes[view * number + at] = takes;
+            later[at] = ratio > later[at + 1] ? ratio : later[at + 1];
+        }
+    }
+}
+
+/* Whatever was not tried yet, when trying ends early: what it could be worth at most. Fewer of one pod leave room that, by the first view, is
+ * worth no more than the pod. */
+static double untried(const struct problem *p, struct trial *t, whole at) {
+    double most = hope(t, at, 1);
+    for (whole before = at - 1; before >= 0; before--) {
+        if (!t->now[before]) continue;
+        put(p, t, before, -1);
+        double other = hope(t, before + 1, 1);
+        if (other > most) most = other;
+        put(p, t, before, -(double)(t->now[before] - 1));
+    }
+    return most;
+}
+
+/* The pods that are worth most of all that fit onto one node together, caps on several kinds of pods aside: everything is tried that could be
+ * worth more than what was found before, and more than enough. rates: views x resources, none below 0. counts: kept x width, the last ones
+ * found that were better than all before; found: how many there were. proven: no node is worth more. After so many steps as patience allows
+ * it ends, and what is proven is less sharp. reals: items x (resources + 3 + 2 x views) + views. wholes: 2 x items. Answers the steps. */
+whole dearest(const struct problem *p, whole offer, whole width, const whole *active, const double *demand, const double *worth,
+              const double *rates, whole views, double enough, whole patience, whole *counts, whole kept, whole *found, double *proven,
+              double *reals, whole *wholes) {
+    struct trial trial = {.views = views}, *t = &trial;
+    t->need = reals;
+    t->worth = t->need + p->items * p->resources;
+    t->most = t->worth + p->items;
+    t->ratio = t->most + p->items;
+    t->takes = t->ratio + p->items;
+    t->later = t->takes + views * p->items;
+    t->order = wholes;
+    t->now = wholes + p->items;
+    begin(p, t, offer, width, active, demand, worth, rates);
+    double best = enough;
+    whole at = 0, steps = 0;
+    *found = 0;
+    while (1) {
+        for (; at < t->number && hope(t, at, views) > best; at++, steps++) {
+            double number = fitting(p, t, at);
+            t->now[at] = (whole)number;
+            if (number > 0) put(p, t, at, number);
+        }
+        steps++;
+        if (at == t->number && t->value > best) {
+            best = t->value;
+            whole *row = counts + (*found)++ % kept * width;
+            for (whole other = 0; other < width; other++) row[other] = 0;
+            for (whole other = 0; other < at; other++) row[t->order[other]] = t->now[other];
+        }
+        if (steps > patience) {
+            double open = untried(p, t, at);
+            *proven = open > best ? open : best;
+            return steps;
+        }
+        do at--; while (at >= 0 && !t->now[at]);
+        if (at < 0) break;
+        t->now[at]--;
+        put(p, t, at, -1);
+        at++;
+    }
+    *proven = best;
+    return steps;
 }
