@@ -18,7 +18,7 @@ from joiner.planning.neighbourhoods import repack
 from joiner.planning.packing import Packing, right_size
 from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Relaxation
-from joiner.planning.rounding import Chance, by_size, round_off, solved
+from joiner.planning.rounding import DEPTH, Chance, by_size, round_off, solved
 from joiner.planning.swarming import Attempts, swarm
 
 FEW_NODES: Final = 12
@@ -95,12 +95,13 @@ def _searched(problem: Problem, demand: Whole, relaxation: Relaxation, chance: C
 
 
 def first(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance) -> Packing:
-    """A first packing."""
+    """A first packing. Its end is packed with care where there are few nodes, or nobody looks for a better one."""
     if relaxation.nodes.sum() < FEW_NODES:
         made = _swarmed(problem, demand, relaxation, chance, FIRST_ATTEMPTS)
         if made.patterns:
             return made
-    return right_size(problem, round_off(problem, relaxation, demand, chance).patterns)
+    thorough = not chance.meter.allowance or relaxation.nodes.sum() < MANY_NODES
+    return right_size(problem, round_off(problem, relaxation, demand, chance, depth=0 if thorough else DEPTH).patterns)
 
 
 def _swarmed(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance, number: int) -> Packing:

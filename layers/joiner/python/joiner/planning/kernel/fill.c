@@ -16,7 +16,10 @@ typedef long long whole;
 typedef unsigned long long bits;
 
 enum { COUNTS = 1, ASKS = 2 };
-enum { MOST_RESOURCES = 64, MOST_TAKEN = 4, MOST_MADE = 24, LOOKED_AT = 20, MOST_VIEWS = 6 };
+enum { MOST_RESOURCES = 64, MOST_TAKEN = 4, MOST_MADE = 24, MOST_VIEWS = 6 };
+
+/* How many offers are looked at for each node: fewer where a plan has many nodes, because there is more to gain by turning to others. */
+enum { LOOKED_AT = 20, BRIEFLY = 8, MANY_NODES = 64 };
 
 /* The problem, the same in every call. */
 struct problem {
@@ -331,8 +334,8 @@ static whole pack_anew(const struct problem *p, const struct plan *plan, struct 
         double best_ratio = 0, best_held = 0;
         whole best_offer = -1;
         for (whole at = 0; at < width; at++) b->demand[at] = (double)b->left[at];
-        whole seen[LOOKED_AT], different = 0;
-        for (whole look = 0; look < LOOKED_AT; look++) {
+        whole seen[LOOKED_AT], different = 0, looks = *plan->nodes < MANY_NODES ? LOOKED_AT : BRIEFLY;
+        for (whole look = 0; look < looks; look++) {
             whole offer = look_at(p, plan, b, width, home, dearest, few || look & 1, dice), again = p->price[offer] > under;
             for (whole at = 0; at < different; at++) again |= seen[at] == offer;
             if (again) continue;
