@@ -1,7 +1,8 @@
 """The settings of one cluster, `clusters/NAME.yaml`: every field with its type, its unit, its default and why that default.
 
 What stands in the file is the whole of what may differ between two deployments. A key that nobody knows, a value of the wrong type or
-out of range stops the synthesis with an error that names the file, the field, the value and what to write instead.
+out of range stops the synthesis with an error that names the file, the field, the value and what to write instead; all such mistakes of a
+file are told together.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
-from infra.settings_file import Between, Grammar, OneOf, SettingsError, read_settings
+from infra.settings_file import Between, Grammar, Mistake, NotEmpty, OneOf, read_settings, refusal
 
 HOST: Final = "host"
 """In `runtime`, the word for "as the interpreter that synthesises": the local stack runs the functions with that very interpreter."""
@@ -59,7 +60,11 @@ class Ceilings:
 class Vpc:
     """Where the functions that talk to Kubernetes sit if the cluster's endpoint is private. Those that talk to EC2 sit in none."""
 
-    subnets: Annotated[tuple[str, ...], Grammar(r"subnet-[0-9a-f]{8,17}", "subnet ids: subnet-0123456789abcdef0")]
+    subnets: Annotated[
+        tuple[str, ...],
+        Grammar(r"subnet-[0-9a-f]{8,17}", "subnet ids: subnet-0123456789abcdef0"),
+        NotEmpty("at least one subnet, or leave vpc out"),
+    ]
     """With a route to the endpoint and to the (free) gateway endpoints of S3 and DynamoDB. No NAT is needed."""
     security_group: Annotated[str, Grammar(r"sg-[0-9a-f]{8,17}", "a security group's id: sg-0123456789abcdef0")]
     """One that the cluster's security group lets in on port 443."""
@@ -126,7 +131,9 @@ class Settings:
     node_roles: NodeRoles = NodeRoles()
     ceilings: Ceilings = Ceilings()
     image_owners: Annotated[
-        tuple[str, ...], Grammar(r"self|amazon|aws-marketplace|\d{12}", "amazon, self, aws-marketplace, or account numbers in quotes")
+        tuple[str, ...],
+        Grammar(r"self|amazon|aws-marketplace|\d{12}", "amazon, self, aws-marketplace, or account numbers in quotes"),
+        NotEmpty("an owner, else no image may boot, or leave the key out"),
     ] = ("amazon", "self")
     """Whose images nodes may boot."""
     vpc: Vpc | None = None
@@ -148,18 +155,15 @@ class Settings:
 
 
 def load(path: Path) -> Settings:
-    """The settings in one file. Raises SettingsError, and nothing else, for whatever is wrong with it."""
-    settings = read_settings(path, Settings)
-    name = node_role_name(settings)
-    if not settings.node_roles.names and len(name) > ROLE_NAME_LIMIT:
-        raise SettingsError(
-            f"{path}: cluster is {settings.cluster!r}: the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} "
-            "characters: make a role and write its name under nodeRoles.names"
-        )
-    if not settings.image_owners:
-        raise SettingsError(f"{path}: imageOwners is empty, so that no image may boot: name an owner, or leave the key out")
-    if settings.vpc is not None and not settings.vpc.subnets:
-        raise SettingsError(f"{path}: vpc.subnets is empty: name at least one subnet, or leave vpc out")
+    """The settings in one file. Raises SettingsError, and nothing else, for all that is wrong with it."""
+    settings, mistakes = read_settings(path, Settings)
+    name_in_doubt = any(mistake.field.partition(".")[0] in {"cluster", "region", "nodeRoles"} for mistake in mistakes)
+    if not name_in_doubt and not settings.node_roles.names and len(name := node_role_name(settings)) > ROLE_NAME_LIMIT:
+        too_long = f"the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
+        remedy = "make a role and write its name under nodeRoles.names"
+        mistakes.append(Mistake("cluster", f"cluster is {settings.cluster!r}: {too_long}: {remedy}"))
+    if mistakes:
+        raise refusal(path, mistakes)
     return settings
 
 

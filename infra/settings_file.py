@@ -1,4 +1,4 @@
-"""From a YAML file to frozen dataclasses: the class is the schema, and every refusal says what to write instead.
+"""From a YAML file to frozen dataclasses: the class is the schema, and every mistake is told at once, with what to write instead.
 
 A field's type says what a value may be (`str`, `int`, `float`, `bool`, `Literal`, `X | None`, `tuple[str, ...]`, `Mapping[str, str]`, or
 another dataclass), its annotations what else must hold::
@@ -13,8 +13,8 @@ import dataclasses
 import difflib
 import re
 import types
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -25,7 +25,15 @@ T = TypeVar("T")
 
 
 class SettingsError(ValueError):
-    """The file cannot be used; the message names the file, the field, the value and the remedy."""
+    """The file cannot be used; each line of the message names the file, the field, the value and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake in the file. `field` is what it is about: of a misspelt key the one that is meant."""
+
+    field: str
+    told: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,18 @@ class OneOf:
     values: tuple[int, ...]
 
 
-def read_settings(path: Path, schema: type[T]) -> T:
-    """The file's content as a value of the schema."""
+@dataclass(frozen=True, slots=True)
+class NotEmpty:
+    """A list must hold something; `remedy` says in words what to write."""
+
+    remedy: str
+
+
+def read_settings(path: Path, schema: type[T]) -> tuple[T, list[Mistake]]:
+    """The file's content as a value of the schema, and the mistakes in it: a field that one is about holds no value to rely on.
+
+    Raises SettingsError where there are no fields to look at.
+    """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as missing:
@@ -61,41 +79,53 @@ def read_settings(path: Path, schema: type[T]) -> T:
         raise SettingsError(f"{path}: no such file. Write one, or name another cluster with -c cluster=NAME{hint}") from missing
     except yaml.YAMLError as broken:
         raise SettingsError(f"{path}: this is not YAML: {broken}") from broken
-    return _Reader(path).dataclass(content if content is not None else {}, schema, "")
+    if content is not None and not isinstance(content, Mapping):
+        raise SettingsError(f"{path}: the file is {content!r}: write keys and values, one a line")
+    reader = _Reader()
+    return reader.dataclass(content or {}, schema, ""), reader.mistakes
+
+
+def refusal(path: Path, mistakes: Sequence[Mistake]) -> SettingsError:
+    """All of them, one a line."""
+    return SettingsError("\n".join(f"{path}: {mistake.told}" for mistake in mistakes))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    path: Path
+    """Notes what is wrong and reads on; a wrong value is left as it stands."""
 
-    def refuse(self, where: str, value: object, remedy: str) -> SettingsError:
-        return SettingsError(f"{self.path}: {where or 'the file'} is {value!r}: write {remedy}")
+    mistakes: list[Mistake] = field(default_factory=list)
 
-    def dataclass(self, content: object, schema: type[T], where: str) -> T:
+    def wrong(self, where: str, value: object, remedy: str) -> None:
+        self.mistakes.append(Mistake(where, f"{where} is {value!r}: write {remedy}"))
+
+    def dataclass(self, content: object, schema: type[T], where: str) -> Any:
         if not isinstance(content, Mapping):
-            raise self.refuse(where, content, "keys and values, one a line")
+            self.wrong(where, content, "keys and values, one a line")
+            return content
         hints = get_type_hints(schema, include_extras=True)
         fields = {camel(each.name): each for each in dataclasses.fields(cast(Any, schema))}
-        for key in content:
-            if key not in fields:
-                raise self._unknown(str(key), list(fields), where)
+        meant = {self._unknown(str(key), list(fields), where) for key in content if key not in fields}
         values: dict[str, Any] = {}
-        for key, field in fields.items():
-            here = f"{where}.{key}" if where else key
+        for key, each in fields.items():
             if key in content:
-                values[field.name] = self.value(content[key], hints[field.name], here)
-            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                raise SettingsError(f"{self.path}: {here} is missing: write {_wanted(hints[field.name])}")
+                values[each.name] = self.value(content[key], hints[each.name], _at(where, key))
+            elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
+                values[each.name] = None
+                if key not in meant:  # else it is merely misspelt, which is told
+                    self.mistakes.append(Mistake(_at(where, key), f"{_at(where, key)} is missing: write {_wanted(hints[each.name])}"))
         return schema(**values)
 
-    def _unknown(self, key: str, known: list[str], where: str) -> SettingsError:
-        place = f"{where}.{key}" if where else key
+    def _unknown(self, key: str, known: list[str], where: str) -> str:
+        """Tells that there is no such key; which one is most likely meant."""
         close = difflib.get_close_matches(key, known, n=1)
         remedy = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-        return SettingsError(f"{self.path}: {place} is not a setting: {remedy}")
+        meant = close[0] if close else key
+        self.mistakes.append(Mistake(_at(where, meant), f"{_at(where, key)} is not a setting: {remedy}"))
+        return meant
 
     def value(self, value: object, kind: Any, where: str) -> Any:
-        """The value as its type asks; a refusal names the place in the file."""
+        """The value as its type asks."""
         rules: tuple[object, ...] = ()
         if get_origin(kind) is Annotated:
             kind, *rest = get_args(kind)
@@ -114,26 +144,33 @@ class _Reader:
             return self._choice(value, get_args(kind), where)
         return self._scalar(value, kind, rules, where)
 
-    def _texts(self, value: object, rules: tuple[object, ...], where: str) -> tuple[str, ...]:
+    def _texts(self, value: object, rules: tuple[object, ...], where: str) -> Any:
         if not isinstance(value, list):
-            raise self.refuse(where, value, f"a list: [{', '.join(_rules_in_words(rules)) or 'text'}, ...]")
+            self.wrong(where, value, f"a list: [{', '.join(_rules_in_words(rules)) or 'text'}, ...]")
+            return value
+        for rule in rules:
+            if isinstance(rule, NotEmpty) and not value:
+                self.wrong(where, value, rule.remedy)
         return tuple(self._scalar(each, str, rules, f"{where}[{index}]") for index, each in enumerate(value))
 
-    def _mapping(self, value: object, where: str) -> Mapping[str, str]:
+    def _mapping(self, value: object, where: str) -> Any:
         if not isinstance(value, Mapping):
-            raise self.refuse(where, value, "keys and values, one a line")
+            self.wrong(where, value, "keys and values, one a line")
+            return value
         for key, text in value.items():
             if not isinstance(key, str) or not isinstance(text, str):
-                raise self.refuse(f"{where}.{key}", text, "texts on both sides, in quotes")
+                self.wrong(f"{where}.{key}", text, "texts on both sides, in quotes")
         return MappingProxyType(dict(value))
 
     def _choice(self, value: object, choices: tuple[object, ...], where: str) -> object:
-        if value not in choices:
-            if str(value) in choices:
-                raise self.refuse(where, value, f'"{value}", in quotes')  # YAML reads 3.14 as a number
+        if value in choices:
+            return value
+        if str(value) in choices:
+            self.wrong(where, value, f'"{value}", in quotes')  # YAML reads 3.14 as a number
+        else:
             close = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1, cutoff=0.5)
             meant = f" (did you mean {close[0]}?)" if close else ""
-            raise self.refuse(where, value, f"one of {', '.join(map(str, choices))}{meant}")
+            self.wrong(where, value, f"one of {', '.join(map(str, choices))}{meant}")
         return value
 
     def _scalar(self, value: object, kind: Any, rules: tuple[object, ...], where: str) -> Any:
@@ -141,16 +178,21 @@ class _Reader:
         fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
         if not fits or (isinstance(value, bool) and kind is not bool):
             quotes = f', in quotes: "{value}"' if kind is str and isinstance(value, int | float) else ""
-            raise self.refuse(where, value, ("; ".join(_rules_in_words(rules)) or _type_in_words(kind)) + quotes)
+            self.wrong(where, value, ("; ".join(_rules_in_words(rules)) or _type_in_words(kind)) + quotes)
+            return value
         for rule in rules:
             match rule:
                 case Grammar(pattern, remedy) if not re.fullmatch(pattern, str(value), re.ASCII):
-                    raise self.refuse(where, value, remedy)
+                    self.wrong(where, value, remedy)
                 case Between(low, high) if not low <= float(value) <= high:  # type: ignore[arg-type]  # Between stands on numbers only
-                    raise self.refuse(where, value, _rules_in_words((rule,))[0])
+                    self.wrong(where, value, _rules_in_words((rule,))[0])
                 case OneOf(values) if value not in values:
-                    raise self.refuse(where, value, _rules_in_words((rule,))[0])
+                    self.wrong(where, value, _rules_in_words((rule,))[0])
         return float(value) if kind is float else value  # type: ignore[arg-type]  # fits says so
+
+
+def _at(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
 
 
 def camel(name: str) -> str:

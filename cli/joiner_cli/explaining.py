@@ -14,6 +14,7 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import InstanceType, Offering, allocatable
 from joiner.cluster import Node, Pod, Requirements, VolumeUnusable, total
+from joiner.cluster.quantities import amount
 from joiner.lifecycle.deadlines import joins_by
 from joiner.planning import ExistingNode, Offer, PlannedNode, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
@@ -21,7 +22,7 @@ from joiner.planning.offers import DECIDED, node_labels
 from joiner.pools import NodePool
 from joiner.pools.conditions import write_time
 from joiner_cli.planning import Answer
-from joiner_cli.showing.columns import amount, columns, dollars
+from joiner_cli.showing.columns import columns, dollars
 from joiner_cli.showing.columns import names as listed
 
 EVERY: Final = "*"
@@ -207,7 +208,8 @@ def _pending(pod: Pod, reasons: Sequence[Reason], found: Answer) -> str:
             rows = [[f"{len(group.types):,}", _families(group.types), _first_rule(group, reason)] for group in groups]
             lines.append(columns([">TYPES", "WHICH", "FIRST RULE THAT KEEPS IT OUT"], rows, indent="  "))
         if reason.nearest:
-            lines.append(f"  Nearest: {_told(reason.nearest)}{_short_of(reason)}.")
+            short = f"; it is short of {reason.short_of}" if reason.lacks else ""
+            lines.append(f"  Nearest: {_told(reason.nearest)}{short}.")
         if give := _what_would_have_to_give(pod, pool, reason, groups):
             lines.append(f"  What would have to give: {give}.")
     return "\n".join(lines)
@@ -215,11 +217,6 @@ def _pending(pod: Pod, reasons: Sequence[Reason], found: Answer) -> str:
 
 def _first_rule(group: TypeGroup, reason: Reason) -> str:
     return reason.reason if group.stage == FITS else group.rule
-
-
-def _short_of(reason: Reason) -> str:
-    short = " and ".join(amount(name, value) for name, value in reason.lacks.items())
-    return f"; it is short of {short}" if short else ""
 
 
 def _what_would_have_to_give(pod: Pod, pool: NodePool, reason: Reason, groups: Sequence[TypeGroup]) -> str:
@@ -234,9 +231,7 @@ def _what_would_have_to_give(pod: Pod, pool: NodePool, reason: Reason, groups: S
     if last.stage == FITS:
         return "the rule between pods above would have to allow one more, or another pool or zone to be open to it"
     if last.stage == SIZE and reason.lacks:
-        return (
-            f"the pod would have to ask for {_short_of(reason).removeprefix('; it is short of ')} less, or the pool to allow larger types"
-        )
+        return f"the pod would have to ask for {reason.short_of} less, or the pool to allow larger types"
     return last.remedy
 
 

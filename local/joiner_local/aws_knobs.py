@@ -12,25 +12,37 @@ class KnobRefused(RuntimeError):
 
 
 class KnobUnknown(KnobRefused):
-    """It has no such knob. `known` are those that it has."""
+    """It has no such knob; says which it has."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         super().__init__(f"no knob {name}; there are {', '.join(known)}")
-        self.known = known
 
 
 def turn_knob(address: str, name: str, request: Mapping[str, object]) -> dict[str, Any]:
     """`POST /_local/NAME` with a JSON object; the answer's object."""
-    try:
-        answer = urllib3.request("POST", f"{address}/_local/{name}", body=json.dumps(request), timeout=60, retries=False)
-    except urllib3.exceptions.HTTPError as error:
-        raise KnobRefused(f"nobody answers at {address} ({error}): `joiner local status` tells whether the stack runs") from error
+    answer = _asked("POST", address, name, json.dumps(request))
     if answer.status == 404 and (known := _known(answer.data)):
         raise KnobUnknown(name, known)
     if answer.status != 200:
         raise KnobRefused(f"{name} {json.dumps(request)}: {_reason(answer.data)}")
     content: dict[str, Any] = json.loads(answer.data)
     return content
+
+
+def knobs_of(address: str) -> list[str]:
+    """`GET /_local/`: the names of all."""
+    answer = _asked("GET", address)
+    if answer.status != 200:
+        raise KnobRefused(f"{address} does not tell its knobs: {_reason(answer.data)}")
+    known: list[str] = json.loads(answer.data)["knobs"]
+    return known
+
+
+def _asked(method: str, address: str, name: str = "", body: str | None = None) -> urllib3.BaseHTTPResponse:
+    try:
+        return urllib3.request(method, f"{address}/_local/{name}", body=body, timeout=60, retries=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise KnobRefused(f"nobody answers at {address} ({error}): `joiner local status` tells whether the stack runs") from error
 
 
 def _known(answer: bytes) -> Sequence[str]:

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from joiner_local import binaries, kube_api, runtime_python
 from joiner_local.aws.seams import REGION
-from joiner_local.aws_knobs import KnobUnknown, turn_knob
+from joiner_local.aws_knobs import knobs_of, turn_knob
 from joiner_local.deployment import Deployment
 from joiner_local.kube_api import KubeApi
 from joiner_local.kubeconfig import Endpoint
@@ -53,14 +53,6 @@ def _silent(line: str) -> None: ...
 
 
 def _nothing() -> None: ...
-
-
-def _knobs_of(address: str) -> Sequence[str]:
-    try:
-        turn_knob(address, "", {})
-    except KnobUnknown as unknown:
-        return unknown.known
-    return ()
 
 
 @dataclass(slots=True)
@@ -241,7 +233,7 @@ class Stack:
 
     def knobs(self) -> list[str]:
         """The names of all: those of the node agent begin with `agent/`."""
-        own, agents = (_knobs_of(address) for address in (self.known.aws, self.known.node_agent))
+        own, agents = (knobs_of(address) for address in (self.known.aws, self.known.node_agent))
         return [*own, *(f"{AGENT}{name}" for name in agents)]
 
     def fire_sweep(self) -> dict[str, Any]:

@@ -127,7 +127,11 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\nimageOwners: []",
-            "imageOwners is empty, so that no image may boot: name an owner, or leave the key out",
+            "imageOwners is []: write an owner, else no image may boot, or leave the key out",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nvpc: {subnets: [], securityGroup: sg-0123456789abcdef0}",
+            "vpc.subnets is []: write at least one subnet, or leave vpc out",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nvpc: {subnets: [subnet-0123456789abcdef0]}",
@@ -152,6 +156,60 @@ def test_every_field_is_read(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_told_with_its_field_its_value_and_the_remedy(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
     assert refusal(text).startswith(said)
+
+
+def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "prod.yaml"
+    path.write_text(
+        """
+        cluster: prod
+        account: 123456789012
+        ceiling: {nodes: 3}
+        runtime: {python: 3.14, architecture: arm}
+        nodeRoles: Node
+        imageOwners: [amazon, me]
+        vpc: {subnets: []}
+        tags: {cost: 5, team: true}
+        """
+    )
+
+    with pytest.raises(SettingsError) as error:
+        load(path)
+
+    assert str(error.value).replace(f"{path}: ", "").splitlines() == [
+        "ceiling is not a setting: did you mean ceilings?",
+        "region is missing: write a region's name, such as eu-west-1",
+        'account is 123456789012: write twelve digits, in quotes: "123456789012"',
+        'runtime.python is 3.14: write "3.14", in quotes',
+        "runtime.architecture is 'arm': write one of arm64, x86_64, host (did you mean arm64?)",
+        "nodeRoles is 'Node': write keys and values, one a line",
+        "imageOwners[1] is 'me': write amazon, self, aws-marketplace, or account numbers in quotes",
+        "vpc.subnets is []: write at least one subnet, or leave vpc out",
+        "vpc.securityGroup is missing: write a security group's id: sg-0123456789abcdef0",
+        "tags.cost is 5: write texts on both sides, in quotes",
+        "tags.team is True: write texts on both sides, in quotes",
+    ]
+
+
+def test_a_node_role_that_would_be_too_long_is_told_beside_other_mistakes(refusal) -> None:  # type: ignore[no-untyped-def]
+    told = refusal(f"cluster: {'c' * 50}\nregion: eu-west-1\nretainData: 5").splitlines()
+
+    assert told[0] == "retainData is 5: write true or false"
+    assert f"the node role would be named joiner-node-{'c' * 50}-eu-west-1" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cluster: prod\nregoin: eu-west-1", "regoin is not a setting: did you mean region?"),
+        (
+            f"cluster: {'c' * 50}\nregion: eu-west-1\nnodeRole: {{names: [Node]}}",
+            "nodeRole is not a setting: did you mean nodeRoles?",
+        ),
+    ],
+)
+def test_what_a_misspelt_key_causes_is_not_told_besides(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
+    assert refusal(text) == said
 
 
 def test_a_file_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from joiner_local.aws_knobs import KnobUnknown, knobs_of, turn_knob
 from tests.local.running_aws import RunningAws, eventually
 
 TELL = """
@@ -52,6 +53,14 @@ def test_it_tells_its_address_and_takes_its_sandboxes_with_it(tmp_path: Path) ->
 def test_a_knob_that_is_not_there_is_answered_with_those_that_are(local_aws: RunningAws) -> None:
     with pytest.raises(AssertionError, match=r'no knob weather", "knobs": .*"door".*"schedules/fire"'):
         local_aws.knob("weather")
+
+
+def test_the_names_of_all_knobs_can_be_asked_for(local_aws: RunningAws) -> None:
+    known = knobs_of(local_aws.endpoint)
+
+    assert {"capacity", "door", "schedules/fire"} <= set(known)
+    with pytest.raises(KnobUnknown, match=f"no knob weather; there are {', '.join(known)}"):
+        turn_knob(local_aws.endpoint, "weather", {})
 
 
 def test_a_knob_that_refuses_says_why(local_aws: RunningAws) -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from joiner.cluster import Pod, Resources, total
+from joiner.cluster.quantities import amount
 from joiner.planning import Plan, PlannedNode, Reason
-from joiner_cli.showing.columns import amount, dollars, names, percent
+from joiner_cli.showing.columns import dollars, names, percent
 from joiner_cli.showing.plan_table import headline, told
 
 MOST_NODES: Final = 2000

@@ -9,7 +9,7 @@ from typing import Final
 
 from joiner.cluster import Resources, total
 from joiner.planning import PendingPod, Plan, PlannedNode, Reason
-from joiner_cli.showing.columns import amount, columns, dollars, names, percent
+from joiner_cli.showing.columns import columns, dollars, names, percent
 
 EXACT: Final = 0.00005
 """Less than this above the bound is what the bound's own arithmetic may be wrong by."""
@@ -113,5 +113,4 @@ def told(reason: Reason) -> str:
     if reason.nearest is None:
         return reason.reason
     near = f"nearest: {reason.nearest.instance_type} in {reason.nearest.zone}"
-    short = " and ".join(amount(name, value) for name, value in reason.lacks.items())
-    return f"{reason.reason} ({near}, short of {short})" if short else f"{reason.reason} ({near})"
+    return f"{reason.reason} ({near}, short of {reason.short_of})" if reason.lacks else f"{reason.reason} ({near})"

@@ -2,6 +2,7 @@
 
 Each service module has one `install(aws: LocalAws) -> None`, called once by `server.py` in a fixed order. It replaces what moto lacks,
 adds its CloudFormation types, and registers its knobs: `POST /_local/NAME` with a JSON object, answered with a JSON object.
+`GET /_local/` tells their names.
 """
 
 from collections.abc import Callable

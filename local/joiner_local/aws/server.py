@@ -58,6 +58,8 @@ class Entrance:
         for prefix, app in aws.paths.items():
             if name.startswith(prefix):
                 return app(environ, start_response)
+        if not name and environ.get("REQUEST_METHOD") == "GET":
+            return _json(start_response, "200 OK", {"knobs": sorted(aws.knobs)})
         knob = aws.knobs.get(name)
         if knob is None:
             return _json(start_response, "404 Not Found", {"error": f"no knob {name}", "knobs": sorted(aws.knobs)})

@@ -1,4 +1,4 @@
-"""The agent's knobs, over HTTP on loopback, in the same form as the local AWS's: `POST /_local/NAME` with a JSON object."""
+"""The agent's knobs, over HTTP on loopback, in the same form as the local AWS's: `POST /_local/NAME` with a JSON object, `GET /_local/`."""
 
 import json
 import threading
@@ -15,6 +15,12 @@ class _Handler(BaseHTTPRequestHandler):
     knobs: Mapping[str, Knob]
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        if self.path == PREFIX:
+            self._answer(200, {"knobs": sorted(self.knobs)})
+        else:
+            self._answer(404, {"error": f"nothing to read at {self.path}"})
 
     def do_POST(self) -> None:
         knob = self.knobs.get(self.path.removeprefix(PREFIX).strip("/"))

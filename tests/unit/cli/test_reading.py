@@ -255,6 +255,25 @@ def test_what_a_value_means_is_told_beside_a_wrong_shape_where_that_is_certain(s
     assert len(told) == len(set(told))
 
 
+@pytest.mark.parametrize("value", ["many", "9223372036854775808"])
+def test_a_number_that_is_none_is_told_of_pods_workloads_and_pools_beside_a_wrong_shape(value: str) -> None:
+    larger = {"key": "size", "operator": "Gt", "values": [value]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [larger]}]}}
+    affinity = {"nodeAffinity": terms}
+    place = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values[0]"
+    values = [pod("a", affinity=affinity), deployment("web", 1, affinity=affinity), pool(requirements=[larger])]
+    shape = pod("b", contaners=[])
+
+    told = [f"{one.object} {one.field}" for one in world(*values).errors]
+
+    assert told == [
+        f"Pod/default/a spec.{place}",
+        f"Deployment/shop/web spec.template.spec.{place}",
+        "NodePool/default spec.template.spec.requirements[0].values",
+    ]
+    assert sorted(f"{one.object} {one.field}" for one in world(shape, *values).errors) == sorted([*told, "Pod/default/b spec.contaners"])
+
+
 def test_a_pool_is_told_its_values_and_its_shape_together() -> None:
     wrong = pool(requirements=[{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spots"]}], wieght=5, limits={"cpu": "x"})
 

@@ -34,6 +34,17 @@ def test_a_volume_that_comes_later_goes_where_its_class_allows() -> None:
     assert Volumes.from_lists([claim()], [], [IN_ONE_ZONE]).where("shop", ["data"]) == (Requirements.from_labels({ZONE: "b"}),)
 
 
+def test_a_volume_whose_node_affinity_means_nothing_helps_no_pod() -> None:
+    broken = volume("pv-1")
+    broken["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] = [
+        {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["large"]}]}
+    ]
+    known = Volumes.from_lists([claim(volume="pv-1")], [broken], [LATER])
+
+    with pytest.raises(VolumeUnusable, match="the node affinity of PersistentVolume pv-1 cannot be read"):
+        known.where("shop", ["data"])
+
+
 def test_two_volumes_in_two_zones_let_their_pod_run_nowhere() -> None:
     known = Volumes.from_lists(
         [claim("one", volume="pv-1"), claim("two", volume="pv-2")], [volume("pv-1", "a"), volume("pv-2", "b")], [LATER]

@@ -95,6 +95,21 @@ def test_good_pools_and_classes_become_ready_and_are_then_left_alone() -> None:
     assert status_patches(after, **known) == []
 
 
+def test_a_pool_that_nobody_has_counted_nodes_of_says_zero_and_one_with_nodes_keeps_its_number() -> None:
+    known: dict[str, Any] = {"pools": {POOL.key: POOL}, "classes": {CLASS.key: CLASS}, "at": NOON}
+    broken = InvalidManifest("Provisioner/broken", "spec.limits.resoutces", "{cpu: 1}", "there is no such field")
+    new = [manifest("NodePool", "default"), manifest("Provisioner", "broken")]
+
+    told = status_patches(new, problems=[broken], **known)
+
+    assert [each.changes["status"]["nodes"] for each in told] == [0, 0]
+    uncounted, counted = dict(told[0].changes["status"]), {**told[0].changes["status"], "nodes": 3, "conditions": []}
+    del uncounted["nodes"]
+    (again,) = status_patches([manifest("NodePool", "default", uncounted)], problems=(), **known)
+    (later,) = status_patches([manifest("NodePool", "default", counted)], problems=(), **known)
+    assert (again.changes["status"]["nodes"], "nodes" in later.changes["status"]) == (0, False)
+
+
 def test_a_class_without_subnets_says_so_and_its_pool_says_why_it_waits() -> None:
     refused = CLASS.with_problems([Problem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
 

@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+from joiner.cluster import Resources
 from joiner.launching import Failure, Outcome, Short
-from joiner.planning import ExistingNode, PendingPod, Reason
+from joiner.planning import ExistingNode, Offer, PendingPod, Reason
 from joiner.pools import ClassRef, InvalidManifest, NodePool
 from joiner.telling import joining, launching, planned
 from joiner.telling.events import Event, Subject
@@ -75,6 +76,23 @@ def test_a_limit_of_which_more_is_used_by_now_is_no_news() -> None:
 
     assert name(8) == name(9)
     assert name(8) != name(8, "b")
+
+
+def test_a_pod_that_is_too_large_is_told_the_nearest_offer_and_what_it_lacks() -> None:
+    def told(instance_type: str, lacks: Resources) -> Event:
+        near = Offer(4.608, instance_type, "us-east-1a", "on-demand")
+        large = Reason("default", "no instance type has enough resources", near, lacks)
+        limited = Reason("small", "all available instance types exceed limits for nodepool", near)
+        return planned.no_node(pod("web"), PendingPod("default/web", (large, limited)))
+
+    first, later = told("m5.24xlarge", Resources.of(cpu="4500m", memory="16Gi")), told("m5a.24xlarge", Resources.of(cpu=5))
+
+    assert first.note == (
+        "No node can be made for it. default: no instance type has enough resources (nearest: m5.24xlarge in us-east-1a, "
+        "short of 4.5 cpu and 16 GiB memory); small: all available instance types exceed limits for nodepool"
+    )
+    assert first.note != later.note
+    assert first.to_kube(NOON, "up-1")["metadata"]["name"] == later.to_kube(NOON, "up-2")["metadata"]["name"]
 
 
 def test_a_pod_is_told_that_there_is_no_pool_at_all() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from joiner.cluster.values import integer
 from joiner.pools.reading import Notes
 from joiner_cli.manifests.rules.naming import DNS_SUBDOMAIN, KEY, LABEL_VALUE, is_key, is_subdomain, is_value
 
@@ -45,8 +46,8 @@ def check_node_term(term: Manifest, notes: Notes, path: str) -> None:
         for position, value in enumerate(values):
             if not is_value(value):
                 notes.note(f"{where}.values[{position}]", value, LABEL_VALUE)
-        if operator in ("Gt", "Lt") and len(values) == 1 and not _integer(values[0]):
-            notes.note(f"{where}.values[0]", values[0], "no node matches this: Gt and Lt compare whole numbers", "warning")
+        if operator in ("Gt", "Lt") and len(values) == 1 and integer(values[0]) is None:  # stored, but no scheduler can read it
+            notes.note(f"{where}.values[0]", values[0], f"the operator {operator} needs a whole number")
     _check_fields(term, notes, path)
 
 

@@ -69,3 +69,17 @@ def cpu_text(millicores: int) -> str:
     ('2', '1930m')
     """
     return str(millicores // 1000) if millicores % 1000 == 0 else f"{millicores}m"
+
+
+def amount(name: str, value: int) -> str:
+    """A quantity of a resource as people say it; ``value`` in millicores, bytes or pieces.
+
+    >>> amount("cpu", 117030), amount("memory", 1536 * 2**20), amount("nvidia.com/gpu", 2)
+    ('117.03 cpu', '1.5 GiB memory', '2 nvidia.com/gpu')
+    """
+    if name == "cpu":
+        return f"{value / 1000:g} cpu"
+    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        gib = f"{value / 2**30:.1f}".removesuffix(".0")
+        return f"{gib} GiB {name}" if value >= 2**29 else f"{value / 2**20:.0f} MiB {name}"
+    return f"{value} {name}"

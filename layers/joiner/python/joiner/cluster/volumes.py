@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
+from joiner.cluster.invalid import InvalidField
 from joiner.cluster.quantities import parse
 from joiner.cluster.requirements import Requirement, Requirements
 from joiner.cluster.values import ValueSet
@@ -190,7 +191,10 @@ def _places(volume: Manifest) -> tuple[Requirements, ...]:
     terms = (((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
     if terms is None:
         return (said,)
-    return tuple(said & _requirements(term.get("matchExpressions")) for term in terms)
+    try:
+        return tuple(said & _requirements(term.get("matchExpressions")) for term in terms)
+    except InvalidField as invalid:
+        raise VolumeUnusable(f"the node affinity of PersistentVolume {volume['metadata']['name']} cannot be read: {invalid}") from invalid
 
 
 def _requirements(expressions: Iterable[Manifest] | None) -> Requirements:

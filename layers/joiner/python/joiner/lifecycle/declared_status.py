@@ -1,16 +1,19 @@
 """The conditions of pools and node classes: whether each can be used, and if not, what is missing and how to mend it.
 
-Broken objects get them, too, although nothing of them can be read but name and status: that is where their authors look.
+Broken objects get them, too, although nothing of them can be read but name and status: that is where their authors look. A pool whose nodes
+nobody has counted has none: it says so besides, as a column that is empty would not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from joiner.pools import Conditions, InvalidManifest, NodePool, ResolvedNodeClass, pool_conditions
+from joiner.pools.nodepool import PoolKind
 
 MESSAGE_LIMIT = 1024  # a condition is read on a screen
+POOLS = frozenset(get_args(PoolKind))
 
 Manifest = Mapping[str, Any]
 
@@ -49,7 +52,9 @@ def status_patches(
             changes = _of_broken(own, before, generation, at)
         else:
             continue  # a class that no pool names: nobody asked EC2 about it
-        if any(present.get(field) != value for field, value in changes.items() if value or present.get(field)):
+        if kind in POOLS and "nodes" not in present:
+            patches.append(StatusPatch(kind, name, {"status": {**changes, "nodes": 0}}))
+        elif any(present.get(field) != value for field, value in changes.items() if value or present.get(field)):
             patches.append(StatusPatch(kind, name, {"status": changes}))
     return patches
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from joiner.cluster import Requirements, Resources, Taint
+from joiner.cluster.quantities import amount
 from joiner.pools import InvalidManifest
 
 
@@ -156,6 +157,15 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.pool}: {self.reason}" if self.pool else self.reason
+
+    @property
+    def short_of(self) -> str:
+        """What the nearest offer lacks, as people say it.
+
+        >>> Reason("default", "no instance type has enough resources", lacks=Resources.of(cpu=2, memory="1.5Gi")).short_of
+        '2 cpu and 1.5 GiB memory'
+        """
+        return " and ".join(amount(name, value) for name, value in self.lacks.items())
 
     @property
     def passing(self) -> bool:

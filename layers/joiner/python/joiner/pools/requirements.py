@@ -10,6 +10,7 @@ from typing import Any
 from joiner import names
 from joiner.cluster import Requirements, Taint
 from joiner.cluster.requirements import RENAMED
+from joiner.cluster.values import integer
 from joiner.pools.reading import Fields, Notes, meant
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
@@ -178,7 +179,7 @@ def _check_values(item: Fields, key: str, operator: str, values: list[str]) -> N
         item.wrong("values", "the operator In needs at least one value")
     if operator in ("Exists", "DoesNotExist") and values:
         item.wrong("values", f"the operator {operator} takes no values; remove them")
-    if operator in ("Gt", "Lt", "Gte", "Lte") and not (len(values) == 1 and values[0].isdecimal()):
+    if operator in ("Gt", "Lt", "Gte", "Lte") and not (len(values) == 1 and values[0].isdecimal() and integer(values[0]) is not None):
         item.wrong("values", f'the operator {operator} needs exactly one whole number in quotes, such as ["2"]')
     if operator == "In" and key in KNOWN_VALUES and values and not set(values) & set(KNOWN_VALUES[key]):
         item.wrong("values", f"none of them is known; use {', '.join(KNOWN_VALUES[key])}")

@@ -1,11 +1,11 @@
 """What is told of a plan: on each pod where it will run and for how much, or why nowhere; on pools and classes what is wrong with them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from joiner.cluster import Pod
 from joiner.lifecycle.deadlines import joins_by
-from joiner.planning import ExistingNode, PendingPod, PlannedNode
+from joiner.planning import ExistingNode, PendingPod, PlannedNode, Reason
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, ResolvedNodeClass
 from joiner.pools.conditions import write_time
 from joiner.telling.events import Event, Subject
@@ -32,11 +32,22 @@ def room_on_its_way(pod: Pod, existing: ExistingNode, claim: NodeClaim | None = 
 
 def no_node(pod: Pod, pending: PendingPod) -> Event:
     """No plan helps the pod: each pool's reason. Without the execution: each minute's would make another event of the same news, and so
-    would the amounts that are used of a limit."""
-    said = [str(reason) for reason in pending.reasons] or ["there is no NodePool"]
+    would the amounts that are used of a limit, and the offer that happens to be nearest."""
+    news = AMOUNT.sub("", _reasons([str(reason) for reason in pending.reasons]))
+    note = f"No node can be made for it. {_reasons([_with_nearest(reason) for reason in pending.reasons])}"
+    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning", news=news)
+
+
+def _reasons(said: Sequence[str]) -> str:
     more = f"; and {len(said) - REASONS_SHOWN} more pools" if len(said) > REASONS_SHOWN else ""
-    note = f"No node can be made for it. {'; '.join(said[:REASONS_SHOWN])}{more}"
-    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning", news=AMOUNT.sub("", note))
+    return f"{'; '.join(said[:REASONS_SHOWN]) or 'there is no NodePool'}{more}"
+
+
+def _with_nearest(reason: Reason) -> str:
+    """The reason; for a pod that is too large the offer that comes nearest, and what it is short of."""
+    if reason.nearest is None or not reason.lacks:
+        return str(reason)
+    return f"{reason} (nearest: {reason.nearest.instance_type} in {reason.nearest.zone}, short of {reason.short_of})"
 
 
 def mistakes(subject: Subject, problems: Iterable[InvalidManifest]) -> list[Event]:
