@@ -71,6 +71,17 @@ def test_offers_that_were_left_out_would_change_nothing(seed: int) -> None:
         assert some <= all_of_them * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_one_more_offer_raises_no_bound(seed: int) -> None:
+    known = problem(seed, items=20, offers=12, rules=0)
+    for new in range(len(known.price) - 1):  # the last one is open to everybody
+        rest = np.arange(len(known.price)) != new
+        without = replace(known, room=known.room[rest], price=known.price[rest], open=known.open[rest], domain=known.domain[rest])
+        before, after = (Programme(each).solve(each.demand, whole=True).value for each in (without, known))
+
+        assert after <= before * (1 + 1e-6)
+
+
 def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
     base = problem(0, items=1, offers=1, rules=0)
     known = replace(base, need=np.array([[60.0]]), room=np.array([[100.0]]), price=np.array([1.0]), demand=np.array([10]))

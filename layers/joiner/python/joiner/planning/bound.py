@@ -37,7 +37,7 @@ def bound(world: World, *, limited: bool = False) -> Bound:
     toll = toll_of(world, problem) if limited else None
     able = problem.open.any(axis=0)
     spare = _spare(world, problem)
-    relaxed = Programme(problem, spare=spare, firm_only=True, toll=toll).solve(np.where(able, problem.demand, 0))
+    relaxed = Programme(problem, spare=spare, firm_only=True, toll=toll).solve(np.where(able, problem.demand, 0), whole=True)
     shares = {group.index: float("inf") for group in world.groups.pending}
     for item, members in enumerate(problem.members):
         for group, _ in members:

@@ -32,7 +32,7 @@ CIRCLES: Final = 8
 """More iterations than so many for each row lead nowhere; usually it is two or three."""
 OVERRUN: Final = 100.0
 """Of the dearest node, so many times its price for overrunning a limit by the whole of it."""
-BROKEN: Final = 1e-4
+BROKEN: Final = 1e-7
 """An inequality that is broken by less of a node says nothing new."""
 NO_OFFERS: Final[Whole] = np.zeros(0, np.int64)
 
