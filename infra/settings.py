@@ -84,9 +84,10 @@ class Doorbell:
     are as good as five hundred."""
     nodes: Throttle = Throttle(rate=25, burst=50)
     """A node rings about five times while it joins (created, ready, taints), and ten may join in the same second."""
-    concurrency: Annotated[int | None, Between(1, 100)] = 5
-    """Sandboxes set aside for ring_doorbell: bounds what a flood costs, and no other function of the account can starve it. null: none.
-    Lambda keeps 100 of an account's quota for those without a share, so that a new account, whose quota is 10, can set none aside."""
+    concurrency: Annotated[int | None, Between(1, 100)] = 30
+    """Sandboxes set aside for ring_doorbell, so that no other function of the account can starve it: ten for pods and ten for pools, whose
+    bursts let no more in at once, and ten that nodes always find. (The throttles bound what a flood costs.) null: none. Lambda keeps 100 of
+    an account's quota for those without a share, so that a new account, whose quota is 10, can set none aside."""
     ca_parameter: Annotated[str | None, Grammar(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
     """SSM parameter with the CA of the door's certificate. Only the local stack needs it: API Gateway's is a public one."""
 
@@ -160,6 +161,12 @@ def load(path: Path) -> Settings:
         raise SettingsError(f"{path}: imageOwners is empty, so that no image may boot: name an owner, or leave the key out")
     if settings.vpc is not None and not settings.vpc.subnets:
         raise SettingsError(f"{path}: vpc.subnets is empty: name at least one subnet, or leave vpc out")
+    aside, others = settings.doorbell.concurrency, 2 * settings.doorbell.pods.burst
+    if aside is not None and aside <= others:
+        raise SettingsError(
+            f"{path}: doorbell.concurrency is {aside}, and doorbell.pods.burst lets pods and pools take {others} at once, so that nodes "
+            f"may find none: set aside more than {others}, or null"
+        )
     return settings
 
 
