@@ -1,6 +1,8 @@
 """The doorbell: the HTTP API that the cluster's API server rings, through a validating webhook that never refuses anything.
 
 Pods, nodes and deletions have routes and throttles of their own: a flood of unschedulable pods must not keep a node's registration waiting.
+They share one function, because the pods' rings keep it warm for the nodes that come half a minute later; what is set aside for it is more
+than pods and pools may take at once.
 The path holds a token that the installation makes and keeps (EKS lets an API server send no other credential).
 """
 

@@ -89,9 +89,10 @@ class Doorbell:
     are as good as five hundred."""
     nodes: Throttle = Throttle(rate=25, burst=50)
     """A node rings about five times while it joins (created, ready, taints), and ten may join in the same second."""
-    concurrency: Annotated[int | None, Between(1, 100)] = 5
-    """Sandboxes set aside for ring_doorbell: bounds what a flood costs, and no other function of the account can starve it. null: none.
-    Lambda keeps 100 of an account's quota for those without a share, so that a new account, whose quota is 10, can set none aside."""
+    concurrency: Annotated[int | None, Between(1, 100)] = 30
+    """Sandboxes set aside for ring_doorbell, so that no other function of the account can starve it: ten for pods and ten for pools, whose
+    bursts let no more in at once, and ten that nodes always find. (The throttles bound what a flood costs.) null: none. Lambda keeps 100 of
+    an account's quota for those without a share, so that a new account, whose quota is 10, can set none aside."""
     ca_parameter: Annotated[str | None, Grammar(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
     """SSM parameter with the CA of the door's certificate. Only the local stack needs it: API Gateway's is a public one."""
 
@@ -157,11 +158,16 @@ class Settings:
 def load(path: Path) -> Settings:
     """The settings in one file. Raises SettingsError, and nothing else, for all that is wrong with it."""
     settings, mistakes = read_settings(path, Settings)
+    doorbell_in_doubt = any(mistake.field.startswith("doorbell") for mistake in mistakes)
     name_in_doubt = any(mistake.field.partition(".")[0] in {"cluster", "region", "nodeRoles"} for mistake in mistakes)
     if not name_in_doubt and not settings.node_roles.names and len(name := node_role_name(settings)) > ROLE_NAME_LIMIT:
         too_long = f"the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
         remedy = "make a role and write its name under nodeRoles.names"
         mistakes.append(Mistake("cluster", f"cluster is {settings.cluster!r}: {too_long}: {remedy}"))
+    aside, others = settings.doorbell.concurrency, 2 * settings.doorbell.pods.burst
+    if not doorbell_in_doubt and aside is not None and aside <= others:
+        left = f"doorbell.pods.burst lets pods and pools take {others} at once, so that nodes may find none"
+        mistakes.append(Mistake("doorbell.concurrency", f"doorbell.concurrency is {aside}: {left}: set aside more than {others}, or null"))
     if mistakes:
         raise refusal(path, mistakes)
     return settings

@@ -80,13 +80,13 @@ class Filler:
         self._assigned = assigned
         self._now = now
 
-    def fill(self, ready: Iterable[Step]) -> Filling:
+    def fill(self, fillable: Iterable[Step]) -> Filling:
         """Bind what can be bound, to all nodes before any of them opens."""
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
         listed = {"nodes": list(manifests.values()), "namespaces": self._kube.list(kinds.NAMESPACES)}
         world = read_world({**listed, "pods": self._kube.list(kinds.PODS)})  # pods last: each counts once, on its node or waiting
         nodes = {node.name: node for node in world.nodes}
-        steps = {step.claim.node_name: step for step in ready if step.claim.node_name in nodes}
+        steps = {step.claim.node_name: step for step in fillable if step.claim.node_name in nodes}
         # The scheduler fills an open node, and two that bind to one node would overfill it
         closed = {name: self._assigned.get(step.claim.name, {}) for name, step in steps.items() if nodes[name].has_taint(FILLING)}
         placements = place(((nodes[name], slots) for name, slots in closed.items()), World(nodes, world.pods, world.namespaces))

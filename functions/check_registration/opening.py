@@ -3,6 +3,8 @@
 The order is safe to die in: pods are bound, the node opens (one patch: initialized, filling off), its assignment goes, and last the claim
 says that it is initialized. A claim that does not say so yet is looked at again, by this execution or by the one that the sweep starts.
 
+A node that is Ready gets its pods even while the node controller's last taint lingers, and opens once that is off.
+
 A node that has its pods stays closed a little longer while a pod that is meant for another node would fit into what it has left, or
 would even push out what runs there: the scheduler would put it there, and the plan would come undone.
 """
@@ -24,7 +26,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import every
 from joiner.cluster import InvalidField, Node
 from joiner.lifecycle import deadlines
-from joiner.lifecycle.initialization import closed_too_long, initialization_patch, is_initialized, opening_patch
+from joiner.lifecycle.initialization import closed_too_long, initialization_patch, is_initialized, may_be_filled, opening_patch
 from joiner.names import FILLING
 from joiner.telling import joining as telling
 from joiner.telling.events import Event
@@ -35,7 +37,7 @@ TRIES: Final = 3  # see joining
 
 
 class Opener:
-    """Places pods on ready nodes and opens them."""
+    """Places pods on nodes that may take them, and opens those that are ready for all."""
 
     def __init__(self, kube: Kube, ledger: Ledger, now: datetime) -> None:
         self._kube = kube
@@ -43,9 +45,9 @@ class Opener:
         self._now = now
 
     def open(self, wave: str, steps: Sequence[Step]) -> list[Step]:
-        """The steps, with every ready node filled and opened."""
-        ready = [step for step in steps if step.stage == "ready"]
-        filled = self._fill(wave, ready) if ready else {}
+        """The steps, with every node filled that may be, and every ready one opened."""
+        fillable = [step for step in steps if step.stage == "ready" or (step.stage == "registered" and _may_be_filled(step))]
+        filled = self._fill(wave, fillable) if fillable else {}
         return [filled.get(step.claim.name) or step for step in steps]
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
@@ -59,9 +61,9 @@ class Opener:
             except (KubeError, InvalidField) as reason:
                 logger.warning("a node that was closed for too long could not be opened", node=node.name, reason=str(reason))
 
-    def _fill(self, wave: str, ready: Sequence[Step]) -> dict[str, Step]:
+    def _fill(self, wave: str, fillable: Sequence[Step]) -> dict[str, Step]:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
-        filling = Filler(self._kube, assigned, self._now).fill(ready)
+        filling = Filler(self._kube, assigned, self._now).fill(fillable)
         steps = {step.claim.name: step for step in every(filling.nodes, lambda one: self._finish(one, filling), KubeError)}
         done = [one for one in filling.nodes if steps[one.step.claim.name].stage == "initialized"]
         if done:
@@ -71,6 +73,8 @@ class Opener:
     def _finish(self, one: Filled, filling: Filling) -> Step:
         step, node, claim = one.step, one.node, one.step.claim
         events: list[Event] = [*step.events, *(telling.placed(pod, node, claim) for pod in one.bound)]
+        if step.stage != "ready":
+            return replace(step, said=f"has its {one.placed} pods; {step.said}", events=tuple(events))
         if said := _kept_closed_for(one, filling, self._now):
             return replace(step, stage="registered", said=said, events=tuple(events))
         try:
@@ -93,6 +97,10 @@ class Opener:
             except Conflict:
                 node = Node.from_kube(self._kube.get(kinds.NODES, node.name))
         raise Conflict(f"node {node.name} changes all the time")
+
+
+def _may_be_filled(step: Step) -> bool:
+    return step.node is not None and may_be_filled(step.claim, step.node)
 
 
 def _kept_closed_for(one: Filled, filling: Filling, now: datetime) -> str:

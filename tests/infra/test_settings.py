@@ -138,6 +138,11 @@ def test_every_field_is_read(tmp_path: Path) -> None:
             "vpc.securityGroup is missing: write a security group's id: sg-0123456789abcdef0",
         ),
         (
+            "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 20}",
+            "doorbell.concurrency is 20: doorbell.pods.burst lets pods and pools take 20 at once, so that nodes may find none: set "
+            "aside more than 20, or null",
+        ),
+        (
             "cluster: prod\nregion: eu-west-1\nretainData: 'yes'",
             "retainData is 'yes': write true or false",
         ),

@@ -226,7 +226,7 @@ def test_an_account_with_a_small_quota_sets_no_concurrency_aside(
 ) -> None:
     small = synthesise(replace(example_settings, doorbell=replace(example_settings.doorbell, concurrency=None)))
 
-    assert _set_aside(example) == {"ring_doorbell": 5}
+    assert _set_aside(example) == {"ring_doorbell": 30}
     assert _set_aside(small) == {}
 
 
@@ -274,8 +274,13 @@ def test_the_doorbells_routes_are_throttled_apart(example: Synthesis) -> None:
     assert {each["Properties"]["RouteKey"] for each in example.resources("AWS::ApiGatewayV2::Route").values()} == set(
         stage["RouteSettings"]
     )
-    ring = example.one("AWS::Lambda::Function", "DoorbellRingDoorbell")["Properties"]
-    assert ring["ReservedConcurrentExecutions"] == 5
+
+
+def test_pods_and_pools_at_their_loudest_leave_room_for_ten_nodes(example: Synthesis) -> None:
+    stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
+    loudest = [stage["RouteSettings"][f"POST /ring/{{token}}/{kind}"]["ThrottlingBurstLimit"] for kind in ("pods", "pools")]
+
+    assert _set_aside(example)["ring_doorbell"] - sum(loudest) == 10
 
 
 def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_goes_before_what_it_rings(example: Synthesis) -> None:

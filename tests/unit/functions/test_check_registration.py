@@ -12,6 +12,7 @@ from joiner.cluster import Pod
 from joiner.names import FILLING, INITIALIZED, NODEPOOL
 from joiner.pools import NodeClaim
 from tests.unit.functions.scale_up import World, pending
+from tests.unit.lifecycle.world import LINGERING
 
 
 def launched(world: World, *others: dict[str, Any]) -> World:
@@ -35,6 +36,10 @@ def the_node(world: World) -> dict[str, Any]:
 
 def taints(node: dict[str, Any]) -> list[str]:
     return [taint["key"] for taint in node["spec"]["taints"]]
+
+
+def node_of(world: World, pod: str) -> str:
+    return str(world.kube.get(kinds.PODS, pod, namespace="default")["spec"].get("nodeName", ""))
 
 
 def closed_node(name: str, created: str) -> dict[str, Any]:
@@ -167,6 +172,40 @@ def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: World)
     assert the_node(world)["metadata"]["labels"][INITIALIZED] == "true"
     assert "nodeName" not in world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]
     assert world.ledger.assignments() == {}
+
+
+def test_pods_run_before_the_node_controller_takes_its_taint_off_and_the_node_opens_after(world: World) -> None:
+    patient, hasty = pending("patient"), pending("hasty")
+    patient["spec"]["tolerations"] = [{**LINGERING, "operator": "Exists", "tolerationSeconds": 300}]  # as the API server writes it
+    hasty["spec"]["tolerations"] = [{**LINGERING, "operator": "Exists", "tolerationSeconds": 0}]
+    world.prepare(patient, hasty)
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.boot()
+    for node in world.kube.all(kinds.NODES):
+        node["spec"]["taints"].append(LINGERING)
+
+    answer = world.check("up-1")
+
+    assert (answer["done"], answer["registered"], answer["initialized"]) == (False, 2, 0)
+    assert node_of(world, "patient") and not node_of(world, "hasty")
+    for node in world.kube.all(kinds.NODES):
+        assert taints(node) == [FILLING, LINGERING["key"]]
+        node["spec"]["taints"].remove(LINGERING)
+    answer = world.check("up-1")
+    assert (answer["done"], answer["podsPlaced"], answer["placedAsPlanned"]) == (True, 2, 1.0)
+    assert node_of(world, "hasty")
+    assert [taints(node) for node in world.kube.all(kinds.NODES)] == [[], []]
+
+
+def test_a_taint_that_lingers_for_ever_keeps_no_claim_waiting_for_ever(world: World) -> None:
+    launched(world).boot()
+    the_node(world)["spec"]["taints"].append(LINGERING)
+    assert not world.check("up-1")["done"]
+    world.now += timedelta(minutes=16)
+
+    assert world.check("up-1")["failed"] == [the_claim(world).name]
+    assert LINGERING["key"] in the_claim(world).conditions["Initialized"].message
 
 
 def waits_for_another_node(world: World, manifest: dict[str, Any]) -> None:

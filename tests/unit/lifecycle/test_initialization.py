@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from joiner.lifecycle import deadlines
-from joiner.lifecycle.initialization import initialization_patch, missing_for_initialization, opening_patch
-from tests.unit.lifecycle.world import FILLING, GPUS, NOON, NOT_READY, STARTUP, UNREGISTERED, claim, node
+from joiner.lifecycle.initialization import initialization_patch, may_be_filled, missing_for_initialization, opening_patch
+from tests.unit.lifecycle.world import FILLING, GPUS, LINGERING, NOON, NOT_READY, STARTUP, UNREGISTERED, claim, node
 
 
 def test_a_ready_node_may_take_pods_although_it_is_closed_for_filling() -> None:
@@ -21,14 +21,25 @@ def test_a_node_that_is_not_ready_waits() -> None:
     "taint",
     [
         NOT_READY,
+        LINGERING,
         UNREGISTERED,
         {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
         {"key": "readiness.k8s.io/network", "effect": "NoSchedule"},
     ],
-    ids=lambda taint: str(taint["key"]),
+    ids=lambda taint: f"{taint['key']}:{taint['effect']}",
 )
 def test_a_node_that_still_starts_waits(taint: dict[str, str]) -> None:
     assert taint["key"] in missing_for_initialization(claim(), node(taints=[taint, FILLING]))
+
+
+def test_a_ready_node_is_filled_while_the_node_controllers_taint_lingers() -> None:
+    assert may_be_filled(claim(), node(taints=[LINGERING, FILLING]))
+
+
+@pytest.mark.parametrize("other", [NOT_READY, UNREGISTERED])
+def test_a_node_that_still_starts_is_not_filled(other: dict[str, str]) -> None:
+    assert not may_be_filled(claim(), node(taints=[LINGERING, other, FILLING]))
+    assert not may_be_filled(claim(), node(taints=[LINGERING, FILLING], ready=False))
 
 
 def test_the_pools_startup_taints_are_waited_for_and_its_other_taints_are_not() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from joiner.cluster import Node, Pod, total
 from joiner.lifecycle.placing import World, open_slots, place
-from tests.unit.lifecycle.world import FILLING, daemon_pod, node, pod
+from tests.unit.lifecycle.world import FILLING, LINGERING, daemon_pod, node, pod
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = {"app": "web"}
@@ -70,6 +70,13 @@ def test_a_daemon_pod_that_another_taint_keeps_out_is_not_bound() -> None:
 
     assert bound(closed, {}, [daemon_pod("logs", "node-1")]) == []
     assert bound(closed, {}, [daemon_pod("logs", "node-1", tolerations=[{"key": "team", "operator": "Exists"}])]) == ["logs"]
+
+
+@pytest.mark.parametrize(("seconds", "names"), [({}, ["web"]), ({"tolerationSeconds": 300}, ["web"]), ({"tolerationSeconds": 5}, [])])
+def test_a_taint_that_lingers_keeps_out_only_whom_it_would_drive_off(seconds: dict[str, int], names: list[str]) -> None:
+    waiting = pod("web", spec={"tolerations": [{**LINGERING, "operator": "Exists", **seconds}]})
+
+    assert bound(node(taints=[FILLING, LINGERING]), {waiting.class_key: 1}, [waiting]) == names
 
 
 def test_no_more_pods_are_bound_than_the_claim_has_slots() -> None:

@@ -101,5 +101,6 @@ def daemon_pod(name: str, node_name: str, *, cpu: str = "100m", tolerations: lis
     return pod(name, cpu=cpu, on=on, owner="DaemonSet", spec={"affinity": affinity, "tolerations": tolerations or []})
 
 
+LINGERING = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 STARTUP = Taint("example.com/starting", "NoSchedule")
 GPUS = Resources({"nvidia.com/gpu": 1})

@@ -182,6 +182,10 @@ class Constraints:
         """The first taint that keeps it away (PreferNoSchedule never does)."""
         return untolerated(self.tolerations, taints)
 
+    def bears(self, taint: Taint, seconds: int) -> bool:
+        """Is it let stay on a node with this taint for so long?"""
+        return any(toleration.bears(taint, seconds) for toleration in self.tolerations)
+
     def suits(self, labels: Mapping[str, str], name: str) -> bool:
         """Whether nodeSelector and required node affinity accept a node with these labels and this name."""
         return self.selector.allow(labels) and (self.terms is None or any(term.suits(labels, name) for term in self.terms))

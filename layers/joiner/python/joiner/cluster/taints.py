@@ -90,6 +90,14 @@ class Toleration:
                 bound, level = integer(self.value), integer(taint.value)
                 return bound is not None and level is not None and (level > bound if self.operator == "Gt" else level < bound)
 
+    def bears(self, taint: Taint, seconds: int) -> bool:
+        """Whether a pod on a node with this taint is let stay for so long.
+
+        >>> Toleration("maintenance", "Exists", seconds=5).bears(Taint("maintenance", "NoExecute"), seconds=60)
+        False
+        """
+        return self.tolerates(taint) and (self.seconds is None or self.seconds >= seconds)
+
 
 def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False) -> Taint | None:
     """The first taint that keeps a pod with these tolerations away, or None; with ``wishes`` PreferNoSchedule counts, too."""

@@ -16,11 +16,13 @@ from typing import Final
 
 from joiner import names
 from joiner.cluster import HostPort, Node, Pod, PodTerm, Resources, Spread, total
+from joiner.lifecycle.initialization import LINGERING
 from joiner.pools.conditions import read_time
 
 SCHEDULER: Final = "default-scheduler"
 NOBODY_WAITS: Final = "no pod of the class waits"
 UNEVEN: Final = "it would be spread unevenly over "
+BORNE_FOR: Final = 60  # seconds; what lingers goes in five, and a pod that it drives off sooner is not bound next to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +294,8 @@ def _node_refuses(pod: Pod, node: Node, here: Sequence[Pod]) -> str:
     taint = rules.untolerated(node.taints)
     if taint is not None:
         return f"it does not tolerate {taint}"
+    if any(taint.matches(LINGERING) for taint in node.taints) and not rules.bears(LINGERING, BORNE_FOR):
+        return f"it does not tolerate {LINGERING} for long"
     if not rules.suits(node.labels, node.name):
         return "its node selector or affinity does not suit the node"
     lacking = rules.requests.lacking(node.allocatable - total(other.requests for other in here))
