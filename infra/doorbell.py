@@ -2,7 +2,7 @@
 
 Pods, nodes and deletions have routes and throttles of their own: a flood of unschedulable pods must not keep a node's registration waiting.
 They share one function, because the pods' rings keep it warm for the nodes that come half a minute later; what is set aside for it is more
-than pods and pools may take at once.
+than the bursts of pods and pools together. Rings that take long may still fill it, and what is lost then is the sweep's.
 The path holds a token that the installation makes and keeps (EKS lets an API server send no other credential).
 """
 

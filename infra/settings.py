@@ -90,9 +90,9 @@ class Doorbell:
     nodes: Throttle = Throttle(rate=25, burst=50)
     """A node rings about five times while it joins (created, ready, taints), and ten may join in the same second."""
     concurrency: Annotated[int | None, Between(1, 100)] = 30
-    """Sandboxes set aside for ring_doorbell, so that no other function of the account can starve it: ten for pods and ten for pools, whose
-    bursts let no more in at once, and ten that nodes always find. (The throttles bound what a flood costs.) null: none. Lambda keeps 100 of
-    an account's quota for those without a share, so that a new account, whose quota is 10, can set none aside."""
+    """Sandboxes set aside for ring_doorbell, so that no other function of the account can starve it: more than the bursts of pods and of
+    pools (ten each), so that nodes find room beside a flood of quick rings. (The throttles bound what a flood costs.) null: none. Lambda
+    keeps 100 of an account's quota for those without a share: where it is below 130, and a new account's is 10, set less aside, or none."""
     ca_parameter: Annotated[str | None, Grammar(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
     """SSM parameter with the CA of the door's certificate. Only the local stack needs it: API Gateway's is a public one."""
 

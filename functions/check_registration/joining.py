@@ -34,6 +34,8 @@ class Step:
     said: str
     node: Node | None = None
     events: tuple[Event, ...] = field(default=())
+    fresh: bool = False
+    """It was registered in this look: its kubelet may not have seen yet that the taint of unregistered nodes is off."""
 
 
 class Joiner:
@@ -99,7 +101,8 @@ class Joiner:
 
     def _with_node(self, claim: NodeClaim, node: Node) -> Step:
         events: list[Event] = []
-        if not is_registered(node):
+        fresh = not is_registered(node)
+        if fresh:
             if came_without_guard(node):
                 events.append(telling.came_without_guard(claim, node))
             node = self._register(claim, node)
@@ -111,7 +114,7 @@ class Joiner:
             return Step(claim, "initialized", "was initialized before", node, tuple(events))
         missing = "" if is_initialized(node) else missing_for_initialization(claim, node)
         if missing:
-            return Step(claim, "registered", missing, node, tuple(events))
+            return Step(claim, "registered", missing, node, tuple(events), fresh)
         return Step(claim, "ready", "may take pods", node, tuple(events))
 
     def _register(self, claim: NodeClaim, node: Node) -> Node:

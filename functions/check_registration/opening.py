@@ -74,7 +74,8 @@ class Opener:
         step, node, claim = one.step, one.node, one.step.claim
         events: list[Event] = [*step.events, *(telling.placed(pod, node, claim) for pod in one.bound)]
         if step.stage != "ready":
-            return replace(step, said=f"has its {one.placed} pods; {step.said}", events=tuple(events))
+            troubled = f", {len(one.failed)} bindings failed: {one.failed[0]}" if one.failed else ""
+            return replace(step, said=f"has {one.placed} of its {one.planned} pods{troubled}; {step.said}", events=tuple(events))
         if said := _kept_closed_for(one, filling, self._now):
             return replace(step, stage="registered", said=said, events=tuple(events))
         try:
@@ -100,7 +101,7 @@ class Opener:
 
 
 def _may_be_filled(step: Step) -> bool:
-    return step.node is not None and may_be_filled(step.claim, step.node)
+    return step.node is not None and not step.fresh and may_be_filled(step.claim, step.node)
 
 
 def _kept_closed_for(one: Filled, filling: Filling, now: datetime) -> str:

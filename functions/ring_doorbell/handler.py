@@ -84,8 +84,9 @@ class Doorbell:
                 woken = ring_waves(self._ledger, self._executions, now)
                 logger.info("rang for nodes", woken=woken)
             else:
-                # a pod has long been stored when an event says that it cannot be scheduled; a pool rings before it is
-                stored_at = now.timestamp() + STORED_AFTER if kind == "pools" else 0.0
+                # A pod has long been stored when an event says that it cannot be scheduled; a pool rings before it is, and a new execution
+                # waits a second in any case
+                stored_at = now.timestamp() + 2 * STORED_AFTER if kind == "pools" else 0.0
                 started = ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now, stored_at=stored_at)
                 logger.info(f"rang for {kind}", execution=started, holder="new" if started else "living")
         except Exception:  # the API server waits for the answer, and the sweep does what this ring did not

@@ -139,7 +139,7 @@ def test_a_pool_rings_before_it_is_stored_and_a_pod_after(rung: Rung) -> None:
 
     rung.ring(kind="pools")
     rung.ring(kind="pods", after=timedelta(seconds=2))
-    assert rung.ledger.lease().stored_at == NOW.timestamp() + 0.5
+    assert rung.ledger.lease().stored_at == NOW.timestamp() + 1
 
 
 def test_a_node_wakes_the_executions_that_sleep_and_rings_those_that_look(rung: Rung, world: World) -> None:

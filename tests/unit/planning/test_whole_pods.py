@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.planning.arrays import Floats
-from joiner.planning.columns import generate
+from joiner.planning.columns import Master, generate
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.exact import cheapest
-from joiner.planning.packing import Bench
+from joiner.planning.packing import Bench, Pattern
 from joiner.planning.pricing import Pricer
 from joiner.planning.problem import Problem
 from joiner.planning.proposing import first
@@ -49,8 +49,16 @@ def test_no_node_holds_more_than_one_node_however_its_pods_are_counted(sizes: li
 
 
 def few(seed: int, *, items: int = 4) -> Problem:
-    """A problem that can be solved exactly: few pods, and an offer that every one of them may use."""
-    return replace(problem(seed, items=items, offers=5, rules=0), demand=np.random.default_rng(seed).integers(1, 3, items))
+    """A problem that can be solved exactly: few pods, and an offer that every one of them may use. Some pods ask for devices, which some
+    offers lack."""
+    dice = np.random.default_rng(seed)
+    made = problem(seed, items=items, offers=5, rules=0)
+    devices, there = dice.integers(0, 2, items) * (seed % 3), dice.integers(0, 3, 5) * 2
+    there[-1] = 4
+    need = np.concatenate([made.need, devices[:, None]], axis=1).astype(float)
+    room = np.concatenate([made.room, there[:, None]], axis=1).astype(float)
+    open_to = made.open & (devices[None] <= there[:, None])
+    return replace(made, demand=dice.integers(1, 3, items), need=need, room=room, open=open_to)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -62,8 +70,9 @@ def test_the_bound_with_whole_pods_is_higher_and_no_packing_is_below_it(seed: in
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_offers_that_were_left_out_would_change_nothing(seed: int) -> None:
-    known = problem(seed, items=30, offers=25, rules=0)
+@pytest.mark.parametrize("items", [1, 2, 3, 30])
+def test_offers_that_were_left_out_would_change_nothing(seed: int, items: int) -> None:
+    known = problem(seed, items=items, offers=25, rules=0)
     every = np.arange(len(known.price))
     for whole in (False, True):
         some, all_of_them = (Programme(known, offers=each).solve(known.demand, whole=whole).value for each in (every[:0], every))
@@ -82,6 +91,30 @@ def test_one_more_offer_raises_no_bound(seed: int) -> None:
         assert after <= before * (1 + 1e-6)
 
 
+def test_an_offer_comes_in_although_whole_pods_alone_set_the_prices() -> None:
+    base = problem(0, items=1, offers=2, rules=0)
+    known = replace(base, need=np.array([[60.0]]), room=np.array([[100.0], [120.0]]), price=np.array([1.0, 1.3]), demand=np.array([1000]))
+    known = replace(known, open=np.ones((2, 1), bool))
+
+    assert Programme(known).solve(known.demand).value == pytest.approx(600.0)
+    assert Programme(known).solve(known.demand, whole=True).value == pytest.approx(650.0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_hold_where_sizes_cost_nearly_what_they_hold(seed: int) -> None:
+    """As they do in the cloud: twice the room at about twice the price."""
+    dice = np.random.default_rng(seed)
+    size, mix = np.repeat([2, 4, 8, 16, 32, 64], 3), np.tile([2.0, 4.0, 8.0], 6)
+    order = np.argsort(price := size * (1 + 0.12 * mix) * dice.uniform(0.97, 1.03, 18))
+    room = np.stack([size * 1000.0 - 80, np.floor(size * mix * 1000 * 0.9)], axis=1)[order]
+    need = np.stack([dice.integers(100, 1900, 3), dice.integers(100, 7000, 3)], axis=1).astype(float)
+    base = problem(0, items=3, offers=18, rules=0)
+    known = replace(base, need=need, room=room, price=price[order], demand=dice.integers(1, 400, 3), open=np.ones((18, 3), bool))
+    some, every = (Programme(known, offers=each).solve(known.demand, whole=True).value for each in (np.zeros(0, np.int64), np.arange(18)))
+
+    assert some == pytest.approx(every, rel=1e-6)
+
+
 def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
     base = problem(0, items=1, offers=1, rules=0)
     known = replace(base, need=np.array([[60.0]]), room=np.array([[100.0]]), price=np.array([1.0]), demand=np.array([10]))
@@ -91,11 +124,12 @@ def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
     assert Programme(known).solve(known.demand, whole=True).value == pytest.approx(10.0)
 
 
-def test_an_offer_whose_room_costs_nothing_at_these_prices_is_not_known_to_be_of_no_use() -> None:
-    gpus_only, worth = np.array([[0.0, 1.0]]), np.array([5.0])
-    room, need, open_to = np.array([[100.0, 0.0]]), np.array([[10.0, 0.0]]), np.ones((1, 1), bool)
+@pytest.mark.parametrize("rates", [[0.0, 1.0], [0.0, 0.0]], ids=["other room", "none"])
+def test_an_offer_whose_room_costs_nothing_at_these_prices_is_not_thought_to_be_of_no_use(rates: list[float]) -> None:
+    """It holds ten pods worth five, for twenty."""
+    worth, room, need, open_to = np.array([5.0]), np.array([[100.0, 0.0]]), np.array([[10.0, 0.0]]), np.ones((1, 1), bool)
 
-    assert attraction(room, np.array([20.0]), open_to, need=need, worth=worth, rates=gpus_only).tolist() == [np.inf]
+    assert attraction(room, np.array([20.0]), open_to, need=need, worth=worth, rates=np.array([rates])).tolist() == [2.5]
 
 
 @compiled
@@ -136,10 +170,23 @@ def test_what_columns_prove_no_packing_is_below(seed: int) -> None:
     made = generate(known, known.demand, relaxation, first(known, known.demand, relaxation, chance), chance, share=1.0, good_enough=0.0)
     least = cheapest(known, known.demand).price
 
-    assert relaxation.value - 1e-6 <= chance.proven_for(known.demand) <= least + 1e-6 <= made.price + 2e-6
+    assert relaxation.value * (1 - 1e-5) <= chance.proven_for(known.demand) <= least + 1e-6 <= made.price + 2e-6
+    assert chance.proven_for(known.demand) <= _cheapest_mix(known) * (1 + 1e-9)
 
 
-def test_rules_about_several_kinds_of_pods_on_one_node_are_none_of_its_business() -> None:
+def _cheapest_mix(known: Problem) -> float:
+    """The programme over everything that one node of each offer can hold."""
+    master = Master(known, known.demand)
+    for offer in range(len(known.price)):
+        for held in contents(known, offer):
+            counts = np.array(held)
+            inside = np.flatnonzero(counts)
+            if len(inside):
+                master.add(Pattern(offer, inside, counts[inside], 1))
+    return master.solve()[0]
+
+
+def test_there_is_no_pricer_where_rules_tie_several_kinds_of_pods_on_one_node() -> None:
     known = problem(3)
 
     assert Pricer.of(Bench(known), known.demand, Programme(known).solve(known.demand)) is None

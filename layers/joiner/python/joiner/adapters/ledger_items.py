@@ -1,7 +1,7 @@
 """What the memory table holds, as values. One kind of item a partition; each kind says who writes it.
 
 `kind` is the partition key, so that IAM can scope each function's role by ``dynamodb:LeadingKeys``.
-Times are whole seconds since the epoch, as DynamoDB's TTL counts them.
+Times are whole seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and `looksAt` are milliseconds.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ UNSEEN_FOR: Final = 180
 """Seconds after which an owner that did not look counts as gone: a minute lies between two looks at most, and a look may be tried again."""
 
 STORED_AFTER: Final = 0.5
-"""Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not rung for again."""
+"""Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not rung for again.
+Where a ring itself takes longer, the sweep finds what was missed."""
 
 Item = Mapping[str, Mapping[str, Any]]
 
@@ -36,8 +37,8 @@ class LeaseLost(Exception):  # the state machine catches it by this name
 class Lease:
     """Who may plan and launch. Written by the state machine (take, release), by each function under it (renew) and by rings.
 
-    `holder` is the holder's execution ARN, empty when the lease is free; `rings` only ever grows. `stored_at` is when all that rang can be
-    read (epoch), 0 if nothing ever rang before it was stored.
+    `holder` is the holder's execution ARN, empty when the lease is free; `rings` only ever grows. `stored_at` is when all that rang can
+    usually be read (epoch), 0 if nothing ever rang before it was stored.
     """
 
     holder: str

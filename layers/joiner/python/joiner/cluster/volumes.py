@@ -139,7 +139,7 @@ class Volumes:
         if storage.get("volumeBindingMode", "Immediate") != "WaitForFirstConsumer":
             raise VolumeUnusable(f"PersistentVolumeClaim {claim} is not bound yet (StorageClass {name} binds at once)")
         if storage.get("provisioner") == BY_HAND:
-            found = [place for volume in self._made_by_hand(spec, name) for place in _places(volume)]
+            found = [place for volume in self._made_by_hand(spec, name) for place in _places_if_any(volume)]
             if not found:
                 raise VolumeUnusable(f"no PersistentVolume is free for claim {claim} (StorageClass {name} makes none)")
             return tuple(found)
@@ -191,10 +191,24 @@ def _places(volume: Manifest) -> tuple[Requirements, ...]:
     terms = (((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
     if terms is None:
         return (said,)
+    found: list[Requirements] = []
+    unread: InvalidField | None = None
+    for term in terms:  # any of them will do: the scheduler passes over one that it cannot read
+        try:
+            found.append(said & _requirements(term.get("matchExpressions")))
+        except InvalidField as invalid:
+            unread = invalid
+    if unread is not None and not found:
+        raise VolumeUnusable(f"the node affinity of PersistentVolume {volume['metadata']['name']} cannot be read: {unread}") from unread
+    return tuple(found)
+
+
+def _places_if_any(volume: Manifest) -> tuple[Requirements, ...]:
+    """Nowhere, if nobody can tell where: another volume may do."""
     try:
-        return tuple(said & _requirements(term.get("matchExpressions")) for term in terms)
-    except InvalidField as invalid:
-        raise VolumeUnusable(f"the node affinity of PersistentVolume {volume['metadata']['name']} cannot be read: {invalid}") from invalid
+        return _places(volume)
+    except VolumeUnusable:
+        return ()
 
 
 def _requirements(expressions: Iterable[Manifest] | None) -> Requirements:

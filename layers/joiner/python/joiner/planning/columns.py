@@ -12,7 +12,7 @@ import numpy as np
 
 from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, filling_steps, right_size
-from joiner.planning.pricing import HASTE, PATIENCE, Pricer
+from joiner.planning.pricing import HASTY, PATIENCE, Pricer
 from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Relaxation, quiet_solver, run
 from joiner.planning.rounding import Chance, by_size, greedy, round_off, solved
@@ -30,11 +30,11 @@ SETTLING: Final = 0.5
 SLOWER: Final = 3
 """So many times longer is tried where haste finds nothing."""
 CLOSE: Final = 1e-3
-"""The master this close to what is proven has nothing to gain that would be worth the time."""
+"""This close to the bound is good enough."""
 GROWING: Final = 0.65
-"""Of the time that is left for columns, so much goes to finding them; the rest to rounding their mix. SURELY_GROWING where the best are
-found: they are what is missing."""
+"""Of the time that is left for columns, so much goes to finding them; the rest to rounding their mix."""
 SURELY_GROWING: Final = 0.8
+"""The same where the best nodes there are can be found: they are what is missing."""
 USUAL_NOISE: Final = (0.02, 0.05, 0.1)
 STALLED_NOISE: Final = (0.05, 0.1, 0.2, 0.4)
 """How far the dice disturb prices: further where nothing new was found."""
@@ -139,8 +139,8 @@ def _grow(
 def _settled(
     demand: Whole, relaxation: Relaxation, master: Master, pricer: Pricer, chance: Chance, *, share: float
 ) -> tuple[Floats, Floats]:
-    """The same by the best nodes there are, until master and bound meet: then the mix is the cheapest there is, and it is proven."""
-    settled, proven, idle, patience = relaxation.worth, 0.0, 0, HASTE
+    """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there is, and proven."""
+    settled, proven, idle, patience = relaxation.worth, 0.0, 0, HASTY
     while True:
         value, worth, mix = master.solve()
         chance.meter.spend(0.3 + 0.003 * len(demand) + 0.0005 * len(master.patterns))

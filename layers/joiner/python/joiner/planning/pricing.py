@@ -16,8 +16,8 @@ from joiner.planning.kernel import MOST_VIEWS, Kernel
 from joiner.planning.packing import Bench, Pattern
 from joiner.planning.resource_lp import Relaxation
 
-HASTE: Final = 10_000
 PATIENCE: Final = 300_000
+HASTY: Final = 10_000
 """Steps for one offer: few as long as nodes are easily found."""
 STEPS_OF_A_MILLISECOND: Final = 45_000.0
 KEPT: Final = 24
@@ -59,10 +59,13 @@ class Pricer:
         problem, mine = self._problem, worth[self._active]
         hopes = self._hopes(mine)
         found: list[Pattern] = []
-        most, spent = 1.0, 0.5
+        most, spent = 1.0 + SURE, 0.5
         for offer in np.flatnonzero(hopes.min(axis=1) > problem.price * (1 + SURE)).tolist():
             price = float(problem.price[offer])
             best = np.argsort(hopes[offer], kind="stable")[:MOST_VIEWS]
+            best = best[np.isfinite(hopes[offer, best])]
+            if not len(best):
+                return Priced((), np.inf, spent)
             enough = price * (1 + SURE)
             tried = self._kernel.dearest(
                 offer, self._active, self._demand, mine, rates=self._views[best], enough=enough, patience=patience, kept=KEPT

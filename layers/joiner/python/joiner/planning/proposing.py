@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from joiner.planning.arrays import Whole
-from joiner.planning.columns import generate
+from joiner.planning.columns import CLOSE, generate
 from joiner.planning.exact import MOST_PARTS, cheapest, parts_of
 from joiner.planning.exchanging import exchange
 from joiner.planning.neighbourhoods import repack
@@ -39,8 +39,6 @@ LEFT_OVER: Final = 0.06
 """At most about this share of the pods does not divide evenly, and is packed apart."""
 PART: Final = 0.75
 """Of the effort, the part has so much."""
-CLOSE: Final = 1e-3
-"""A plan this close to the bound is good enough."""
 FIRST_ATTEMPTS: Final = 3
 NEXT_ATTEMPTS: Final = 3
 BEGINNINGS: Final = 12

@@ -124,6 +124,7 @@ class Programme:
         self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._width, self._height = 0, len(sample)
         self._shares: dict[tuple[int, int], Floats] = {}
+        self._counted: list[tuple[int, int, int]] = []  # rows of whole pods: the offer's position, the resource, the row
         self._solver = quiet_solver()
         empty = highspy.HighsLp()
         empty.num_col_, empty.num_row_ = 0, len(sample)
@@ -172,7 +173,7 @@ class Programme:
             nodes = np.where(allowed[self._offers], values[self._columns], 0.0)
             tight = self._candidates & (members > TIGHT * nodes.sum())
             tight[self._caps] = False
-            if tight.any():  # the tightest first: they may make so many nodes that the others do not bind
+            if tight.any() and turn < MOST_ROUNDS:  # the tightest first: they may make so many nodes that the others do not bind
                 tight &= members >= members[tight].max() / 2
                 self._caps = np.concatenate([self._caps, np.flatnonzero(tight)])
                 self._begin(self._offers)
@@ -188,6 +189,8 @@ class Programme:
             if not len(better):
                 if whole and turn < MOST_ROUNDS - 1 and self._cut(values, nodes):
                     continue
+                break
+            if turn == MOST_ROUNDS:
                 break
             best = better[np.argsort(-pull[better], kind="stable")]
             self._add(missing[best if turn == MOST_ROUNDS - 1 else best[:TAKEN_A_ROUND]])
@@ -277,15 +280,16 @@ class Programme:
             here = np.flatnonzero(self._at == at)
             mine = self._item[here]
             for resource in self._counting:
-                known = self._shares.setdefault(
-                    (at, resource), counted(self._need[mine, resource], problem.room[self._offers[at], resource])
-                )
+                if (at, resource) not in self._shares:
+                    self._shares[at, resource] = counted(self._need[mine, resource], problem.room[self._offers[at], resource])
+                known = self._shares[at, resource]
                 broken = known @ flow[mine, at] > nodes[at] * (1 + BROKEN) + 1e-9
                 for row in np.flatnonzero(broken).tolist():
                     used = np.flatnonzero(known[row])
                     index = np.concatenate([[self._columns[at]], self._flows[here[used]]]).astype(np.int32)
                     entries = np.concatenate([[-1.0], known[row, used] / self._size[mine[used]]])
                     self._solver.addRow(-INFINITE, 0.0, len(index), index, entries)
+                    self._counted.append((at, resource, self._height))
                     self._height += 1
                     added += 1
         return added
@@ -304,6 +308,8 @@ class Programme:
         prices = np.maximum(-duals[self._rows], 0)
         rates[:, self._resources] = prices[:, : len(self._resources)] / self._scale
         rates[:, self._need.shape[1] :] = prices[:, len(self._resources) :]
+        for at, resource, row in self._counted:  # what counts against the node as a whole is paid for by its room
+            rates[at, resource] += max(-duals[row], 0.0) / self._problem.room[self._offers[at], resource]
         return np.where(allowed[self._offers][:, None], rates, 0.0)
 
     def _tolls(self, duals: Floats) -> tuple[Floats, float]:
@@ -348,10 +354,11 @@ class Programme:
 def attraction(room: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats) -> Floats:
     """For each of these offers: by how much the worth of its pods exceeds its price if its room is priced by the most fitting of ``rates``.
     Divided by the largest of these, worths are such that no offer earns more than its price."""
-    used = np.flatnonzero(rates.any(axis=1))
-    whole, each = room @ rates[used].T, need @ rates[used].T
-    least: Floats = np.full(len(price), np.inf if len(used) else 0.0)
-    for position in range(len(used)):
+    # any prices prove something; those of one resource alone are there where no others are
+    prices = np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])])
+    whole, each = room @ prices.T, need @ prices.T
+    least: Floats = np.full(len(price), np.inf)
+    for position in range(len(prices)):
         # an item that costs nothing at these prices is worth more than that, and where room costs nothing they say nothing
         ratio = np.divide(worth, each[:, position], out=np.full(len(worth), np.inf), where=each[:, position] > 0)
         worst = np.where(open_to, ratio, 0.0).max(axis=1, initial=0.0)

@@ -127,15 +127,15 @@ class Kernel:
         self, offer: int, active: Whole, demand: Floats, worth: Floats, *, rates: Floats, enough: float, patience: int, kept: int
     ) -> "Tried":
         """The pods that are worth most on one node of this offer, if they are worth more than ``enough``. ``rates`` are prices of
-        resources, MOST_VIEWS rows of them at most; the better they fit, the less has to be tried. ``demand`` and ``worth`` are of the
-        active items."""
+        resources, of which the first MOST_VIEWS rows count: the better they fit, the less has to be tried. ``demand`` and ``worth`` are of
+        the active items."""
         counts, found, proven = np.zeros((kept, len(active)), np.int64), ctypes.c_longlong(0), ctypes.c_double(0.0)
-        held = [np.ascontiguousarray(one) for one in (active, demand, worth, rates)]
+        held = [np.ascontiguousarray(one) for one in (active, demand, worth, rates[:MOST_VIEWS])]
         steps = self._dearest(
             ctypes.byref(self._laid),
             *map(ctypes.c_longlong, (offer, len(active))),
             *map(ctypes.c_void_p, map(_address, held)),
-            ctypes.c_longlong(len(rates)),
+            ctypes.c_longlong(len(held[-1])),
             ctypes.c_double(enough),
             ctypes.c_longlong(patience),
             ctypes.c_void_p(_address(counts)),

@@ -482,6 +482,7 @@ struct trial {
     whole *order, *now;           /* number: the position among the active, and how many are on the node */
     double *ratio;                /* number */
     double free[MOST_RESOURCES], open[MOST_VIEWS], value;
+    double slip[MOST_VIEWS];      /* views: more than what all sums of the open can err */
 };
 
 static const double ENDLESS = 1e300;
@@ -496,8 +497,8 @@ static void put(const struct problem *p, struct trial *t, whole at, double numbe
 static double hope(const struct trial *t, whole at, whole views) {
     double least = ENDLESS;
     for (whole view = 0; view < views; view++) {
-        double most = t->open[view] * t->later[view * (t->number + 1) + at];
-        if (most < least) least = most;
+        double ratio = t->later[view * (t->number + 1) + at], most = (t->open[view] + t->slip[view]) * ratio;
+        if (ratio < ENDLESS && most < least) least = most;
     }
     return t->value + least;
 }
@@ -543,11 +544,12 @@ static void begin(const struct problem *p, struct trial *t, whole offer, whole w
         double *later = t->later + view * (number + 1);
         t->open[view] = 0;
         for (whole k = 0; k < p->resources; k++) t->open[view] += rate[k] * t->free[k];
+        t->slip[view] = 1e-9 * t->open[view];
         later[number] = 0;
         for (whole at = number - 1; at >= 0; at--) {
             double takes = 0;
             for (whole k = 0; k < p->resources; k++) takes += rate[k] * t->need[at * p->resources + k];
-            double ratio = takes > 0 ? t->worth[at] / takes : ENDLESS;
+            double ratio = takes > t->slip[view] * 1e-6 ? t->worth[at] / takes : ENDLESS; /* next to nothing is nothing */
             t->takes[view * number + at] = takes;
             later[at] = ratio > later[at + 1] ? ratio : later[at + 1];
         }
