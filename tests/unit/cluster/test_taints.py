@@ -2,7 +2,7 @@
 
 import pytest
 
-from joiner.cluster import InvalidField, Taint, Toleration, untolerated
+from joiner.cluster import InvalidField, Pod, Taint, Toleration, untolerated
 
 GPU = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
 
@@ -31,6 +31,14 @@ def test_numbers_are_compared_as_numbers(operator: str, levels: list[str]) -> No
     taints = [Taint("risk", "NoSchedule", level) for level in ("1", "4", "5", "6", "70", "high")]
 
     assert [taint.value for taint in taints if toleration.tolerates(taint)] == levels
+
+
+@pytest.mark.parametrize(("seconds", "borne"), [([0, None], False), ([300, 0], False), ([300], True), ([None], True), ([], False)])
+def test_a_pod_bears_a_taint_as_long_as_every_toleration_that_matches_lets_it(seconds: list[int | None], borne: bool) -> None:
+    said = [{"key": "maintenance", "operator": "Exists", "tolerationSeconds": each} for each in seconds]
+    pod = Pod.from_kube({"metadata": {"name": "one"}, "spec": {"containers": [], "tolerations": said}})
+
+    assert pod.constraints.bears(Taint("maintenance", "NoExecute"), 60) is borne
 
 
 def test_a_wish_keeps_nobody_away() -> None:

@@ -45,6 +45,21 @@ def test_a_volume_whose_node_affinity_means_nothing_helps_no_pod() -> None:
         known.where("shop", ["data"])
 
 
+def test_what_cannot_be_read_of_one_volume_spoils_no_other_term_and_no_other_volume() -> None:
+    unreadable = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["large"]}]}
+    half, broken, good = volume("pv-half", "a"), volume("pv-broken"), volume("pv-good", "b")
+    half["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"].append(unreadable)
+    broken["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] = [unreadable]
+    bound = Volumes.from_lists([claim(volume="pv-half")], [half], [LATER])
+    by_hand = {**LATER, "provisioner": "kubernetes.io/no-provisioner"}
+    for one in (broken, good):
+        one["spec"] |= {"storageClassName": "ebs", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    waiting = Volumes.from_lists([claim()], [broken, good], [by_hand])
+
+    assert bound.where("shop", ["data"]) == (Requirements.from_labels({ZONE: "a"}),)
+    assert waiting.where("shop", ["data"]) == (Requirements.from_labels({ZONE: "b"}),)
+
+
 def test_two_volumes_in_two_zones_let_their_pod_run_nowhere() -> None:
     known = Volumes.from_lists(
         [claim("one", volume="pv-1"), claim("two", volume="pv-2")], [volume("pv-1", "a"), volume("pv-2", "b")], [LATER]

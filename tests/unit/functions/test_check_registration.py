@@ -185,8 +185,10 @@ def test_pods_run_before_the_node_controller_takes_its_taint_off_and_the_node_op
     for node in world.kube.all(kinds.NODES):
         node["spec"]["taints"].append(LINGERING)
 
-    answer = world.check("up-1")
+    world.check("up-1")
+    assert not node_of(world, "patient")  # its kubelet may not have seen yet that the node is registered
 
+    answer = world.check("up-1")
     assert (answer["done"], answer["registered"], answer["initialized"]) == (False, 2, 0)
     assert node_of(world, "patient") and not node_of(world, "hasty")
     for node in world.kube.all(kinds.NODES):

@@ -183,10 +183,10 @@ class Constraints:
         return untolerated(self.tolerations, taints)
 
     def bears(self, taint: Taint, seconds: int) -> bool:
-        """Is it let stay on a node with this taint for so long? Of its tolerations, the first that matches decides, as for the controller
-        that evicts."""
-        first = next((toleration for toleration in self.tolerations if toleration.tolerates(taint)), None)
-        return first is not None and first.bears(taint, seconds)
+        """Is it let stay on a node with this taint for so long? Of the tolerations that match, the one that stands first decides for the
+        controller that evicts; their order is not kept here, so all of them must allow it."""
+        matching = [toleration for toleration in self.tolerations if toleration.tolerates(taint)]
+        return bool(matching) and all(toleration.bears(taint, seconds) for toleration in matching)
 
     def suits(self, labels: Mapping[str, str], name: str) -> bool:
         """Whether nodeSelector and required node affinity accept a node with these labels and this name."""

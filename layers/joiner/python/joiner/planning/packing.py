@@ -74,18 +74,20 @@ class Bench:
             own = np.flatnonzero(under[:, item])
             self._rules[item, : len(own)] = own
         library = loaded() if compiled and 0 < len(self.resources) <= MOST_RESOURCES else None
-        self.kernel = library and Kernel(
-            library,
-            room=self.room,
-            open_to=problem.open,
-            need=self.need,
-            most=self.most,
-            rules=self._rules,
-            part=self.counts + 2 * self.asks.astype(np.uint8),
-            caps=self.caps,
-            price=problem.price,
-            domain=problem.domain,
-        )
+        self.kernel: Kernel | None = None
+        if library:
+            self.kernel = Kernel(
+                library,
+                room=self.room,
+                open_to=problem.open,
+                need=self.need,
+                most=self.most,
+                rules=self._rules,
+                part=self.counts + 2 * self.asks.astype(np.uint8),
+                caps=self.caps,
+                price=problem.price,
+                domain=problem.domain,
+            )
 
     def fill(
         self, offers: Whole, active: Whole, demand: Whole | Floats, worth: Floats, *, way: Way | None = None, seed: Whole | None = None
