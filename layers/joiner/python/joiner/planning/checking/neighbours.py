@@ -1,8 +1,11 @@
 """What pods ask of each other ("Inter-pod affinity and anti-affinity", "Pod Topology Spread Constraints")."""
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 from joiner.planning.checking.amounts import Json, Lists, Spot, key, namespace_of
 from joiner.planning.checking.nodes import HOST, holds, label, likes, tolerated
@@ -21,12 +24,41 @@ class Scene:
     head_room: frozenset[str]
     lists: Lists
     catalogue: Json
+    meant: dict[str, list[tuple[Json, Spot]]] = field(default_factory=dict)
+    counted: dict[str, tuple[Mapping[str | None, int], set[str | None]]] = field(default_factory=dict)
+    """Both are answers known already: pods that are alike ask the same."""
+
+    @cached_property
+    def crowds(self) -> list[list[tuple[Json, Spot]]]:
+        """Pods that share namespace and labels: whom a selector means, it means all."""
+        found: dict[str, list[tuple[Json, Spot]]] = defaultdict(list)
+        for pod, spot in self.everyone:
+            found[said([namespace_of(pod), labels_of(pod)])].append((pod, spot))
+        return list(found.values())
+
+    @cached_property
+    def without_head_room(self) -> "Scene":
+        """What pods that exist see."""
+        there = [one for one in self.everyone if key(one[0]) not in self.head_room]
+        return self if len(there) == len(self.everyone) else replace(self, everyone=there, meant={}, counted={})
+
+    def those_meant(self, term: Json, owner: Json) -> list[tuple[Json, Spot]]:
+        """Whom a term of the owner's affinity is about."""
+        question = said([term, namespace_of(owner), labels_of(owner)])
+        if question not in self.meant:
+            self.meant[question] = [one for crowd in self.crowds if means(term, owner, crowd[0][0], self.lists) for one in crowd]
+        return self.meant[question]
+
+
+def said(what: Any) -> str:
+    """The same words for the same thing."""
+    return json.dumps(what, sort_keys=True, default=str)
 
 
 def check_neighbours(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     """What the pod asks of the others; head-room counts for head-room alone."""
     if key(pod) not in scene.head_room:
-        scene = replace(scene, everyone=[one for one in scene.everyone if key(one[0]) not in scene.head_room])
+        scene = scene.without_head_room
     wrong = check_anti_affinity(pod, spot, scene)
     if key(pod) in scene.placed:
         wrong += check_affinity(pod, spot, scene) + check_spread(pod, spot, scene)
@@ -81,11 +113,9 @@ def check_anti_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     wrong = []
     for term in required(pod, "podAntiAffinity"):
         domain = label(spot.labels, term["topologyKey"])
-        for other, there in scene.everyone:
+        for other, there in scene.those_meant(term, pod) if domain is not None else ():
             new = key(other) in scene.placed or key(pod) in scene.placed
-            if other is pod or not new or domain is None or label(there.labels, term["topologyKey"]) != domain:
-                continue
-            if means(term, pod, other, scene.lists):
+            if other is not pod and new and label(there.labels, term["topologyKey"]) == domain:
                 wrong.append(f"{key(other)}: is in {term['topologyKey']} {domain} with {key(pod)}, which wants it away")
     return wrong
 
@@ -96,11 +126,8 @@ def check_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
         return []
     if any(label(spot.labels, term["topologyKey"]) is None for term in terms):
         return [f"{key(pod)}: {spot.name} lacks the label of its affinity"]
-    friends = [
-        (other, there)
-        for other, there in scene.everyone
-        if other is not pod and all(means(term, pod, other, scene.lists) for term in terms)
-    ]
+    meant_by_all = set.intersection(*({id(other) for other, _ in scene.those_meant(term, pod)} for term in terms)) - {id(pod)}
+    friends = [(other, there) for other, there in scene.those_meant(terms[0], pod) if id(other) in meant_by_all]
     near = [
         [other for other, there in friends if label(there.labels, term["topologyKey"]) == label(spot.labels, term["topologyKey"])]
         for term in terms
@@ -114,27 +141,40 @@ def check_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
 
 def check_spread(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     wrong = []
-    said = pod["spec"].get("topologySpreadConstraints") or ()
-    hard = [one for one in said if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
+    constraints = pod["spec"].get("topologySpreadConstraints") or ()
+    hard = [one for one in constraints if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
     for constraint in hard:
         name = constraint["topologyKey"]
         here = label(spot.labels, name)
         if here is None:
             wrong.append(f"{key(pod)}: {spot.name} has no {name} to spread over")
             continue
-        fair = [one for one in scene.spots if counts_for(pod, constraint, hard, one)]
-        domains = {label(one.labels, name) for one in fair} | (possible_domains(pod, constraint, hard, scene) if name != HOST else set())
-        selector = narrowed(constraint, pod)
-        counts: dict[str | None, int] = defaultdict(int)
-        for other, there in scene.everyone:
-            if there in fair and namespace_of(other) == namespace_of(pod) and selects(selector, labels_of(other)):
-                counts[label(there.labels, name)] += 1
-        lowest = min((counts[domain] for domain in domains), default=0)
+        counts, domains = spread_of(pod, constraint, hard, scene)
+        lowest = min((counts.get(domain, 0) for domain in domains), default=0)
         if len(domains) < (constraint.get("minDomains") or 1):
             lowest = 0
-        if counts[here] - lowest > constraint["maxSkew"]:
-            wrong.append(f"{key(pod)}: {name} {here} has {counts[here]}, the emptiest {lowest}")
+        if counts.get(here, 0) - lowest > constraint["maxSkew"]:
+            wrong.append(f"{key(pod)}: {name} {here} has {counts.get(here, 0)}, the emptiest {lowest}")
     return wrong
+
+
+def spread_of(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> tuple[Mapping[str | None, int], set[str | None]]:
+    """How many pods that the constraint counts are in each domain, and the domains that there are for it."""
+    name, spec = constraint["topologyKey"], {each: value for each, value in pod["spec"].items() if each != "nodeName"}
+    question = said([constraint, namespace_of(pod), labels_of(pod), spec])
+    if question not in scene.counted:
+        fair = {id(one): one for one in scene.spots if counts_for(pod, constraint, hard, one)}
+        domains = {label(one.labels, name) for one in fair.values()}
+        domains |= possible_domains(pod, constraint, hard, scene) if name != HOST else set()
+        selector = narrowed(constraint, pod)
+        counts: dict[str | None, int] = defaultdict(int)
+        for crowd in scene.crowds:
+            other = crowd[0][0]
+            if namespace_of(other) == namespace_of(pod) and selects(selector, labels_of(other)):
+                for _, there in crowd:
+                    counts[label(there.labels, name)] += id(there) in fair
+        scene.counted[question] = dict(counts), domains
+    return scene.counted[question]
 
 
 def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) -> bool:
