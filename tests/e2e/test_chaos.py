@@ -157,11 +157,15 @@ class Chaos:
         return f"not calm after {CALM_WITHIN:.0f} s: {counted}, pods (running, there, wanted) {pods}, {actor.knob('running-executions')}"
 
     def needless(self) -> list[str]:
-        """Retirements of young nodes that nothing here is the reason for."""
+        """Retirements of young nodes that nothing here is the reason for. A sweep that read the claim before its retirement ended and EC2
+        after it takes the instance for lost, and finds nothing left to do: the first retirement is the one that counts."""
         launched = {each["InstanceId"]: each["LaunchTime"] for each in instances(self.actor.world.client("ec2"))}
-        found = []
-        for begun, claim in self.retirements():
+        found, retired = [], set[str]()
+        for begun, claim in sorted(self.retirements(), key=lambda each: each[0]):
             instance, since = claim["instance"], launched.get(claim["instance"])
+            if instance in retired and claim["reason"] == "lost":
+                continue
+            retired.add(instance)
             if since is None or begun - since > FIRST_MINUTE or {instance, claim["claim"]} & self.struck:
                 continue
             if claim["reason"] == "empty" and any(since - PLANNED_BEFORE <= at <= begun for at in self.shrunk):
