@@ -164,10 +164,12 @@ def load(path: Path) -> Settings:
         too_long = f"the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
         remedy = "make a role and write its name under nodeRoles.names"
         mistakes.append(Mistake("cluster", f"cluster is {settings.cluster!r}: {too_long}: {remedy}"))
-    aside, others = settings.doorbell.concurrency, 2 * settings.doorbell.pods.burst
-    if not doorbell_in_doubt and aside is not None and aside <= others:
-        left = f"doorbell.pods.burst lets pods and pools take {others} at once, so that nodes may find none"
-        mistakes.append(Mistake("doorbell.concurrency", f"doorbell.concurrency is {aside}: {left}: set aside more than {others}, or null"))
+    if not doorbell_in_doubt:
+        aside, others = settings.doorbell.concurrency, 2 * settings.doorbell.pods.burst
+        if aside is not None and aside <= others:
+            left = f"doorbell.pods.burst lets pods and pools take {others} at once, so that nodes may find none"
+            told = f"doorbell.concurrency is {aside}: {left}: set aside more than {others}, or null"
+            mistakes.append(Mistake("doorbell.concurrency", told))
     if mistakes:
         raise refusal(path, mistakes)
     return settings

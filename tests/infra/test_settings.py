@@ -28,6 +28,10 @@ def test_a_cluster_and_a_region_are_enough(tmp_path: Path) -> None:
     assert load(path) == Settings(cluster="prod", region="eu-west-1")
 
 
+def test_a_doorbell_that_is_none_is_told_and_its_parts_are_not_looked_at(refusal) -> None:  # type: ignore[no-untyped-def]
+    assert refusal("cluster: prod\nregion: eu-west-1\ndoorbell: 5").startswith("doorbell is 5: write keys and values")
+
+
 def test_no_concurrency_need_be_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "prod.yaml"
     path.write_text("cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: null}\n")
