@@ -22,7 +22,7 @@ from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import STORED_AFTER, Wave
+from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
 from joiner.adapters.parallel import every
 from joiner.adapters.payload import Task
 from joiner.lifecycle.registration import meet
@@ -75,8 +75,8 @@ class Check:
         if wave is None:
             opener.open_closed(read_world({"nodes": self._kube.list(kinds.NODES)}).nodes)
             return Outcome(Wave(wave_name, "", (), 0, 0), ()).render()
-        if (left := wave.rung_at + STORED_AFTER - now.timestamp()) > 0:
-            self._sleep(min(left, 2 * STORED_AFTER))  # a ring may have come since, and clocks differ
+        if left := yet_unstored(wave.rung_at + STORED_AFTER, now):
+            self._sleep(left)
         claims = by_name(list_claims(self._kube).claims)
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}

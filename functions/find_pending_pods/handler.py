@@ -18,7 +18,7 @@ from joiner.adapters.answers import Answers
 from joiner.adapters.cluster_view import ClusterView, ListedCluster
 from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import STORED_AFTER
+from joiner.adapters.ledger_items import yet_unstored
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.cluster import Pod
@@ -62,8 +62,8 @@ class Look:
         now. No snapshot is kept if there is nothing to do."""
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         rings = lease.rings
-        if (left := lease.stored_at - now.timestamp()) > 0:
-            self._sleep(min(left, 2 * STORED_AFTER))  # a ring may have come since, and clocks differ
+        if left := yet_unstored(lease.stored_at, now):
+            self._sleep(left)
         others = self._guards.look(now)
         self._tell(others, task, now)
         if refused := refusal(others):

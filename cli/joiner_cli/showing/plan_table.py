@@ -110,7 +110,4 @@ def _pending(pending: Sequence[PendingPod]) -> str:
 
 def told(reason: Reason) -> str:
     """The reason, with the offer that comes nearest."""
-    if reason.nearest is None:
-        return reason.reason
-    near = f"nearest: {reason.nearest.instance_type} in {reason.nearest.zone}"
-    return f"{reason.reason} ({near}, short of {reason.short_of})" if reason.lacks else f"{reason.reason} ({near})"
+    return f"{reason.reason} ({reason.near})" if reason.nearest else reason.reason

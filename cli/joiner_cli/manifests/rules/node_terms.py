@@ -46,7 +46,7 @@ def check_node_term(term: Manifest, notes: Notes, path: str) -> None:
         for position, value in enumerate(values):
             if not is_value(value):
                 notes.note(f"{where}.values[{position}]", value, LABEL_VALUE)
-        if operator in ("Gt", "Lt") and len(values) == 1 and integer(values[0]) is None:  # stored, but no scheduler can read it
+        if operator in ("Gt", "Lt") and len(values) == 1 and integer(values[0]) is None:  # stored, but the scheduler passes over the term
             notes.note(f"{where}.values[0]", values[0], f"the operator {operator} needs a whole number")
     _check_fields(term, notes, path)
 

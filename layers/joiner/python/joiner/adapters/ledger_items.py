@@ -6,6 +6,7 @@ Times are whole seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 LEASE: Final = "LEASE"
@@ -27,6 +28,16 @@ STORED_AFTER: Final = 0.5
 Where a ring itself takes longer, the sweep finds what was missed."""
 
 Item = Mapping[str, Mapping[str, Any]]
+
+
+def yet_unstored(stored_at: float, now: datetime) -> float:
+    """Seconds until what rang can be read: no more than a little, for clocks differ, and 0 if it can be.
+
+    >>> now = datetime.fromisoformat("1970-01-01T00:01:40+00:00")
+    >>> yet_unstored(100.25, now), yet_unstored(99.0, now), yet_unstored(900.0, now)
+    (0.25, 0.0, 1.0)
+    """
+    return min(max(stored_at - now.timestamp(), 0.0), 2 * STORED_AFTER)
 
 
 class LeaseLost(Exception):  # the state machine catches it by this name

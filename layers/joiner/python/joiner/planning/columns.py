@@ -65,6 +65,11 @@ class Master:
         self._pending.append(pattern)
         return True
 
+    @property
+    def steps(self) -> float:
+        """What solving it costs, in steps of the meter."""
+        return 0.3 + 0.003 * self._problem.items + 0.0005 * len(self.patterns)
+
     def solve(self) -> tuple[float, Floats, Floats]:
         """Price, worth of each item, and how many nodes of each column."""
         if self._pending:
@@ -126,7 +131,7 @@ def _grow(
     while True:
         value, worth, mix = master.solve()
         turn += 1
-        chance.meter.spend(0.3 + 0.003 * problem.items + 0.0005 * len(master.patterns))
+        chance.meter.spend(master.steps)
         if value <= good_enough or stalled > stalls or chance.meter.spent(share):
             return worth, mix
         smooth = SMOOTHING if not stalled else 0.0
@@ -143,7 +148,7 @@ def _settled(
     settled, proven, idle, patience = relaxation.worth, 0.0, 0, HASTY
     while True:
         value, worth, mix = master.solve()
-        chance.meter.spend(0.3 + 0.003 * len(demand) + 0.0005 * len(master.patterns))
+        chance.meter.spend(master.steps)
         if value <= proven * (1 + CLOSE) or idle > 1 or chance.meter.spent(share):
             return worth, mix
         prices = worth if idle else SETTLING * settled + (1 - SETTLING) * worth

@@ -168,6 +168,18 @@ class Reason:
         return " and ".join(amount(name, value) for name, value in self.lacks.items())
 
     @property
+    def near(self) -> str:
+        """The nearest offer, and what it lacks if that is known; empty where none is near.
+
+        >>> Reason("", "too large", Offer(0.1, "m5.large", "us-east-1a", "spot"), Resources.of(cpu=2)).near
+        'nearest: m5.large in us-east-1a, short of 2 cpu'
+        """
+        if self.nearest is None:
+            return ""
+        short = f", short of {self.short_of}" if self.lacks else ""
+        return f"nearest: {self.nearest.instance_type} in {self.nearest.zone}{short}"
+
+    @property
     def passing(self) -> bool:
         """Whether another plan over the same world may find a place: this one did not look everywhere."""
         return self.reason.endswith(LOOKS_AGAIN)

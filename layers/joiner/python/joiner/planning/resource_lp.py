@@ -271,11 +271,15 @@ class Programme:
             self._flows = np.concatenate([self._flows, self._width + np.arange(number)])
         self._width += number
 
-    def _cut(self, values: Floats, nodes: Floats) -> int:
-        """Adds what whole pods on one node keep to and these flows do not; how many inequalities."""
-        problem, added = self._problem, 0
+    def _flow(self, values: Floats) -> Floats:
+        """Pods of each class on each offer that is in."""
         flow = np.zeros((len(self._need), len(self._offers)))
         flow[self._item, self._at] = values[self._flows] / self._size[self._item]
+        return flow
+
+    def _cut(self, values: Floats, nodes: Floats) -> int:
+        """Adds what whole pods on one node keep to and these flows do not; how many inequalities."""
+        problem, added, flow = self._problem, 0, self._flow(values)
         for at in np.flatnonzero(nodes > BROKEN).tolist():
             here = np.flatnonzero(self._at == at)
             mine = self._item[here]
@@ -331,8 +335,7 @@ class Programme:
     ) -> Relaxation:
         """The answer in terms of items: what flows of a class is shared out evenly among its pods."""
         here = allowed[self._offers]
-        flow = np.zeros((len(total), len(self._offers)))
-        flow[self._item, self._at] = values[self._flows] / self._size[self._item]
+        flow = self._flow(values)
         flow[:, ~here] = 0.0
         share = flow[self._class] * (demand / np.maximum(total[self._class], 1.0))[:, None]
         item, at = np.nonzero(share > 1e-9)

@@ -5,6 +5,7 @@ best rows become nodes. What is left keeps the mix of the relaxation, so that no
 again as it shrinks. The end of it, too small for averages, is packed greedily, onto smaller nodes, in a few ways.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -103,22 +104,29 @@ def _little(problem: Problem, demand: Whole, among: Marks | None) -> Relaxation:
 def solved(problem: Problem, demand: Whole, chance: Chance, *, among: Marks | None = None) -> Relaxation:
     """The relaxation with domains put back, and with prudent prices (see ``prudent``)."""
     merged = problem.merged
-    if merged is None:
-        return prudent(problem, demand, chance.relax(problem, demand, among))
-    shapes: Marks | None = None if among is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
-    total = merged.total(demand)
-    return _apart(problem, demand, total, prudent(merged.problem, total, chance.relax(merged.problem, total, shapes)))
+    shapes = among if among is None or merged is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
+    return _merged(problem, demand, lambda shape, total: chance.relax(shape, total, shapes))
 
 
 def raised(problem: Problem, demand: Whole, chance: Chance, known: Relaxation) -> Relaxation:
     """A relaxation that is ``known`` already, with whole pods counted as such: a higher bound, and prices that know of it. By a programme
     of its own: what is solved again and again is to stay small."""
+    offers = np.unique(known.offers if problem.merged is None else problem.merged.likes(known.offers))
+
+    def relax(shape: Problem, total: Whole) -> Relaxation:
+        chance.meter.spend(5.0 + 0.1 * shape.items)
+        return Programme(shape, offers=offers).solve(total, whole=True)
+
+    return _merged(problem, demand, relax)
+
+
+def _merged(problem: Problem, demand: Whole, relax: Callable[[Problem, Whole], Relaxation]) -> Relaxation:
+    """What ``relax`` says, made prudent; of the problem without domains, and with them put back, where there is one."""
     merged = problem.merged
-    among, total = (problem, demand) if merged is None else (merged.problem, merged.total(demand))
-    offers = known.offers if merged is None else merged.likes(known.offers)
-    chance.meter.spend(5.0 + 0.1 * among.items)
-    found = prudent(among, total, Programme(among, offers=np.unique(offers)).solve(total, whole=True))
-    return found if merged is None else _apart(problem, demand, total, found)
+    if merged is None:
+        return prudent(problem, demand, relax(problem, demand))
+    total = merged.total(demand)
+    return _apart(problem, demand, total, prudent(merged.problem, total, relax(merged.problem, total)))
 
 
 def prudent(problem: Problem, demand: Whole, found: Relaxation) -> Relaxation:

@@ -45,9 +45,7 @@ def _reasons(said: Sequence[str]) -> str:
 
 def _with_nearest(reason: Reason) -> str:
     """The reason; for a pod that is too large the offer that comes nearest, and what it is short of."""
-    if reason.nearest is None or not reason.lacks:
-        return str(reason)
-    return f"{reason} (nearest: {reason.nearest.instance_type} in {reason.nearest.zone}, short of {reason.short_of})"
+    return f"{reason} ({reason.near})" if reason.nearest and reason.lacks else str(reason)
 
 
 def mistakes(subject: Subject, problems: Iterable[InvalidManifest]) -> list[Event]:
