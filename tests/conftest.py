@@ -35,6 +35,9 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
 }
 """The end-to-end tests that have a stack of their own; about a third of the time each. All others share one."""
 
+PATIENT: Final = ("test_scenarios_abcd.py", "test_scenarios_as_nodepools.py")
+"""They wait, and hardly compute: first of their stacks, while the others compute."""
+
 # No deadline: a busy machine is no counterexample. And the same examples each time: what failed once fails again.
 settings.register_profile("joiner", deadline=None, derandomize=True)
 settings.load_profile("joiner")
@@ -42,6 +45,7 @@ settings.load_profile("joiner")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in PATIENT)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(piece_of_work(item.path)))
 

@@ -153,7 +153,8 @@ def join_from_outside(actor: Actor) -> str:
 
 
 def node_of(actor: Actor, instance: str) -> Object | None:
-    found = (node for node in actor.nodes() if node["spec"].get("providerID", "").endswith(instance))
+    """The node of this instance, ready and open; the node controller takes its taints off some time after it is ready."""
+    found = (node for node in actor.nodes() if node["spec"].get("providerID", "").endswith(instance) and not node["spec"].get("taints"))
     return next((node for node in found if any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])), None)
 
 
