@@ -413,3 +413,37 @@ def test_a_buffer_that_says_too_little_is_a_problem() -> None:
     assert [(one.object, one.field) for one in plan.problems if one.object.startswith("Capacity")] == [
         ("CapacityBuffer/default/spare", "spec")
     ]
+
+
+@pytest.mark.parametrize(
+    ("there", "waiting", "left"),
+    [
+        pytest.param(
+            [node("old"), running("r", "old", app="a", ports=[8000])],
+            [pod("p", ports=[8000], **affinity(podAffinity=[near(HOST, "a")]))],
+            1,
+            id="its host, by a port",
+        ),
+        pytest.param(
+            [node("old"), running("r", "old", app="a", **affinity(podAntiAffinity=[near(HOST, "a")]))],
+            [pod("p", app="a", **affinity(podAffinity=[near(HOST, "a")]))],
+            1,
+            id="its host, by another's anti-affinity",
+        ),
+        pytest.param(
+            [node("old", zone="us-test-1z"), running("r", "old", app="x", ports=[8000])],
+            pods(8, "spread", app="spread", ports=[8000], topologySpreadConstraints=[spread(ZONE, app="spread")]),
+            None,
+            id="a zone without offers, by a port",
+        ),
+    ],
+)
+def test_whoever_is_meant_for_where_no_offer_is_and_is_kept_off_there_keeps_nobody_else_from_a_place(
+    there: list[Json], waiting: list[Json], left: int | None
+) -> None:
+    """The node has room for it, and something else forbids it."""
+    plan = checked(world([*there[1:], *waiting, *pods(5, "web")], nodes=there[:1]))
+
+    placed = {name for pods_of in (*(one.pods for one in plan.nodes), *(one.pods for one in plan.existing)) for name in pods_of}
+    assert {f"default/web-{number}" for number in range(5)} <= placed
+    assert left is None or len(plan.pending) == left

@@ -11,7 +11,7 @@ import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.frontier import telling_keys
-from joiner.planning.offers import Choice, Launchable, Stock, flexible
+from joiner.planning.offers import Choice, Launchable, Market, Stock, flexible
 from joiner.planning.rooms import Room, World
 from joiner.planning.table import columns_of, unpacked
 
@@ -29,6 +29,7 @@ class Alternatives:
         self._world = world
         self._keys = telling_keys(world.groups)
         self._open: dict[tuple[Stock, int], Marks] = {}
+        self._shelves: dict[Market, Shelf] = {}
         self._known: dict[object, list[Launchable]] = {}
 
     def of(self, room: Room, choice: Choice) -> list[Launchable]:
@@ -48,8 +49,10 @@ class Alternatives:
         need = [before - after for before, after in zip(own.room, room.free, strict=True)]
         if (stock, bits) not in self._open:
             self._open[stock, bits] = unpacked(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)
-        shelf = shelf_of(stock, self._keys, tuple(sorted(name for name in pool.limits if name != "nodes")))
-        found = [own, *shelf.holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1]]
+        if choice.market not in self._shelves:
+            limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
+            self._shelves[choice.market] = shelf_of(stock, self._keys, limits)
+        found = [own, *self._shelves[choice.market].holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1]]
         least = pool.min_values
         if least:
             others = [one for one in self._world.stand_ins(choice, room.planned) if one not in found and _holds(one, need)]

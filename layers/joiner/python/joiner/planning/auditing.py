@@ -4,21 +4,40 @@ Dealing pods out beforehand and taking nodes apart again bypass the order in whi
 at here as a whole, and thrown away if it does not hold.
 """
 
+from collections.abc import Collection
+
 from joiner.planning.groups import Group
 from joiner.planning.rooms import Room, World
-from joiner.planning.topology import SpreadRule
+from joiner.planning.topology import Rules, SpreadRule, Tally
 
 
 def holds(world: World) -> bool:
     """Whether every pod of the plan is where its own and everybody's rules allow."""
-    bound = {group for group in world.left if not world.rules[group.index].free}
+    rooms = [room for room in (*world.existing, *world.new) if room.planned]
+    keys = {rule.spread.topology_key for group in world.left for rule in world.rules[group.index].spreads}
+    carried = {key for key in keys if all(key in room.labels for room in rooms)}
+    most: dict[Tally, int] = {}
+    bound = {group for group in world.left if not _anywhere(world.rules[group.index], carried, most)}
     if not bound:
         return True
     known: dict[tuple[SpreadRule, str | None], bool] = {}
-    rooms = [*world.existing, *world.new]
     return all(_may_stay(world, group, room, known) for room in rooms for group in room.planned if group in bound) and all(
-        _one_beginning(world, group) for group in world.left
+        _one_beginning(world, group) for group in bound
     )
+
+
+def _anywhere(own: Rules, carried: Collection[str], most: dict[Tally, int]) -> bool:
+    """Whether the group may stay wherever it is, because nobody is anywhere with those that it is to be kept apart from, and its spreads
+    are level. ``carried`` are keys that every room has, ``most`` remembers what is in the fullest domain."""
+    if own.free:
+        return True
+    if own.affinity or own.together or any(rule.spread.topology_key not in carried for rule in own.spreads):
+        return False
+    for tally in (*own.away, *own.unwanted, *(rule.tally for rule in own.spreads)):
+        if tally not in most:
+            most[tally] = max(tally.by_domain.values(), default=0)
+    apart = all(most[tally] <= (1 if tally in own.feeds else 0) for tally in (*own.away, *own.unwanted))
+    return apart and all(most[rule.tally] - rule.lowest() <= rule.spread.max_skew for rule in own.spreads)
 
 
 def _may_stay(world: World, group: Group, room: Room, known: dict[tuple[SpreadRule, str | None], bool]) -> bool:

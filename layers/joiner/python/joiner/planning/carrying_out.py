@@ -60,10 +60,11 @@ class Carrier:
             rule = world.rules[group.index].quoted
             if rule is not None and rule.spread.topology_key == key:
                 world.quotas[group.index] = dict(given)
-        self._easy = {group for group in self._watched if not self._watched[group] and not self._counted[group] and world.easy(group)}
+        self._easy = {group for group in self._watched if world.easy(group)}
 
     def carry_out(self, packing: Packing) -> None:
-        """Opens the nodes, and puts on each first those who ask something of their neighbours; nodes that nobody could go to are closed."""
+        """Opens the nodes, and puts on each first, together, those whose rules are soon asked, then those who ask something of their
+        neighbours; nodes that nobody could go to are closed."""
         for pattern in packing.patterns:
             choice = self._problem.choices[pattern.offer]
             contents = sorted(zip(pattern.items.tolist(), pattern.counts.tolist(), strict=True), key=lambda one: self._freedom[one[0]])
@@ -73,7 +74,7 @@ class Carrier:
                 room = self._world.open(choice)
                 limits: dict[Tally, int] = {}
                 self._limits[room] = limits
-                for item, number in self._put_easy(contents, room, choice):
+                for item, number in self._put_easy(contents, room, choice, limits):
                     missing = number - self._put(item, room, number, limits)
                     if missing and self._queues[item]:
                         self._refused.append((item, room))
@@ -81,22 +82,24 @@ class Carrier:
                     self._world.close(room)
         self._mend()
 
-    def _put_easy(self, contents: Sequence[tuple[int, int]], room: Room, choice: Choice) -> list[tuple[int, int]]:
-        """Puts in at once what asks next to nothing of its neighbours; answers the rest, which is put in item by item."""
+    def _put_easy(self, contents: Sequence[tuple[int, int]], room: Room, choice: Choice, limits: dict[Tally, int]) -> list[tuple[int, int]]:
+        """Puts in at once what asks little of its neighbours, if that is kept; answers the rest, which is put in item by item."""
         together: dict[Group, int] = {}
-        easy, rest = [], []
+        queues, rest = [], []
         for item, number in contents:
             queue = self._queues[item]
             group, there = queue[0] if queue else (None, 0)
-            if group in self._easy and there >= number and group not in together:
+            if there >= number and group in self._easy and group not in together:
                 together[group] = number
-                easy.append((item, number))
+                queues.append(queue)
             else:
                 rest.append((item, number))
         if not self._world.put_together(together, room, choice):
             return list(contents)
-        for item, number in easy:
-            self._took(self._queues[item], number)
+        for queue, (group, number) in zip(queues, together.items(), strict=True):
+            self._took(queue, number)
+            for tally, skew in self._watched[group]:
+                limits[tally] = min(skew, limits.get(tally, skew))
         return rest
 
     def left(self) -> Whole:

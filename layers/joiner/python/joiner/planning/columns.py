@@ -12,7 +12,7 @@ import numpy as np
 
 from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, filling_steps, right_size
-from joiner.planning.pricing import HASTY, PATIENCE, Pricer
+from joiner.planning.pricing import MOST_PATIENCE, PATIENCE, Pricer
 from joiner.planning.problem import Problem
 from joiner.planning.resource_lp import Relaxation, quiet_solver, run
 from joiner.planning.rounding import Chance, by_size, greedy, round_off, solved
@@ -27,14 +27,16 @@ MOST_CELLS: Final = 40_000
 STALLS: Final = 8
 SETTLING: Final = 0.5
 """How much of the best proven prices is mixed into the master's: its own jump about as long as columns are missing."""
-SLOWER: Final = 3
-"""So many times longer is tried where haste finds nothing."""
+SLOWER: Final = 4
+"""So many times longer is tried where nothing is found."""
 CLOSE: Final = 1e-3
 """This close to the bound is good enough."""
 GROWING: Final = 0.65
 """Of the time that is left for columns, so much goes to finding them; the rest to rounding their mix."""
 SURELY_GROWING: Final = 0.8
 """The same where the best nodes there are can be found: they are what is missing."""
+TURNS: Final = 60
+"""So many roundings tell what a mix is good for."""
 USUAL_NOISE: Final = (0.02, 0.05, 0.1)
 STALLED_NOISE: Final = (0.05, 0.1, 0.2, 0.4)
 """How far the dice disturb prices: further where nothing new was found."""
@@ -99,19 +101,26 @@ def generate(
     master = Master(problem, demand)
     for pattern in packing.patterns:
         master.add(pattern)
-    used = min(chance.meter.used / max(chance.meter.allowance, 1.0), share)
     pricer = Pricer.of(chance.bench, demand, relaxation)
-    until = used + (SURELY_GROWING if pricer else GROWING) * (share - used)
-    worth, mix = _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=0 if pricer else STALLS)
-    if pricer:
-        worth, mix = _settled(demand, relaxation, master, pricer, chance, share=until)
+    if pricer is None:
+        until = _share_for_columns(chance, share, GROWING)
+        _, worth, mix = _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=STALLS)
+        return _rounded_until(problem, demand, master, chance, packing, mix=mix, worth=worth, share=share, good_enough=good_enough)
+    until = _share_for_columns(chance, share, SURELY_GROWING)
+    _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=0)
+    settling, best = Settling(demand, relaxation, master, pricer, chance), packing
+    while not settling.ended and best.price > good_enough and not chance.meter.spent(share):
+        value, worth, mix = settling.go_on(share=_share_for_columns(chance, share, SURELY_GROWING))
         good_enough = max(good_enough, chance.proven_for(demand) * (1 + CLOSE))
-    best, turn = packing, 0
-    while best.price > good_enough and not chance.meter.spent(share) and turn < 60:
-        made = _rounded(problem, demand, master, chance, mix=mix, worth=worth, turn=turn, under=best.price)
-        best = made if made.price < best.price - 1e-9 else best
-        turn += 1
+        enough = max(good_enough, value * (1 + CLOSE))  # not before there are better columns is anything better found
+        best = _rounded_until(problem, demand, master, chance, best, mix=mix, worth=worth, share=share, good_enough=enough)
     return best
+
+
+def _share_for_columns(chance: Chance, share: float, part: float) -> float:
+    """Until when columns are looked for, if so large a part of what is left is for them."""
+    used = min(chance.meter.share, share)
+    return used + part * (share - used)
 
 
 def _grow(
@@ -124,8 +133,8 @@ def _grow(
     share: float,
     good_enough: float,
     stalls: int,
-) -> tuple[Floats, Floats]:
-    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers the worth of items and the mix."""
+) -> tuple[float, Floats, Floats]:
+    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers what ``Master.solve`` did last."""
     stalled, turn = 0, 0
     hot = np.zeros(0, np.int64)
     while True:
@@ -133,7 +142,7 @@ def _grow(
         turn += 1
         chance.meter.spend(master.steps)
         if value <= good_enough or stalled > stalls or chance.meter.spent(share):
-            return worth, mix
+            return value, worth, mix
         smooth = SMOOTHING if not stalled else 0.0
         prices = by_size(problem, smooth * relaxation.worth + (1 - smooth) * worth)
         everything = turn % 3 == 1
@@ -141,29 +150,43 @@ def _grow(
         stalled = 0 if added else stalled + 1
 
 
-def _settled(
-    demand: Whole, relaxation: Relaxation, master: Master, pricer: Pricer, chance: Chance, *, share: float
-) -> tuple[Floats, Floats]:
-    """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there is, and proven."""
-    settled, proven, idle, patience = relaxation.worth, 0.0, 0, HASTY
-    while True:
-        value, worth, mix = master.solve()
-        chance.meter.spend(master.steps)
-        if value <= proven * (1 + CLOSE) or idle > 1 or chance.meter.spent(share):
-            return worth, mix
-        prices = worth if idle else SETTLING * settled + (1 - SETTLING) * worth
-        priced = pricer.look(prices, patience)
-        chance.meter.spend(priced.spent)
-        if sum(master.add(one) for one in priced.patterns):
-            idle = 0
-        elif patience < PATIENCE:
-            patience *= SLOWER
+class Settling:
+    """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there is, and proven. It
+    has ``ended`` then, or when nothing more is found."""
+
+    def __init__(self, demand: Whole, relaxation: Relaxation, master: Master, pricer: Pricer, chance: Chance) -> None:
+        self._demand, self._master, self._pricer, self._chance = demand, master, pricer, chance
+        self._settled, self._hoped, self._proven = relaxation.worth, 0.0, 0.0
+        self._patience, self._idle = PATIENCE, 0
+        self.ended = False
+
+    def go_on(self, *, share: float) -> tuple[float, Floats, Floats]:
+        """What ``Master.solve`` answers when it has ended, or this share of the effort is used up."""
+        meter = self._chance.meter
+        while True:
+            value, worth, mix = self._master.solve()
+            meter.spend(self._master.steps)
+            self.ended = value <= self._proven * (1 + CLOSE) or self._idle > 1
+            if self.ended or meter.spent(share):
+                return value, worth, mix
+            self._look(worth if self._idle else SETTLING * self._settled + (1 - SETTLING) * worth)
+
+    def _look(self, prices: Floats) -> None:
+        priced = self._pricer.look(prices, self._patience)
+        self._chance.meter.spend(priced.spent)
+        whole = float(self._demand @ prices)
+        if whole / priced.likely > self._hoped:
+            self._settled, self._hoped = prices, whole / priced.likely
+        if whole / priced.most > self._proven:
+            self._proven = whole / priced.most
+            self._chance.prove(self._demand, self._proven)
+        if sum(self._master.add(one) for one in priced.patterns):
+            self._idle = 0
+        elif self._patience < MOST_PATIENCE:
+            self._patience *= SLOWER
+            self._hoped = 0.0  # less patience promised more than it could know
         else:
-            idle += 1
-        bound = float(demand @ prices) / priced.most
-        if bound > proven:
-            settled, proven = prices, bound
-            chance.prove(demand, bound)
+            self._idle += 1
 
 
 def _price(
@@ -204,6 +227,27 @@ def _price(
             inside = np.flatnonzero(counts[row])
             added += master.add(Pattern(int(rows[row]), active[inside], counts[row, inside], 1))
     return added, np.argsort(-best, kind="stable")[:HOT]
+
+
+def _rounded_until(
+    problem: Problem,
+    demand: Whole,
+    master: Master,
+    chance: Chance,
+    packing: Packing,
+    *,
+    mix: Floats,
+    worth: Floats,
+    share: float,
+    good_enough: float,
+) -> Packing:
+    """The best of many roundings, at most as dear as ``packing``; until it is good enough, or this share of the effort is used up."""
+    best, turn = packing, 0
+    while best.price > good_enough and not chance.meter.spent(share) and turn < TURNS:
+        made = _rounded(problem, demand, master, chance, mix=mix, worth=worth, turn=turn, under=best.price)
+        best = made if made.price < best.price - 1e-9 else best
+        turn += 1
+    return best
 
 
 def _rounded(

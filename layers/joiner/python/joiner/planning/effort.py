@@ -59,12 +59,26 @@ class Meter:
 
     def spent(self, share: float = 1.0) -> bool:
         """Whether this share of the allowance is used up, or of the time until the deadline."""
-        if self.used >= self._effort.allowance * share:
-            return True
+        return self.used >= self._effort.allowance * share or self._late(share, self._kept_back)
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the deadline is over."""
+        return self._late(1.0, 0.0)
+
+    def _late(self, share: float, kept_back: float) -> bool:
         deadline = self._effort.seconds
-        late = self._effort.clock is not None and deadline is not None and self.seconds > (deadline - self._kept_back) * share
+        late = self._effort.clock is not None and deadline is not None and self.seconds > (deadline - kept_back) * share
         self.cut_short |= late
         return late
+
+    @property
+    def share(self) -> float:
+        """How much of the allowance is used, or of the time until the deadline if that is more; 1 at most."""
+        used = self.used / max(self._effort.allowance, 1.0)
+        if self._effort.clock and self._effort.seconds:
+            used = max(used, self.seconds / max(self._effort.seconds - self._kept_back, 1e-9))
+        return min(used, 1.0)
 
     @property
     def seconds(self) -> float:

@@ -87,7 +87,8 @@ class Groups:
 
 def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes) -> Groups:
     """The groups of these pods, in an order that does not depend on theirs; ``pending`` must come in order of importance."""
-    distinct = {id(pod.constraints): pod.constraints for pod in (*pending, *placed)}.values()
+    said = [pod.constraints for pod in (*pending, *placed)]
+    distinct = dict(zip(map(id, said), said, strict=True)).values()
     keys = rule_keys([*distinct, *(one.constraints for one in daemon_sets)])
     mounts = mounted(pending, placed, volumes)
     waiting, members = _alike(pending, keys, mounts), _alike(placed, keys, mounts)
@@ -111,18 +112,22 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
 
 
 def _alike(pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, Mounted]) -> dict[Identity, list[Pod]]:
-    """Pods by identity, which is worked out once for those that share their constraints, namespace and labels that count."""
+    """Pods by identity, which is worked out once for those that share their constraints, namespace and labels that count; most are like
+    the one before them."""
     found: dict[Identity, list[Pod]] = {}
     quick: dict[object, list[Pod]] = {}
-    what = NOTHING_MOUNTED
+    before: Pod | None = None
+    mine: list[Pod] = []
     for pod in pods:
-        if mounts:
-            what = mounts.get(pod.key, NOTHING_MOUNTED)
-        same = (id(pod.constraints), pod.namespace, what.key, *map(pod.labels.get, keys))
-        mine = quick.get(same)
-        if mine is None:
-            mine = quick[same] = found.setdefault(identity(pod, keys, what), [])
+        again = before is not None and not mounts and pod.constraints is before.constraints and pod.labels == before.labels
+        if before is None or not again or pod.namespace != before.namespace:
+            what = mounts.get(pod.key, NOTHING_MOUNTED) if mounts else NOTHING_MOUNTED
+            same = (id(pod.constraints), pod.namespace, what.key, *map(pod.labels.get, keys))
+            if same not in quick:
+                quick[same] = found.setdefault(identity(pod, keys, what), [])
+            mine = quick[same]
         mine.append(pod)
+        before = pod
     return found
 
 

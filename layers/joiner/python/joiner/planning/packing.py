@@ -188,7 +188,7 @@ class Bench:
 
 def filling_steps(cells: int) -> float:
     """What a fill of so many rows times items costs, in steps."""
-    return 0.15 + 3e-5 * cells
+    return 0.1 + 2e-5 * cells
 
 
 def right_size(problem: Problem, patterns: list[Pattern] | tuple[Pattern, ...]) -> Packing:
@@ -197,14 +197,10 @@ def right_size(problem: Problem, patterns: list[Pattern] | tuple[Pattern, ...]) 
     found: list[Pattern] = []
     for one in patterns:
         need = one.counts @ problem.need[one.items]
-        able = (problem.room >= need).all(axis=1)
-        able &= problem.open[:, one.items].all(axis=1)
-        costs = np.where(able, problem.price, np.inf)
-        best = int(costs.argmin())
-        if costs[best] < problem.price[one.offer] - 1e-12:
-            found.append(replace(one, offer=best))
-        else:
-            found.append(one)
+        able = np.flatnonzero((problem.room >= need).all(axis=1) & (problem.price < problem.price[one.offer] - 1e-12))
+        if len(able):
+            able = able[problem.open[np.ix_(able, one.items)].all(axis=1)]
+        found.append(replace(one, offer=int(able[problem.price[able].argmin()])) if len(able) else one)
         price += one.times * float(problem.price[found[-1].offer])
     return Packing(price, tuple(found))
 

@@ -7,6 +7,7 @@ then the oldest first, so a rollout that replaces pods while a node boots neithe
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from joiner import names
@@ -28,8 +29,8 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """The most important first, then the oldest, then by name. One key after the other, the last one first: most pods are alike in two of
     them, and names alone are quickly compared."""
     found = sorted(pods, key=lambda pod: f"{pod.namespace}/{pod.name}")
-    found.sort(key=lambda pod: pod.created)
-    found.sort(key=lambda pod: -pod.constraints.priority)
+    found.sort(key=attrgetter("created"))
+    found.sort(key=attrgetter("constraints.priority"), reverse=True)
     return found
 
 

@@ -161,8 +161,8 @@ def _divided(
 
 
 def _positions(item: "Item", values: Sequence[tuple[str, ...]], keys: Sequence[str]) -> int:
-    """The one domain of an item; -1 if it may go anywhere."""
-    return values.index((item.value,)) if item.key and len(keys) == 1 else -1
+    """The one domain of an item; -1 if it may go anywhere, or where nodes are and no offer is."""
+    return values.index((item.value,)) if item.key and len(keys) == 1 and (item.value,) in values else -1
 
 
 def _merged(whole: Problem, items: Sequence["Item"], place: Whole, domain: Whole, pools: Whole) -> Merged | None:

@@ -26,8 +26,9 @@ FEW_NODES: Final = 12
 MANY_NODES: Final = 60
 """From so many nodes on columns come first: taking apart only finds what is near."""
 FEW_ITEMS: Final = 120
-"""Up to so many items, or where there are as many nodes as items, columns settle in time; otherwise they are worth it only if there is
+"""Up to so many items, or where there are MANY_TO_AN_ITEM nodes, columns settle in time; otherwise they are worth it only if there is
 PLENTY_OF_TIME. With more, what was found for a part is repeated."""
+MANY_TO_AN_ITEM: Final = 2
 PLENTY_OF_TIME: Final = 1500.0
 COLUMNS: Final = 0.5
 """Their share of the effort; MOSTLY_COLUMNS where patterns repeat, as they do with FAR_MORE nodes than items."""
@@ -84,7 +85,7 @@ def _searched(problem: Problem, demand: Whole, relaxation: Relaxation, chance: C
     if best.price <= goal or chance.meter.spent(share):
         return best
     many = best.nodes >= MANY_NODES
-    if many and (problem.items <= max(FEW_ITEMS, best.nodes) or chance.meter.allowance >= PLENTY_OF_TIME):
+    if many and (problem.items <= max(FEW_ITEMS, best.nodes // MANY_TO_AN_ITEM) or chance.meter.allowance >= PLENTY_OF_TIME):
         columns = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
         best = generate(problem, demand, relaxation, best, chance, share=columns * share, good_enough=goal)
         goal = max(goal, chance.proven_for(demand) * (1 + CLOSE))
@@ -93,13 +94,13 @@ def _searched(problem: Problem, demand: Whole, relaxation: Relaxation, chance: C
 
 
 def first(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance) -> Packing:
-    """A first packing. Its end is packed with care where there are few nodes, or nobody looks for a better one."""
+    """A first packing. Its end is packed with care where there are few nodes: of many it is next to nothing."""
     if relaxation.nodes.sum() < FEW_NODES:
         made = _swarmed(problem, demand, relaxation, chance, FIRST_ATTEMPTS)
         if made.patterns:
             return made
-    thorough = not chance.meter.allowance or relaxation.nodes.sum() < MANY_NODES
-    return right_size(problem, round_off(problem, relaxation, demand, chance, depth=0 if thorough else DEPTH).patterns)
+    depth, tries = (0, 2) if relaxation.nodes.sum() < MANY_NODES else (DEPTH, 1)
+    return right_size(problem, round_off(problem, relaxation, demand, chance, depth=depth, tries=tries).patterns)
 
 
 def _swarmed(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance, number: int) -> Packing:

@@ -1,10 +1,11 @@
 """Reading a plan off the world in which it was made: names, slots, alternatives."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from joiner import names
-from joiner.cluster import Pod, Requirement, Requirements, Resources, ValueSet
+from joiner.cluster import Requirement, Requirements, Resources, ValueSet
 from joiner.planning.alternatives import Alternatives
 from joiner.planning.groups import Group
 from joiner.planning.headroom import stands_for_room
@@ -16,20 +17,20 @@ from joiner.planning.snapshot import Snapshot
 
 def read_off(world: World, snapshot: Snapshot, reasons: Mapping[Group, tuple[Reason, ...]], proven: float) -> Plan:
     """The plan as a value. Slots go to a group's pods in their order: the most important first."""
-    queues = {group.index: iter(group.pods) for group in world.left}
+    slots = Slots(world)
     existing = []
     for room in world.existing:
         if room.planned and not room.made:
-            pods = _take(queues, _contents(room))
-            existing.append(ExistingNode(room.node, room.claim, tuple(pod.key for pod in pods), _classes(pods)))
+            pods = slots.take(_contents(room))
+            existing.append(ExistingNode(room.node, room.claim, pods, slots.by_class(room, pods)))
     numbers: dict[str, int] = {}
-    writer = Writer(world)
+    writer = Writer(world, slots)
     nodes = []
     for room, choice, contents in _in_order((*(room for room in world.existing if room.made), *world.new)):
         pool = choice.market.pool.name
         numbers[pool] = numbers.get(pool, 0) + 1
-        nodes.append(writer.node(room, choice, f"{pool}-{numbers[pool]}", _take(queues, contents)))
-    pending = sorted((pod.key, reasons[world.groups.all[index]]) for index, pods in queues.items() for pod in pods)
+        nodes.append(writer.node(room, choice, contents, f"{pool}-{numbers[pool]}"))
+    pending = sorted((pod, reasons[world.groups.all[index]]) for index, pod in slots.left())
     return Plan(
         nodes=tuple(nodes),
         existing=tuple(existing),
@@ -50,7 +51,7 @@ def _contents(room: Room) -> Contents:
 def _in_order(rooms: Iterable[Room]) -> list[tuple[Room, Choice, Contents]]:
     """By pool and what the node is; then by its pods, so that equal nodes come in the same order every time."""
     found = [(room, choice, _contents(room)) for room in rooms if (choice := room.choice or room.made)]
-    kinds = {choice: _kind(choice) for _, choice, _ in found}
+    kinds = {choice: _kind(choice) for choice in dict.fromkeys(choice for _, choice, _ in found)}
     ranks: dict[Choice, int] = {}
     for choice, kind in sorted(kinds.items(), key=lambda one: one[1]):
         before = next(reversed(ranks), choice)
@@ -63,76 +64,101 @@ def _kind(choice: Choice) -> tuple[object, ...]:
     return (-pool.weight, pool.key, choice.one.offer, sorted(choice.variant.labels.items()))
 
 
-def _take(queues: Mapping[int, Iterator[Pod]], contents: Contents) -> list[Pod]:
-    pods: list[Pod] = []
-    for _, index, number in contents:
-        pods.extend(islice(queues[index], number))
-    return pods
+class Slots:
+    """Gives the pods of each group their places, in their order. Pods are told by their keys."""
+
+    def __init__(self, world: World) -> None:
+        self._queues = {group.index: iter([pod.key for pod in group.pods]) for group in world.left}
+        self._apart = {group for group in world.left if group.head_room or group.constraints.claims}
+        self._pods = {pod.key: pod for group in self._apart for pod in group.pods}
+
+    def take(self, contents: Contents) -> tuple[str, ...]:
+        return tuple([pod for _, index, number in contents for pod in islice(self._queues[index], number)])
+
+    def left(self) -> Iterator[tuple[int, str]]:
+        """Pods that have no place, each with the index of its group."""
+        return ((index, pod) for index, pods in self._queues.items() for pod in pods)
+
+    def alike(self, room: Room) -> bool:
+        """Whether pods of one group are of one class, in this room."""
+        return self._apart.isdisjoint(room.planned)
+
+    def by_class(self, room: Room, pods: Sequence[str]) -> dict[str, int]:
+        """How many slots the pods of this room need, by class; head-room needs none: nobody will come for it by name."""
+        found: dict[str, int] = {}
+        for group, number in room.planned.items():
+            if group not in self._apart:
+                known = group.constraints.class_key
+                found[known] = found.get(known, 0) + number
+        for pod in pods if self._apart else ():
+            if pod in self._pods and not stands_for_room(self._pods[pod].name):
+                known = self._pods[pod].constraints.class_key
+                found[known] = found.get(known, 0) + 1
+        return dict(sorted(found.items()))
 
 
-def _classes(pods: Sequence[Pod]) -> dict[str, int]:
-    """How many slots the pods need, by class; head-room needs none: nobody will come for it by name."""
-    found: dict[str, int] = {}
-    for pod in pods:
-        if not stands_for_room(pod.name):
-            known = pod.constraints.class_key
-            found[known] = found.get(known, 0) + 1
-    return dict(sorted(found.items()))
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What nodes have in common that are made of the same offer for as many pods of the same groups."""
+
+    labels: Mapping[str, str]
+    alternatives: tuple[Offer, ...]
+    requirements: Requirements
+    requests: Resources
+    classes: Mapping[str, int]
 
 
 class Writer:
     """Writes nodes down; what like nodes share is worked out once."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, slots: Slots) -> None:
+        self._slots = slots
         self._alternatives = Alternatives(world)
         self._resources = world.groups.resources
         self._named = {group: tuple(group.constraints.requests.amounts) for group in world.left}
-        self._apart = {group for group in world.left if group.head_room or group.constraints.claims}
         self._labels: dict[Choice, dict[str, str]] = {}
-        self._said: dict[tuple[Choice, tuple[int, ...]], tuple[tuple[Offer, ...], Requirements]] = {}
+        self._open_to: dict[tuple[Choice, tuple[int, ...]], tuple[tuple[Offer, ...], Requirements]] = {}
+        self._said: dict[object, Said] = {}
 
-    def node(self, room: Room, choice: Choice, name: str, pods: Sequence[Pod]) -> PlannedNode:
-        pool, own, variant = choice.market.pool, choice.one, choice.variant
-        if choice not in self._labels:
-            self._labels[choice] = {key: value for key, value in {**own.labels, **variant.labels}.items() if key not in NOT_YET}
-        could_be = self._alternatives.of(room, choice)
-        known = (choice, tuple([one.index for one in could_be]))
-        if known not in self._said:
-            offers = tuple([one.offer for one in could_be])
-            self._said[known] = (offers, _requirements(choice, offers))
-        alternatives, requirements = self._said[known]
+    def node(self, room: Room, choice: Choice, contents: Contents, name: str) -> PlannedNode:
+        pool, own, pods = choice.market.pool, choice.one, self._slots.take(contents)
+        known = (choice, *room.free, *contents)
+        said = self._said.get(known)
+        if said is None:
+            said = self._said[known] = self._of(room, choice, pods)
         return PlannedNode(
             name=name,
             pool=pool.key,
             offer=own.offer,
-            alternatives=alternatives,
-            labels=self._labels[choice],
+            alternatives=said.alternatives,
+            labels=said.labels,
             taints=pool.taints,
             startup_taints=pool.startup_taints,
-            requirements=requirements,
-            requests=self._requests(room, choice),
+            requirements=said.requirements,
+            requests=said.requests,
             daemon_overhead=own.overhead,
             capacity=own.capacity,
             allocatable=own.allocatable,
-            pods=tuple([pod.key for pod in pods]),
-            classes=self._slots(room, pods),
+            pods=pods,
+            classes=said.classes if self._slots.alike(room) else self._slots.by_class(room, pods),
         )
+
+    def _of(self, room: Room, choice: Choice, pods: Sequence[str]) -> Said:
+        if choice not in self._labels:
+            every = {**choice.one.labels, **choice.variant.labels}
+            self._labels[choice] = {key: value for key, value in every.items() if key not in NOT_YET}
+        could_be = self._alternatives.of(room, choice)
+        known = (choice, tuple([one.index for one in could_be]))
+        if known not in self._open_to:
+            offers = tuple([one.offer for one in could_be])
+            self._open_to[known] = (offers, _requirements(choice, offers))
+        return Said(self._labels[choice], *self._open_to[known], self._requests(room, choice), self._slots.by_class(room, pods))
 
     def _requests(self, room: Room, choice: Choice) -> Resources:
         """What its pods request together: what they left of its room. A resource that somebody asks none of is named, too."""
-        named = set[str]().union(*[self._named[group] for group in room.planned])
+        named = set[str]().union(*{self._named[group] for group in room.planned})
         taken = zip(self._resources, choice.one.room, room.free, strict=True)
         return Resources({name: before - after for name, before, after in taken if name in named})
-
-    def _slots(self, room: Room, pods: Sequence[Pod]) -> dict[str, int]:
-        """How many slots the pods of this room need, by class."""
-        if self._apart and not self._apart.isdisjoint(room.planned):
-            return _classes(pods)
-        found: dict[str, int] = {}
-        for group, number in room.planned.items():
-            known = group.constraints.class_key
-            found[known] = found.get(known, 0) + number
-        return dict(sorted(found.items()))
 
 
 def _requirements(choice: Choice, alternatives: Sequence[Offer]) -> Requirements:

@@ -67,6 +67,7 @@ class World:
         self.new: list[Room] = []
         self.rules: tuple[Rules, ...] = rules_of(groups.all, self.existing, markets, namespaces)
         self.quoted = tuple(own.quoted for own in self.rules)
+        self._of_hosts = tuple(own.of_hosts for own in self.rules)
         self._carefree = [own.free and not group.constraints.host_ports for own, group in zip(self.rules, groups.all, strict=True)]
         self.left: dict[Group, int] = {group: len(group.pods) for group in groups.pending}
         self.used = {key: dict(amounts) for key, amounts in used.items()}
@@ -188,7 +189,8 @@ class World:
         return fitting
 
     def put_together(self, contents: Mapping[Group, int], room: Room, choice: Choice) -> bool:
-        """Puts all of this in a room of this choice, or nothing: for groups that are ``easy``."""
+        """Puts all of this in an empty room of this choice, or nothing: for groups that are ``easy``. What they ask of each other is asked
+        once all of them are in."""
         mask, free = 0, list(room.free)
         for group, number in contents.items():
             mask |= 1 << group.index
@@ -196,13 +198,16 @@ class World:
                 free[position] -= amount * number
         if choice.groups & mask != mask or min(free, default=0) < 0 or not self._within_quotas(contents, room):
             return False
-        room.free = free
-        left, planned = self.left, room.planned
+        room.free, room.planned = free, dict(contents)
+        left, host = self.left, room.labels[names.HOSTNAME]
         for group, number in contents.items():
-            planned[group] = planned.get(group, 0) + number
             left[group] -= number
             for tally in self.rules[group.index].feeds:
                 tally.add(room, number)
+        if any(tally.by_domain.get(host, 0) > most for group in contents for tally, most in self._of_hosts[group.index]):
+            for group, number in contents.items():
+                self.take(group, room, number)
+            return False
         return True
 
     def _within_quotas(self, contents: Mapping[Group, int], room: Room) -> bool:
@@ -216,13 +221,14 @@ class World:
         return True
 
     def easy(self, group: Group) -> bool:
-        """Whether all that it asks of its neighbours is a spread whose domains are dealt out, at most."""
+        """Whether all that it asks of its neighbours is about hosts, or a spread whose domains are dealt out."""
         own = self.rules[group.index]
         if group.refused or group.constraints.host_ports or (self._strict and any(market.pool.min_values for market in self.markets)):
             return False
-        if own.affinity or own.away or own.unwanted or own.together:
+        if own.affinity or own.together or any(tally.key != names.HOSTNAME for tallies in (own.away, own.unwanted) for tally in tallies):
             return False
-        return not own.spreads or (len(own.spreads) == 1 and self.quoted[group.index] is not None and group.index in self.quotas)
+        dealt = self.quoted[group.index] if group.index in self.quotas else None
+        return all(rule.universe is None or rule is dealt for rule in own.spreads)
 
     def limit(self, group: Group, room: Room) -> tuple[int, str]:
         """How many more of the group ports and neighbours allow in this room; if none, what forbids it."""

@@ -21,10 +21,7 @@ from joiner.planning.seeding import seeds, urgency
 
 ROWS: Final = 24
 """Rows that are filled at a time: among so many there are good ones."""
-SEEDED: Final = 0.9
-"""How much of the average mix seeds a row."""
-KEEP_WITHIN: Final = 0.004
-"""Rows whose worth for their price is this close to the best become nodes, too."""
+LARGER_ROUND: Final = 40
 OFTEN: Final = 0.5
 SELDOM: Final = 0.75
 """The programme is solved anew whenever so much of the worth has been placed: the later where it is a large one, or time short."""
@@ -41,6 +38,25 @@ WORTH_A_LIST: Final = 6000
 FAVOURED_FOR: Final = 8
 """So many nodes are chosen among the best offers of one look at all of them."""
 CAUTION: Final = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How rows become nodes. Of the average mix, ``seeded`` is in a row before it is filled. Those rows do whose worth for their price is
+    ``within`` so much of the best, or ``at_first``, until a round has made one in LARGER_ROUND of the nodes; each on one in ``repeated`` of
+    the nodes that are left of its offer: more would change the mix of what is left. When so little of the worth is left, the programme has
+    no more to say."""
+
+    seeded: float
+    within: float
+    at_first: float
+    repeated: int
+    little_left: float
+
+
+CAREFUL: Final = Pace(0.95, within=0.001, at_first=0.001, repeated=24, little_left=0.0)
+HASTY: Final = Pace(0.9, within=0.004, at_first=0.0075, repeated=8, little_left=0.03)
+"""Where nobody looks for a better plan."""
 
 
 @dataclass(slots=True)
@@ -68,7 +84,7 @@ class Chance:
         one: its old flows would only be in the way."""
         little = demand.sum() < LITTLE * problem.demand.sum()
         kinds = np.count_nonzero(demand)
-        self.meter.spend(2.0 + 0.04 * (kinds if little else problem.items))
+        self.meter.spend(0.8 + 0.016 * (kinds if little else problem.items))
         if kinds > FEW_KINDS and self.programme.classes > LARGE:
             allowed = np.ones(len(problem.price), bool) if among is None else among
             found = bundled(problem, demand, allowed, self.offers[allowed[self.offers]], rough=len(self.offers) > 0)
@@ -114,7 +130,7 @@ def raised(problem: Problem, demand: Whole, chance: Chance, known: Relaxation) -
     offers = np.unique(known.offers if problem.merged is None else problem.merged.likes(known.offers))
 
     def relax(shape: Problem, total: Whole) -> Relaxation:
-        chance.meter.spend(5.0 + 0.1 * shape.items)
+        chance.meter.spend(3.0 + 0.06 * shape.items)
         return Programme(shape, offers=offers).solve(total, whole=True)
 
     return _merged(problem, demand, relax)
@@ -210,24 +226,22 @@ def round_off(
     demand: Whole,
     chance: Chance,
     *,
-    seeded: float = SEEDED,
     fewest: float = 1.5,
     depth: int = 0,
     tries: int = 2,
     among: Marks | None = None,
 ) -> Packing:
     """All of this demand on whole nodes. The programme is solved anew again and again."""
+    pace = CAREFUL if chance.meter.allowance else HASTY
     again = OFTEN if problem.items <= FEW_ITEMS and chance.meter.allowance else SELDOM
     left, found, patterns = demand.copy(), relaxation, []
-    first = True
+    little = pace.little_left * float(relaxation.worth @ demand)
     while left.any():
-        if not first:
-            found = solved(problem, left, chance, among=among)
-        first = False
-        made = _bulk(problem, found, left, chance, seeded=seeded, again=again, fewest=fewest)
+        made = _bulk(problem, found, left, chance, pace=pace, again=again, fewest=fewest)
         patterns += made
-        if not made:
+        if not made or float(relaxation.worth @ left) <= little:
             break
+        found = solved(problem, left, chance, among=among)
     if left.any():
         patterns += _tail(problem, found, left, chance, depth=depth, tries=tries).patterns
     return (
@@ -244,14 +258,14 @@ def _complete(demand: Whole, patterns: list[Pattern]) -> bool:
     return bool((held == demand).all())
 
 
-def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, seeded: float, again: float, fewest: float) -> list[Pattern]:
+def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, pace: Pace, again: float, fewest: float) -> list[Pattern]:
     """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left; ``left``
     shrinks."""
     worth = by_size(problem, found.worth)
     urgent = worth * urgency(problem, found.offers, found.nodes)
     flow = np.zeros((problem.items, len(found.offers)))
     flow[found.item, found.at] = found.flow
-    average = seeded * (flow / np.maximum(found.nodes, 1e-12)).T
+    average = pace.seeded * (flow / np.maximum(found.nodes, 1e-12)).T * problem.open[found.offers]
     rest, before = found.nodes.copy(), float(worth @ left)
     patterns: list[Pattern] = []
     while True:
@@ -261,10 +275,10 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
         active = np.flatnonzero(left > 0)
         each = np.maximum(1, np.minimum(np.round(ROWS * rest[large] / rest[large].sum()), np.floor(rest[large]))).astype(np.int64)
         rows = np.repeat(large, each)
-        seed = seeds(chance.bench, chance.dice, found.offers[rows], active, mean=average[rows][:, active], demand=left[active])
+        seed = seeds(chance.bench, chance.dice, found.offers[rows], active, mean=average[:, active][rows], demand=left[active])
         counts = chance.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
-        chance.meter.spend(0.5 + 2 * filling_steps(counts.size))
-        made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest)
+        chance.meter.spend(2 * filling_steps(counts.size))
+        made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest, pace=pace)
         if not made:
             return patterns
         patterns += made
@@ -273,13 +287,14 @@ def _bulk(problem: Problem, found: Relaxation, left: Whole, chance: Chance, *, s
 
 
 def _commit(
-    problem: Problem, found: Relaxation, active: Whole, *, rows: Whole, counts: Whole, worth: Floats, left: Whole, rest: Floats
+    problem: Problem, found: Relaxation, active: Whole, *, rows: Whole, counts: Whole, worth: Floats, left: Whole, rest: Floats, pace: Pace
 ) -> list[Pattern]:
     ratio = (counts @ worth) / problem.price[found.offers[rows]]
     order = np.argsort(-ratio, kind="stable")
     made: list[Pattern] = []
+    wanted = int(rest.sum() // LARGER_ROUND)
     for row in order.tolist():
-        if made and ratio[row] < ratio[order[0]] * (1 - KEEP_WITHIN):
+        if made and ratio[row] < ratio[order[0]] * (1 - (pace.at_first if wanted > 0 else pace.within)):
             break
         at = rows[row]
         inside = np.flatnonzero(counts[row])
@@ -289,9 +304,10 @@ def _commit(
         times = int((left[items] // amounts).min())
         if times <= 0:
             continue
-        times = max(1, min(times, int(rest[at] // max(4, ROWS))))
+        times = max(1, min(times, int(rest[at] // pace.repeated)))
         left[items] -= times * amounts
         rest[at] -= times
+        wanted -= times
         made.append(Pattern(int(found.offers[at]), items, amounts, times))
     return made
 

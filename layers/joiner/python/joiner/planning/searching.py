@@ -63,7 +63,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The plan by arrays. ``proven`` if the same programme proves a bound; ``hopeful``: pods are left that some offer could hold."""
+    """The plan by arrays. ``proven``: a bound if all pods have a place; ``hopeful``: pods are left that some offer could hold."""
 
     attempt: Attempt
     greedy: float
@@ -113,16 +113,19 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         by_node = NODE_FOR_PODS * float(relaxation.nodes.sum()) / everybody if problem.items <= FEW_ITEMS else 0.0
         meter.keep_back(compiled * max(1 + everybody / CARRIED, by_node))
         within = keeps_to(toll_of(world, problem), relaxation)  # of what is left of them before anything is opened
+        # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
+        everywhere = problem.merged is not None or not dealt.shares_of
+        whole = everywhere and not world.existing and int(demand.sum()) == everybody
+        provable = whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier
+        if not provable and meter.allowance and FEW_PODS < int(demand.sum()) == world.pods_left and not world.existing:
+            proven = bound(world, limited=True).price_per_hour  # for all of them: now, and not when the deadline is near
         packing, price = _best_packing(problem, demand, relaxation, chance)
-        carrier = _carried(world, problem, dealt, packing)
+        carrier = _carried(world, problem, dealt, packing, meter)
         rest = np.where(problem.open.any(axis=0), carrier.left(), 0)
         if rest.any():
             carrier.carry_out(greedy(problem, rest, by_size(problem, relaxation.worth), chance))
         carrier.finish()
-        # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
-        everywhere = problem.merged is not None or not dealt.shares_of
-        whole = everywhere and not world.existing and int(demand.sum()) == everybody
-        if whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier:
+        if provable:
             proven = max(relaxation.value * (1 - 1e-9), one_group_alone(world, problem))
             if problem.merged is None and problem.firm.all():  # what columns prove holds for these domains, and with all these rules
                 proven = max(proven, chance.proven_for(demand))
@@ -134,18 +137,20 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
     return Proposed(_attempt(world), price, proven, hopeful)
 
 
-def _carried(world: World, problem: Problem, dealt: Deal, packing: Packing) -> Carrier:
+def _carried(world: World, problem: Problem, dealt: Deal, packing: Packing, meter: Meter) -> Carrier:
     """The proposal in the world. Which of many pods that look alike goes where is left open by it; if some clash with their neighbours
-    and find no place, they may do so in another order."""
+    and find no place, they may do so in another order, while there is time; the best of these is made again unless it was the last."""
     carrier = _carried_once(world, problem, dealt, packing, 0)
     missing = [int(carrier.left().sum())]
     for order in range(1, ORDERS if problem.demand.sum() <= QUICKLY_CARRIED else 1):
         if not missing[-1]:
             return carrier
+        if meter.overdue:
+            break
         carrier = _carried_once(world, problem, dealt, packing, order)
         missing.append(int(carrier.left().sum()))
     best = missing.index(min(missing))
-    return carrier if best == len(missing) - 1 else _carried_once(world, problem, dealt, packing, best)
+    return carrier if missing[-1] == missing[best] else _carried_once(world, problem, dealt, packing, best)
 
 
 def _carried_once(world: World, problem: Problem, dealt: Deal, packing: Packing, order: int) -> Carrier:

@@ -27,10 +27,10 @@ def urgency(problem: Problem, offers: Whole, nodes: Floats) -> Floats:
 
 def seeds(bench: Bench, dice: np.random.Generator, offers: Whole, active: Whole, *, mean: Floats, demand: Whole) -> Whole:
     """The mean mix, rounded at random, with what is too much for a cap or for the node left out at random."""
-    row, at = np.nonzero(mean)
-    drawn = np.minimum(np.floor(mean[row, at] + dice.random(len(row))), np.minimum(demand, bench.most[active])[at])
+    some = np.flatnonzero(mean > 0)
     seed = np.zeros(mean.shape)
-    seed[row, at] = drawn * bench.problem.open[offers[row], active[at]]
+    seed.ravel()[some] = np.floor(mean.ravel()[some] + dice.random(len(some)))
+    np.minimum(seed, np.minimum(demand, bench.most[active]), out=seed)
     if len(bench.caps):
         asks, counts = bench.asks[:, active], bench.counts[:, active]
         for node, rule in np.argwhere((seed @ counts.T > bench.caps) & (seed @ asks.T > 0)).tolist():
@@ -47,13 +47,12 @@ def seeds(bench: Bench, dice: np.random.Generator, offers: Whole, active: Whole,
 def _as_far_as_fits(seed: Floats, need: Floats, room: Floats, dice: np.random.Generator) -> Floats:
     """Of each row its items in random order, until one of them does not fit."""
     row, item = np.nonzero(seed)
-    order = np.lexsort((dice.random(len(row)), row))
-    row, item = row[order], item[order]
-    place = np.arange(len(row)) - np.searchsorted(row, row)
-    taken = np.zeros((len(seed), int(place.max()) + 1, need.shape[1]))
-    taken[row, place] = seed[row, item][:, None] * need[item]
-    within: Marks = np.logical_and.reduce(np.cumsum(taken, axis=1) <= room[:, None, :], axis=2)
-    fits = within[row, place]
+    order = np.argsort(row + dice.random(len(row)), kind="stable")
+    item = item[order]  # the rows stay in their order
+    taken = seed[row, item][:, None] * need[item]
+    together = np.cumsum(taken, axis=0)
+    begins = np.searchsorted(row, row)
+    within: Marks = np.logical_and.reduce(together - together[begins] + taken[begins] <= room[row], axis=1)
     kept = np.zeros_like(seed)
-    kept[row[fits], item[fits]] = seed[row[fits], item[fits]]
+    kept[row[within], item[within]] = seed[row[within], item[within]]
     return kept

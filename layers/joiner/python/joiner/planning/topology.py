@@ -101,6 +101,12 @@ class Rules:
     together: list[Tally] = field(default_factory=list)
 
     @property
+    def of_hosts(self) -> tuple[tuple[Tally, int], ...]:
+        """Its rules about hosts: a tally, and how many that counts may be where a pod of the group is, itself included."""
+        apart = [(tally, 1 if tally in self.feeds else 0) for tally in (*self.away, *self.unwanted) if tally.key == names.HOSTNAME]
+        return (*apart, *((rule.tally, rule.spread.max_skew) for rule in self.spreads if rule.universe is None))
+
+    @property
     def free(self) -> bool:
         """Whether it may go wherever there is room, however many there are."""
         return not (self.spreads or self.affinity or self.away or self.unwanted or self.together)

@@ -544,7 +544,7 @@ static void begin(const struct problem *p, struct trial *t, whole offer, whole w
         double *later = t->later + view * (number + 1);
         t->open[view] = 0;
         for (whole k = 0; k < p->resources; k++) t->open[view] += rate[k] * t->free[k];
-        t->slip[view] = 1e-9 * t->open[view];
+        t->slip[view] = 1e-8 * t->open[view];
         later[number] = 0;
         for (whole at = number - 1; at >= 0; at--) {
             double takes = 0;
