@@ -123,6 +123,9 @@ def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
     for one in ("interfaces", "addressesEach"):
         if "network" in fields and network.integer(one, minimum=0) is None:
             network.wrong(one, "give a whole number")
+    for side, amounts in (("capacity", capacity), ("allocatable", allocatable)):
+        if not amounts and not notes.errors:  # whatever else is wrong comes first
+            fields.wrong(side, "give cpu, memory and pods, as `joiner catalogue -o json` does")
     if notes.errors or not isinstance(said, Mapping):
         return InstanceType(name)
     try:

@@ -84,7 +84,8 @@ def catalogue_command(
             near = dict.fromkeys(name for one in unknown for name in near_types(one, found.catalogue.types)[:1])
             asked = f"; did you mean {' or '.join(near)}?" if near else ""
             raise Unreadable(" ".join(unknown), "no instance type is called so", f"see `joiner catalogue`{asked}")
-        _say(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{len(chosen.types)} instance types")
+        number = f"{len(chosen.types)} instance type{'' if len(chosen.types) == 1 else 's'}"
+        _say(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{number}")
         print(json.dumps(chosen.to_json(), indent=1) if output is Format.json else catalogue_table(chosen))
 
 

@@ -116,7 +116,8 @@ class _Reading:
         if kind == "string" and not isinstance(said, dict | list):
             self.notes.note(path, said, f'put it in quotes: "{_plain(said)}"')
             return _plain(said)
-        self.notes.note(path, said, f"give {WORDS[kind]} here")
+        unquoted = ", without quotes" if isinstance(said, str) and kind in ("integer", "boolean") else ""
+        self.notes.note(path, said, f"give {WORDS[kind]} here{unquoted}")
         if kind == "integer" and isinstance(said, str) and re.fullmatch(r"-?[0-9]{1,9}", said):
             return int(said)
         self.doubts.append(path)

@@ -30,6 +30,7 @@ from moto.ec2.responses import EC2Response
 ALL: Final = "*"
 SPOT: Final = "spot"
 ON_DEMAND: Final = "on-demand"
+FIELDS: Final = {"instanceType", "zone", "lifecycle", "available", "errorCode"}
 LIFECYCLES: Final = frozenset({ALL, SPOT, ON_DEMAND})
 
 
@@ -57,10 +58,12 @@ class Limit:
 
     @classmethod
     def from_knob(cls, asked: dict[str, Any]) -> "Limit":
-        unknown = asked.keys() - {"instanceType", "zone", "lifecycle", "available", "errorCode"}
+        unknown = asked.keys() - FIELDS
         lifecycle = asked.get("lifecycle", ALL)
-        if unknown or lifecycle not in LIFECYCLES:
-            raise ValueError(f"capacity: {sorted(unknown) or lifecycle} is not known; lifecycle is {sorted(LIFECYCLES)}")
+        if unknown:
+            raise ValueError(f"capacity: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
+        if lifecycle not in LIFECYCLES:
+            raise ValueError(f"capacity: lifecycle {lifecycle} is not known; there are {sorted(LIFECYCLES)}")
         instance_type, zone, available = asked.get("instanceType", ALL), asked.get("zone", ALL), asked.get("available")
         _check_known("instanceType", instance_type, INSTANCE_TYPES)
         _check_known("zone", zone, [known.name for zones in RegionsAndZonesBackend.zones.values() for known in zones])

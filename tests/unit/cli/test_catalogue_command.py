@@ -62,6 +62,7 @@ def test_a_type_that_nobody_knows_is_an_error() -> None:
          "m5.large.offerings[0].pricePerHour is cheap: give a price in $/h, such as 0.096"),
         ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": -1}]}}, "pricePerHour is -1: give a price"),
         ({"m5.large": {"labels": {"a": 1}}}, 'm5.large.labels[a] is 1: put it in quotes: "1"'),
+        ({"m5.large": {}}, "m5.large.capacity is missing: give cpu, memory and pods, as `joiner catalogue -o json` does"),
         ({"m5.large": {"network": {}}}, "m5.large.network.interfaces is missing (and 1 more): give a whole number"),
     ],
 )  # fmt: skip

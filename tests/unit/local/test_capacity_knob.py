@@ -20,7 +20,7 @@ def test_a_limit_names_what_there_is_or_all() -> None:
         ({"zone": "us-east-1"}, "zone is 'us-east-1': there is none called so; did you mean us-east-1"),
         ({"available": -1}, "available is -1: give a whole number of instances, or null for plenty"),
         ({"available": "2"}, "available is '2': give a whole number"),
-        ({"lifecycle": "sport"}, "sport is not known; lifecycle is"),
+        ({"lifecycle": "sport"}, "lifecycle sport is not known; there are"),
         ({"type": "m5.large"}, "['type'] is not known"),
     ],
 )

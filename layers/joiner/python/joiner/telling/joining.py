@@ -35,8 +35,8 @@ def initialized(claim: NodeClaim, node: Node) -> list[Event]:
 
 
 def placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
-    """The pod was bound to the node that was made for it."""
-    note = f"Placed on {node.name}, which was launched for it ({claim.instance_type} in {claim.zone}, {claim.capacity_type})"
+    """The pod was bound to a node that was made for it, or for pods like it: those take each other's places."""
+    note = f"Placed on {node.name}, which was launched for pods like it ({claim.instance_type} in {claim.zone}, {claim.capacity_type})"
     return Event(Subject.pod(pod), "Scheduled", "Binding", note)
 
 

@@ -39,7 +39,8 @@ def no_node(pod: Pod, pending: PendingPod) -> Event:
 
 
 def _reasons(said: Sequence[str]) -> str:
-    more = f"; and {len(said) - REASONS_SHOWN} more pools" if len(said) > REASONS_SHOWN else ""
+    hidden = len(said) - REASONS_SHOWN
+    more = f"; and {hidden} more pool{'s' if hidden > 1 else ''}" if hidden > 0 else ""
     return f"{'; '.join(said[:REASONS_SHOWN]) or 'there is no NodePool'}{more}"
 
 
