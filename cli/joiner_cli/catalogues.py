@@ -113,8 +113,8 @@ def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
     """One instance type, checked field by field: a catalogue may be written by hand."""
     fields = Fields(said, name, notes)
     labels = fields.texts("labels")
-    capacity, allocatable = fields.resources("capacity"), fields.resources("allocatable")
-    for side, amounts in (("capacity", capacity), ("allocatable", allocatable)):
+    sides = {side: fields.resources(side) for side in ("capacity", "allocatable")}
+    for side, amounts in sides.items():
         if any(amount < 0 for amount in amounts.values()):
             fields.wrong(side, "give quantities of at least zero")
     for offering in fields.many("offerings"):
@@ -123,7 +123,7 @@ def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
     for one in ("interfaces", "addressesEach"):
         if "network" in fields and network.integer(one, minimum=0) is None:
             network.wrong(one, "give a whole number")
-    for side, amounts in (("capacity", capacity), ("allocatable", allocatable)):
+    for side, amounts in sides.items():
         if not amounts and not notes.errors:  # whatever else is wrong comes first
             fields.wrong(side, "give cpu, memory and pods, as `joiner catalogue -o json` does")
     if notes.errors or not isinstance(said, Mapping):

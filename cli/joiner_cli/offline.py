@@ -84,7 +84,7 @@ def catalogue_command(
             near = dict.fromkeys(name for one in unknown for name in near_types(one, found.catalogue.types)[:1])
             asked = f"; did you mean {' or '.join(near)}?" if near else ""
             raise Unreadable(" ".join(unknown), "no instance type is called so", f"see `joiner catalogue`{asked}")
-        number = f"{len(chosen.types)} instance type{'' if len(chosen.types) == 1 else 's'}"
+        number = _number(len(chosen.types), "instance type")
         _say(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{number}")
         print(json.dumps(chosen.to_json(), indent=1) if output is Format.json else catalogue_table(chosen))
 
@@ -155,8 +155,11 @@ def _counted(found: Answer) -> str:
     """How many files, and how many objects in those that could be read."""
     files = len(set(found.world.unreadable))
     objects = len({one.object for one in found.errors} - {*found.world.unreadable})
-    told = [f"{number} {noun}{'s' if number > 1 else ''}" for number, noun in ((files, "file"), (objects, "object")) if number]
-    return " and ".join(told)
+    return " and ".join(_number(number, noun) for number, noun in ((files, "file"), (objects, "object")) if number)
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _say(line: str) -> None:

@@ -13,7 +13,7 @@ from joiner.planning.kernel import FOLDER, MACHINES, binary, loaded
 from joiner.planning.neighbourhoods import repack
 from joiner.planning.packing import Bench, Packing, Pattern, Way
 from joiner.planning.problem import Problem
-from joiner.planning.rounding import Chance
+from joiner.planning.relaxing import Chance
 from joiner.planning.table import Choices
 
 compiled = pytest.mark.skipif(loaded() is None, reason="the kernel is not compiled for this machine")

@@ -444,6 +444,6 @@ def test_whoever_is_meant_for_where_no_offer_is_and_is_kept_off_there_keeps_nobo
     """The node has room for it, and something else forbids it."""
     plan = checked(world([*there[1:], *waiting, *pods(5, "web")], nodes=there[:1]))
 
-    placed = {name for pods_of in (*(one.pods for one in plan.nodes), *(one.pods for one in plan.existing)) for name in pods_of}
+    placed = {name for one in plan.nodes for name in one.pods} | {name for one in plan.existing for name in one.pods}
     assert {f"default/web-{number}" for number in range(5)} <= placed
     assert left is None or len(plan.pending) == left

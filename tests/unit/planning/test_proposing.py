@@ -8,7 +8,7 @@ import pytest
 from joiner.planning import proposing
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.proposing import propose
-from joiner.planning.rounding import Chance, solved
+from joiner.planning.relaxing import Chance, solved
 from joiner.planning.seeding import FIRST_SERVED, urgency
 from tests.unit.planning.test_kernel import problem
 

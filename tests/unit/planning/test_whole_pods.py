@@ -17,8 +17,8 @@ from joiner.planning.packing import Bench, Pattern
 from joiner.planning.pricing import Pricer
 from joiner.planning.problem import Problem
 from joiner.planning.proposing import first
+from joiner.planning.relaxing import Chance
 from joiner.planning.resource_lp import Programme, attraction
-from joiner.planning.rounding import Chance
 from joiner.planning.whole_pods import counted
 from tests.unit.planning.test_kernel import compiled, problem
 

@@ -33,11 +33,12 @@ def _anywhere(own: Rules, carried: Collection[str], most: dict[Tally, int]) -> b
         return True
     if own.affinity or own.together or any(rule.spread.topology_key not in carried for rule in own.spreads):
         return False
-    for tally in (*own.away, *own.unwanted, *(rule.tally for rule in own.spreads)):
+    apart = own.apart
+    for tally in (*(tally for tally, _ in apart), *(rule.tally for rule in own.spreads)):
         if tally not in most:
             most[tally] = max(tally.by_domain.values(), default=0)
-    apart = all(most[tally] <= (1 if tally in own.feeds else 0) for tally in (*own.away, *own.unwanted))
-    return apart and all(most[rule.tally] - rule.lowest() <= rule.spread.max_skew for rule in own.spreads)
+    level = all(most[rule.tally] - rule.lowest() <= rule.spread.max_skew for rule in own.spreads)
+    return level and all(most[tally] <= allowed for tally, allowed in apart)
 
 
 def _may_stay(world: World, group: Group, room: Room, known: dict[tuple[SpreadRule, str | None], bool]) -> bool:

@@ -98,8 +98,7 @@ class Carrier:
             return list(contents)
         for queue, (group, number) in zip(queues, together.items(), strict=True):
             self._took(queue, number)
-            for tally, skew in self._watched[group]:
-                limits[tally] = min(skew, limits.get(tally, skew))
+            self._bind(group, limits)
         return rest
 
     def left(self) -> Whole:
@@ -187,9 +186,13 @@ class Carrier:
         limits = self._limits[room]
         if self._bearable(group, room, limits) <= 0 or not self._world.put(group, room, 1):
             return False
+        self._bind(group, limits)
+        return True
+
+    def _bind(self, group: Group, limits: dict[Tally, int]) -> None:
+        """A pod of the group is there now: whoever comes must bear its spreads."""
         for tally, skew in self._watched[group]:
             limits[tally] = min(skew, limits.get(tally, skew))
-        return True
 
     def _freedom_of(self, members: Sequence[tuple[Group, int]]) -> int:
         """Items whose pods ask something of their node's other pods come first."""
@@ -207,8 +210,7 @@ class Carrier:
                 queue.rotate(-1)
                 tried += 1
                 continue
-            for tally, skew in self._watched[group]:
-                limits[tally] = min(skew, limits.get(tally, skew))
+            self._bind(group, limits)
             number -= placed
             self._took(queue, placed)
         return wished - number

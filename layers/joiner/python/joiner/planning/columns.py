@@ -14,8 +14,9 @@ from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, filling_steps, right_size
 from joiner.planning.pricing import MOST_PATIENCE, PATIENCE, Pricer
 from joiner.planning.problem import Problem
+from joiner.planning.relaxing import Chance, by_size, solved
 from joiner.planning.resource_lp import Relaxation, quiet_solver, run
-from joiner.planning.rounding import Chance, by_size, greedy, round_off, solved
+from joiner.planning.rounding import greedy, round_off
 
 MOST_ADDED: Final = 60
 HOT: Final = 24
@@ -104,7 +105,7 @@ def generate(
     pricer = Pricer.of(chance.bench, demand, relaxation)
     if pricer is None:
         until = _share_for_columns(chance, share, GROWING)
-        _, worth, mix = _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=STALLS)
+        worth, mix = _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=STALLS)
         return _rounded_until(problem, demand, master, chance, packing, mix=mix, worth=worth, share=share, good_enough=good_enough)
     until = _share_for_columns(chance, share, SURELY_GROWING)
     _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=0)
@@ -133,8 +134,8 @@ def _grow(
     share: float,
     good_enough: float,
     stalls: int,
-) -> tuple[float, Floats, Floats]:
-    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers what ``Master.solve`` did last."""
+) -> tuple[Floats, Floats]:
+    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers the worth of items and the mix."""
     stalled, turn = 0, 0
     hot = np.zeros(0, np.int64)
     while True:
@@ -142,7 +143,7 @@ def _grow(
         turn += 1
         chance.meter.spend(master.steps)
         if value <= good_enough or stalled > stalls or chance.meter.spent(share):
-            return value, worth, mix
+            return worth, mix
         smooth = SMOOTHING if not stalled else 0.0
         prices = by_size(problem, smooth * relaxation.worth + (1 - smooth) * worth)
         everything = turn % 3 == 1

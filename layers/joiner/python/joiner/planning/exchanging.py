@@ -12,7 +12,7 @@ import numpy as np
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.packing import Packing, Pattern
 from joiner.planning.problem import Problem
-from joiner.planning.rounding import Chance
+from joiner.planning.relaxing import Chance
 
 PAYS: Final = 1e-9
 

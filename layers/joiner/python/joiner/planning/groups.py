@@ -119,8 +119,13 @@ def _alike(pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, Mount
     before: Pod | None = None
     mine: list[Pod] = []
     for pod in pods:
-        again = before is not None and not mounts and pod.constraints is before.constraints and pod.labels == before.labels
-        if before is None or not again or pod.namespace != before.namespace:
+        if (
+            mounts
+            or before is None
+            or pod.constraints is not before.constraints
+            or pod.labels != before.labels
+            or pod.namespace != before.namespace
+        ):
             what = mounts.get(pod.key, NOTHING_MOUNTED) if mounts else NOTHING_MOUNTED
             same = (id(pod.constraints), pod.namespace, what.key, *map(pod.labels.get, keys))
             if same not in quick:

@@ -11,7 +11,7 @@ from joiner.planning.exchanging import exchange
 from joiner.planning.kernel import Nodes
 from joiner.planning.packing import Packing, Pattern
 from joiner.planning.problem import Problem
-from joiner.planning.rounding import Chance, by_size
+from joiner.planning.relaxing import Chance, by_size
 from joiner.planning.seeding import urgency
 from joiner.planning.swarming import Attempts, swarm
 

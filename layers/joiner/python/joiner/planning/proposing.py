@@ -17,8 +17,9 @@ from joiner.planning.exchanging import exchange
 from joiner.planning.neighbourhoods import repack
 from joiner.planning.packing import Packing, right_size
 from joiner.planning.problem import Problem
+from joiner.planning.relaxing import Chance, by_size, solved
 from joiner.planning.resource_lp import Relaxation
-from joiner.planning.rounding import DEPTH, Chance, by_size, round_off, solved
+from joiner.planning.rounding import DEPTH, round_off
 from joiner.planning.swarming import Attempts, swarm
 
 FEW_NODES: Final = 12

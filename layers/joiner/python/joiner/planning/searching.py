@@ -24,9 +24,10 @@ from joiner.planning.limits import keeps_to, toll_of
 from joiner.planning.packing import Packing
 from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.proposing import propose
+from joiner.planning.relaxing import Chance, by_size, raised, solved
 from joiner.planning.resource_lp import Relaxation
 from joiner.planning.rooms import Room, World
-from joiner.planning.rounding import FEW_ITEMS, Chance, by_size, greedy, raised, solved
+from joiner.planning.rounding import FEW_ITEMS, greedy
 
 FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
@@ -112,11 +113,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
             relaxation = raised(problem, demand, chance, relaxation)
         by_node = NODE_FOR_PODS * float(relaxation.nodes.sum()) / everybody if problem.items <= FEW_ITEMS else 0.0
         meter.keep_back(compiled * max(1 + everybody / CARRIED, by_node))
-        within = keeps_to(toll_of(world, problem), relaxation)  # of what is left of them before anything is opened
-        # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
-        everywhere = problem.merged is not None or not dealt.shares_of
-        whole = everywhere and not world.existing and int(demand.sum()) == everybody
-        provable = whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier
+        provable = int(demand.sum()) == everybody and _provable(world, problem, dealt, relaxation)
         if not provable and meter.allowance and FEW_PODS < int(demand.sum()) == world.pods_left and not world.existing:
             proven = bound(world, limited=True).price_per_hour  # for all of them: now, and not when the deadline is near
         packing, price = _best_packing(problem, demand, relaxation, chance)
@@ -135,6 +132,16 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         Filler(world, frontier, {group.index: worth.get(group, 0.0) for group in world.groups.pending}, Approach()).fill()
         hopeful = any(world.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting)
     return Proposed(_attempt(world), price, proven, hopeful)
+
+
+def _provable(world: World, problem: Problem, dealt: Deal, relaxation: Relaxation) -> bool:
+    """Whether this relaxation is a bound for all plans that place its pods. To be asked before anything is opened: it looks at what is left
+    of the limits."""
+    within = keeps_to(toll_of(world, problem), relaxation)
+    # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
+    everywhere = problem.merged is not None or not dealt.shares_of
+    whole = everywhere and not world.existing
+    return whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier
 
 
 def _carried(world: World, problem: Problem, dealt: Deal, packing: Packing, meter: Meter) -> Carrier:

@@ -12,7 +12,8 @@ import numpy as np
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern, Way, allowed_below, filling_steps, right_size
 from joiner.planning.problem import Problem
-from joiner.planning.rounding import Chance, one_node
+from joiner.planning.relaxing import Chance
+from joiner.planning.rounding import one_node
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -101,9 +101,14 @@ class Rules:
     together: list[Tally] = field(default_factory=list)
 
     @property
+    def apart(self) -> list[tuple[Tally, int]]:
+        """Whom it is kept apart from: a tally, and how many that counts may be where a pod of the group is, itself included."""
+        return [(tally, 1 if tally in self.feeds else 0) for tally in (*self.away, *self.unwanted)]
+
+    @property
     def of_hosts(self) -> tuple[tuple[Tally, int], ...]:
-        """Its rules about hosts: a tally, and how many that counts may be where a pod of the group is, itself included."""
-        apart = [(tally, 1 if tally in self.feeds else 0) for tally in (*self.away, *self.unwanted) if tally.key == names.HOSTNAME]
+        """Its rules about hosts, in the form of ``apart``."""
+        apart = [(tally, most) for tally, most in self.apart if tally.key == names.HOSTNAME]
         return (*apart, *((rule.tally, rule.spread.max_skew) for rule in self.spreads if rule.universe is None))
 
     @property
