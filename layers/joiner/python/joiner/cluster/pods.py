@@ -23,7 +23,9 @@ DRAINING: Final = Taint(names.DISRUPTED, "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod. ``owner_kind`` is its controller's kind; ``unschedulable`` the message of the scheduler that found no node, or None."""
+    """One pod. ``owner_kind`` is its controller's kind; ``unschedulable`` the message of the scheduler that found no node, or None.
+
+    ``key`` and ``provisionable`` follow from the rest, and are worked out once: plans ask for them again and again."""
 
     namespace: str
     name: str
@@ -43,6 +45,18 @@ class Pod:
     unschedulable: str | None = None
     protected: bool = False
     """Whether it asks not to be disrupted for as long as it runs."""
+    key: str = field(init=False, repr=False, compare=False)
+    """``namespace/name``."""
+    provisionable: bool = field(init=False, repr=False, compare=False)
+    """Whether a new node could help it: its scheduler found none, nothing will be preempted for it, and it is not a daemon's.
+
+    A gated pod is not: its scheduler has not tried it, and its condition says SchedulingGated.
+    """
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.namespace}/{self.name}")
+        held_up = self.node_name or self.nominated_node or self.gates or self.deletion or self.phase in ENDED
+        object.__setattr__(self, "provisionable", self.unschedulable is not None and not held_up and not self.stays_with_node)
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "Pod":
@@ -72,11 +86,6 @@ class Pod:
             unschedulable=(scheduled.get("message") or "") if waiting else None,
             protected=any((metadata.get("annotations") or {}).get(key) == "true" for key in PROTECTING),
         )
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
 
     @property
     def class_key(self) -> str:
@@ -109,19 +118,3 @@ class Pod:
         """
         stays = self.stays_with_node or self.protected or self.constraints.untolerated((DRAINING,)) is None
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
-
-    @property
-    def provisionable(self) -> bool:
-        """Whether a new node could help it: its scheduler found none, nothing will be preempted for it, and it is not a daemon's.
-
-        A gated pod is not: its scheduler has not tried it, and its condition says SchedulingGated.
-        """
-        return (
-            self.unschedulable is not None
-            and not self.node_name
-            and not self.nominated_node
-            and not self.gates
-            and not self.deletion
-            and self.phase not in ENDED
-            and self.owner_kind not in OF_NODES
-        )

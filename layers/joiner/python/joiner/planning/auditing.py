@@ -4,7 +4,7 @@ Dealing pods out beforehand and taking nodes apart again bypass the order in whi
 at here as a whole, and thrown away if it does not hold.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from joiner.planning.groups import Group
 from joiner.planning.rooms import Room, World
@@ -21,9 +21,14 @@ def holds(world: World) -> bool:
     if not bound:
         return True
     known: dict[tuple[SpreadRule, str | None], bool] = {}
-    return all(_may_stay(world, group, room, known) for room in rooms for group in room.planned if group in bound) and all(
-        _one_beginning(world, group) for group in bound
-    )
+    beside: dict[Group, list[Room]] = {group: [] for group in bound if world.rules[group.index].affinity}
+    for room in rooms:
+        for group in room.planned:
+            if group in bound and not _may_stay(world, group, room, known):
+                return False
+            if group in beside:
+                beside[group].append(room)
+    return all(_one_beginning(world, group, there) for group, there in beside.items())
 
 
 def _anywhere(own: Rules, carried: Collection[str], most: dict[Tally, int]) -> bool:
@@ -64,16 +69,14 @@ def _level(rule: SpreadRule, domain: str | None) -> bool:
     return domain is not None and rule.tally.by_domain.get(domain, 0) - rule.lowest() <= rule.spread.max_skew
 
 
-def _one_beginning(world: World, group: Group) -> bool:
-    """Pods that want to be beside their own kind may begin in one place only, and only if there were none of their kind anywhere."""
+def _one_beginning(world: World, group: Group, rooms: Iterable[Room]) -> bool:
+    """Pods that want to be beside their own kind may begin in one place only, and only if there were none of their kind anywhere; in these
+    rooms they are."""
     own = world.rules[group.index]
-    if not own.affinity:
-        return True
     mine: dict[tuple[str, ...], int] = {}
-    for room in (*world.existing, *world.new):
-        if group in room.planned:
-            where = tuple(room.labels.get(tally.key, "") for tally in own.affinity)
-            mine[where] = mine.get(where, 0) + room.planned[group]
+    for room in rooms:
+        where = tuple(room.labels.get(tally.key, "") for tally in own.affinity)
+        mine[where] = mine.get(where, 0) + room.planned[group]
     counted = 1 if own.affinity[0] in own.feeds else 0
     begun = [
         where

@@ -85,20 +85,22 @@ class Carrier:
     def _put_easy(self, contents: Sequence[tuple[int, int]], room: Room, choice: Choice, limits: dict[Tally, int]) -> list[tuple[int, int]]:
         """Puts in at once what asks little of its neighbours, if that is kept; answers the rest, which is put in item by item."""
         together: dict[Group, int] = {}
-        queues, rest = [], []
-        for item, number in contents:
+        queues, rest, easy = [], [], self._easy
+        for content in contents:
+            item, number = content
             queue = self._queues[item]
             group, there = queue[0] if queue else (None, 0)
-            if there >= number and group in self._easy and group not in together:
+            if there >= number and group in easy and group not in together:
                 together[group] = number
                 queues.append(queue)
             else:
-                rest.append((item, number))
+                rest.append(content)
         if not self._world.put_together(together, room, choice):
             return list(contents)
         for queue, (group, number) in zip(queues, together.items(), strict=True):
             self._took(queue, number)
-            self._bind(group, limits)
+            if self._watched[group]:
+                self._bind(group, limits)
         return rest
 
     def left(self) -> Whole:

@@ -28,7 +28,7 @@ class Waiting:
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """The most important first, then the oldest, then by name. One key after the other, the last one first: most pods are alike in two of
     them, and names alone are quickly compared."""
-    found = sorted(pods, key=lambda pod: f"{pod.namespace}/{pod.name}")
+    found = sorted(pods, key=attrgetter("key"))
     found.sort(key=attrgetter("created"))
     found.sort(key=attrgetter("constraints.priority"), reverse=True)
     return found

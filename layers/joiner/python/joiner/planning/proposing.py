@@ -95,12 +95,14 @@ def _searched(problem: Problem, demand: Whole, relaxation: Relaxation, chance: C
 
 
 def first(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Chance) -> Packing:
-    """A first packing. Its end is packed with care where there are few nodes: of many it is next to nothing."""
+    """A first packing. Its end is packed with care where there are few nodes, and a search goes on from them: of many it is next to
+    nothing."""
     if relaxation.nodes.sum() < FEW_NODES:
         made = _swarmed(problem, demand, relaxation, chance, FIRST_ATTEMPTS)
         if made.patterns:
             return made
-    depth, tries = (0, 2) if relaxation.nodes.sum() < MANY_NODES else (DEPTH, 1)
+    few = relaxation.nodes.sum() < MANY_NODES
+    depth, tries = 0 if few and chance.meter.allowance else DEPTH, 2 if few else 1
     return right_size(problem, round_off(problem, relaxation, demand, chance, depth=depth, tries=tries).patterns)
 
 

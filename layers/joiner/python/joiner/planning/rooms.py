@@ -67,6 +67,7 @@ class World:
         self.new: list[Room] = []
         self.rules: tuple[Rules, ...] = rules_of(groups.all, self.existing, markets, namespaces)
         self.quoted = tuple(own.quoted for own in self.rules)
+        self._feeds = tuple(own.feeds for own in self.rules)
         self._of_hosts = tuple(own.of_hosts for own in self.rules)
         self._carefree = [own.free and not group.constraints.host_ports for own, group in zip(self.rules, groups.all, strict=True)]
         self.left: dict[Group, int] = {group: len(group.pods) for group in groups.pending}
@@ -191,20 +192,24 @@ class World:
     def put_together(self, contents: Mapping[Group, int], room: Room, choice: Choice) -> bool:
         """Puts all of this in an empty room of this choice, or nothing: for groups that are ``easy``. What they ask of each other is asked
         once all of them are in."""
-        mask, free = 0, list(room.free)
+        free, accepted = list(room.free), choice.groups
         for group, number in contents.items():
-            mask |= 1 << group.index
+            if not accepted >> group.index & 1:
+                return False
             for position, amount in group.needs:
                 free[position] -= amount * number
-        if choice.groups & mask != mask or min(free, default=0) < 0 or not self._within_quotas(contents, room):
+        if min(free, default=0) < 0 or not self._within_quotas(contents, room):
             return False
         room.free, room.planned = free, dict(contents)
         left, host = self.left, room.labels[names.HOSTNAME]
+        asking = []
         for group, number in contents.items():
             left[group] -= number
-            for tally in self.rules[group.index].feeds:
+            for tally in self._feeds[group.index]:
                 tally.add(room, number)
-        if any(tally.by_domain.get(host, 0) > most for group in contents for tally, most in self._of_hosts[group.index]):
+            if self._of_hosts[group.index]:
+                asking.append(group)
+        if any(tally.by_domain.get(host, 0) > most for group in asking for tally, most in self._of_hosts[group.index]):
             for group, number in contents.items():
                 self.take(group, room, number)
             return False
@@ -286,7 +291,7 @@ class World:
         else:
             del room.planned[group]
         self.left[group] -= number
-        for tally in self.rules[group.index].feeds:
+        for tally in self._feeds[group.index]:
             tally.add(room, number)
         for port in group.constraints.host_ports:
             if number > 0:
@@ -301,7 +306,7 @@ class World:
                 quota[domain] = quota.get(domain, 0) - number
 
     def _count(self, group: Group, room: Room, number: int) -> None:
-        for tally in self.rules[group.index].feeds:
+        for tally in self._feeds[group.index]:
             tally.add(room, number)
 
     @property

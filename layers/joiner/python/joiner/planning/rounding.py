@@ -19,7 +19,6 @@ from joiner.planning.seeding import seeds, urgency
 
 ROWS: Final = 24
 """Rows that are filled at a time: among so many there are good ones."""
-LARGER_ROUND: Final = 40
 OFTEN: Final = 0.5
 SELDOM: Final = 0.75
 """The programme is solved anew whenever so much of the worth has been placed: the later where it is a large one, or time short."""
@@ -37,19 +36,17 @@ FAVOURED_FOR: Final = 8
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How rows become nodes. Of the average mix, ``seeded`` is in a row before it is filled. Those rows do whose worth for their price is
-    ``within`` so much of the best, or ``at_first``, until a round has made one in LARGER_ROUND of the nodes; each on one in ``repeated`` of
-    the nodes that are left of its offer: more would change the mix of what is left. When so little of the worth is left, the programme has
-    no more to say."""
+    ``within`` so much of the best, each on one in ``repeated`` of the nodes that are left of its offer: more would change the mix of what
+    is left. When so little of the worth is left, the programme has no more to say."""
 
     seeded: float
     within: float
-    at_first: float
     repeated: int
     little_left: float
 
 
-CAREFUL: Final = Pace(0.95, within=0.001, at_first=0.001, repeated=ROWS, little_left=0.0)
-HASTY: Final = Pace(0.9, within=0.004, at_first=0.0075, repeated=8, little_left=0.03)
+CAREFUL: Final = Pace(0.95, within=0.001, repeated=ROWS, little_left=0.0)
+HASTY: Final = Pace(0.9, within=0.01, repeated=8, little_left=0.03)
 """Where nobody looks for a better plan."""
 
 
@@ -125,9 +122,8 @@ def _commit(
     ratio = (counts @ worth) / problem.price[found.offers[rows]]
     order = np.argsort(-ratio, kind="stable")
     made: list[Pattern] = []
-    wanted = int(rest.sum() // LARGER_ROUND)
     for row in order.tolist():
-        if made and ratio[row] < ratio[order[0]] * (1 - (pace.at_first if wanted > 0 else pace.within)):
+        if made and ratio[row] < ratio[order[0]] * (1 - pace.within):
             break
         at = rows[row]
         inside = np.flatnonzero(counts[row])
@@ -140,7 +136,6 @@ def _commit(
         times = max(1, min(times, int(rest[at] // pace.repeated)))
         left[items] -= times * amounts
         rest[at] -= times
-        wanted -= times
         made.append(Pattern(int(found.offers[at]), items, amounts, times))
     return made
 

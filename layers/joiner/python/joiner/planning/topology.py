@@ -180,6 +180,7 @@ class Ruling:
         self._meanings: dict[object, list[Group]] = {}
         self._eligible: dict[object, Callable[[Place], bool]] = {}
         self._universes: dict[object, frozenset[str]] = {}
+        self._head_room = any(group.head_room for group in groups)
         keys = sorted(rule_keys(one.constraints for one in groups))
         self._kinds: dict[object, list[Group]] = {}
         for group in groups:
@@ -250,10 +251,9 @@ class Ruling:
                 meant = self._real(group, self._meant((term,)))
                 own.away.append(self._tally(("away", term, group.head_room), term.topology_key, meant))
 
-    @staticmethod
-    def _real(group: Group, meant: list[Group]) -> list[Group]:
+    def _real(self, group: Group, meant: list[Group]) -> list[Group]:
         """Whom a group's rules count: head-room stands for pods that do not exist, and counts for head-room only."""
-        return meant if group.head_room else [other for other in meant if not other.head_room]
+        return meant if group.head_room or not self._head_room else [other for other in meant if not other.head_room]
 
     def _wishes(self, group: Group) -> None:
         """Preferences about neighbours and soft spreads, as weighted tallies: more is better, or worse where the weight is negative."""
