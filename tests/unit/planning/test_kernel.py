@@ -1,6 +1,7 @@
 """The compiled loops beside what they stand for: the same nodes as numpy fills, and plans that are never dearer and lose no pod."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,7 @@ from joiner.planning.neighbourhoods import repack
 from joiner.planning.packing import Bench, Packing, Pattern, Way
 from joiner.planning.problem import Problem
 from joiner.planning.relaxing import Chance
+from joiner.planning.seeding import seeds
 from joiner.planning.table import Choices
 
 compiled = pytest.mark.skipif(loaded() is None, reason="the kernel is not compiled for this machine")
@@ -75,6 +77,31 @@ def test_a_filled_node_holds_its_pods_and_breaks_no_rule(seed: int, native: bool
     assert (counts <= known.demand).all()
     assert not counts[~known.open].any()
     assert not known.clashing(contents(known, counts, active)).any()
+
+
+@pytest.mark.parametrize("native", [pytest.param(True, marks=compiled), False])
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_begin_with_what_fits_and_breaks_no_rule(seed: int, native: bool) -> None:
+    known, active, offers = problem(seed), np.arange(12), np.repeat(np.arange(9), 4)
+    mean = np.random.default_rng(seed).uniform(0, 4, (36, 12)) * known.open[offers]
+    counts = seeds(Bench(known, compiled=native), np.random.default_rng(seed), offers, active, mean=mean, demand=known.demand)
+
+    assert counts.any()
+    assert (counts @ known.need <= known.room[offers]).all()
+    assert (counts <= np.minimum(known.demand, np.floor(mean + 1))).all()
+    assert not counts[~known.open[offers]].any()
+    assert not known.clashing(contents(known, counts, active)).any()
+
+
+@pytest.mark.parametrize("native", [pytest.param(True, marks=compiled), False])
+def test_rows_begin_with_the_mean_where_nothing_stands_in_its_way(native: bool) -> None:
+    known = replace(problem(1, rules=0), room=np.full((9, 3), 1e6), demand=np.full(12, 50), open=np.ones((9, 12), bool))
+    mean = np.broadcast_to(np.linspace(0.05, 3.3, 12), (4000, 12)).copy()
+    counts = seeds(
+        Bench(known, compiled=native), np.random.default_rng(1), np.zeros(4000, np.int64), np.arange(12), mean=mean, demand=known.demand
+    )
+
+    assert counts.mean(axis=0) == pytest.approx(mean[0], abs=0.03)
 
 
 @compiled

@@ -29,6 +29,8 @@ SMALLER: Final = 2000
 
 Queue = deque[list[Any]]
 """Groups with how many of their pods have no place yet."""
+Alike = dict[tuple[str, tuple[int, ...]], list[tuple[Room, Group]]]
+"""Who is where, by place and size."""
 
 
 class Carrier:
@@ -112,11 +114,12 @@ class Carrier:
         self._world.quotas.clear()
 
     def _mend(self) -> None:
-        """Pods that clash with a neighbour where they were meant to go change places with pods of their size elsewhere."""
+        """Pods that clash with a neighbour where they were meant to go change places with pods of their size elsewhere, or their neighbour
+        does."""
         refused, self._refused = self._refused, []
         if not refused:
             return
-        alike: dict[tuple[str, tuple[int, ...]], list[tuple[Room, Group]]] = {}
+        alike: Alike = {}
         for other in self._world.new:
             place = self._place(other)
             for group in other.planned:
@@ -128,17 +131,31 @@ class Carrier:
         for item, room in refused:
             queue = self._queues[item]
             if room.planned and queue:
-                self._change_places(queue, room, alike.get((self._place(room), queue[0][0].vector), ())[:SWAPS])
+                known = (self._place(room), queue[0][0].vector)
+                _ = self._change_places(queue, room, alike.get(known, ())[:SWAPS]) or self._make_way(queue, room, alike)
         for item, room in refused:  # what room is left now is nobody's
             queue = self._queues[item]
             if room.planned and queue and not self._elsewhere(queue, room):
                 self._change_places(queue, room, self._smaller(queue[0][0], room))
 
-    def _change_places(self, queue: "Queue", room: Room, candidates: Iterable[tuple[Room, Group]]) -> None:
-        """The first of the queue takes the place of one of these, who comes to this room."""
-        for other, group in candidates:
-            if other is not room and self._swap(queue, room, other, group):
-                return
+    def _change_places(self, queue: "Queue", room: Room, candidates: Iterable[tuple[Room, Group]]) -> bool:
+        """The first of the queue takes the place of one of these, who comes to this room; answers whether one did."""
+        return any(other is not room and self._swap(queue, room, other, group) for other, group in candidates)
+
+    def _make_way(self, queue: "Queue", room: Room, alike: "Alike") -> bool:
+        """The first of the queue goes where it was meant to go, once a neighbour has changed places with a pod of that one's size
+        elsewhere; answers whether it did."""
+        place, newcomer = self._place(room), queue[0][0]
+        for neighbour in [group for group in room.planned if group in self._watched]:
+            self._world.take(neighbour, room, 1)
+            if self._admit(newcomer, room):
+                moving: Queue = deque([[neighbour, 1]])
+                if self._change_places(moving, room, alike.get((place, neighbour.vector), ())[:SWAPS]):
+                    self._took(queue)
+                    return True
+                self._world.take(newcomer, room, 1)
+            self._world.take(neighbour, room, -1)
+        return False
 
     def _elsewhere(self, queue: "Queue", room: Room) -> bool:
         """Whether the first of the queue found room that another left."""

@@ -61,10 +61,9 @@ class Meter:
         """Whether this share of the allowance is used up, or of the time until the deadline."""
         return self.used >= self._effort.allowance * share or self._late(share, self._kept_back)
 
-    @property
-    def overdue(self) -> bool:
-        """Whether the deadline is over."""
-        return self._late(1.0, 0.0)
+    def overdue(self, more: float) -> bool:
+        """Whether the deadline is over, or would be so many seconds later."""
+        return self._late(1.0, more)
 
     def _late(self, share: float, kept_back: float) -> bool:
         deadline = self._effort.seconds

@@ -218,7 +218,7 @@ class Item:
 ANY: Final = "*"
 EVERY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - addresses that pods take ports on, not one to listen on
 
-FEW_PODS: Final = 600
+FEW_PODS: Final = 1500
 """In a small batch one pod that clashes with its neighbours costs a node of its own, so pods that only count for others' rules are told
 apart as well. In a large one it finds another place, and fewer items are worth more."""
 

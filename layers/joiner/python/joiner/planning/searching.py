@@ -36,6 +36,8 @@ MANY_PODS = 300
 ORDERS = 5
 QUICKLY_CARRIED = 2_000
 """Up to so many pods a proposal is carried out in so many orders if need be; with more that takes too long."""
+THEN = 4.0
+"""What comes after an order of carrying out, and the order itself, takes so many times as long as one order."""
 CARRIED = 12_000
 """Carrying a plan out takes about as long as compiling its world did, and once more for so many pods: that is by pod, not by kind."""
 
@@ -147,12 +149,13 @@ def _provable(world: World, problem: Problem, dealt: Deal, relaxation: Relaxatio
 def _carried(world: World, problem: Problem, dealt: Deal, packing: Packing, meter: Meter) -> Carrier:
     """The proposal in the world. Which of many pods that look alike goes where is left open by it; if some clash with their neighbours
     and find no place, they may do so in another order, while there is time; the best of these is made again unless it was the last."""
+    began = meter.seconds
     carrier = _carried_once(world, problem, dealt, packing, 0)
-    missing = [int(carrier.left().sum())]
+    once, missing = meter.seconds - began, [int(carrier.left().sum())]
     for order in range(1, ORDERS if problem.demand.sum() <= QUICKLY_CARRIED else 1):
         if not missing[-1]:
             return carrier
-        if meter.overdue:
+        if meter.overdue(THEN * once):
             break
         carrier = _carried_once(world, problem, dealt, packing, order)
         missing.append(int(carrier.left().sum()))

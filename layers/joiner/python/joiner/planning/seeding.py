@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing import Bench
 from joiner.planning.problem import Problem
 
@@ -26,33 +26,25 @@ def urgency(problem: Problem, offers: Whole, nodes: Floats) -> Floats:
 
 
 def seeds(bench: Bench, dice: np.random.Generator, offers: Whole, active: Whole, *, mean: Floats, demand: Whole) -> Whole:
-    """The mean mix, rounded at random, with what is too much for a cap or for the node left out at random."""
-    some = np.flatnonzero(mean > 0)
-    seed = np.zeros(mean.shape)
-    seed.ravel()[some] = np.floor(mean.ravel()[some] + dice.random(len(some)))
-    np.minimum(seed, np.minimum(demand, bench.most[active]), out=seed)
-    if len(bench.caps):
-        asks, counts = bench.asks[:, active], bench.counts[:, active]
-        for node, rule in np.argwhere((seed @ counts.T > bench.caps) & (seed @ asks.T > 0)).tolist():
-            there = np.flatnonzero(asks[rule] & (seed[node] > 0))
-            kept = int(bench.caps[rule]) - int(seed[node, counts[rule]].sum() - seed[node, there].sum())
-            seed[node, dice.permutation(there)[max(kept, 0) :]] = 0
-    room, need = bench.room[offers], bench.need[active]
-    over = np.flatnonzero((seed @ need > room).any(axis=1))
-    if len(over):
-        seed[over] = _as_far_as_fits(seed[over], need, room[over], dice)
-    return seed.astype(np.int64)
+    """The mean mix, rounded at random, and of that in random order as much as room and caps allow."""
+    if bench.kernel:
+        return bench.kernel.seed(offers, active, mean, demand.astype(float), dice.integers(1, 2**63, 1, np.uint64))
+    wanted = np.minimum(np.where(mean > 0, np.floor(mean + dice.random(mean.shape)), 0), np.minimum(demand, bench.most[active]))
+    return np.stack([_as_far_as_fits(bench, dice, offer, active, row) for offer, row in zip(offers, wanted, strict=True)])
 
 
-def _as_far_as_fits(seed: Floats, need: Floats, room: Floats, dice: np.random.Generator) -> Floats:
-    """Of each row its items in random order, until one of them does not fit."""
-    row, item = np.nonzero(seed)
-    order = np.argsort(row + dice.random(len(row)), kind="stable")
-    item = item[order]  # the rows stay in their order
-    taken = seed[row, item][:, None] * need[item]
-    together = np.cumsum(taken, axis=0)
-    begins = np.searchsorted(row, row)
-    within: Marks = np.logical_and.reduce(together - together[begins] + taken[begins] <= room[row], axis=1)
-    kept = np.zeros_like(seed)
-    kept[row[within], item[within]] = seed[row[within], item[within]]
-    return kept
+def _as_far_as_fits(bench: Bench, dice: np.random.Generator, offer: int, active: Whole, wanted: Floats) -> Whole:
+    """One row."""
+    room, taken = bench.room[offer].copy(), np.zeros(len(wanted), np.int64)
+    used, asked = np.zeros((2, len(bench.caps)), np.int64)
+    for at in dice.permutation(np.flatnonzero(wanted)).tolist():
+        item = int(active[at])
+        need, counts, asks, still = bench.need[item], bench.counts[:, item], bench.asks[:, item], bench.caps - used
+        binding = counts & (asks | (asked > 0))
+        most = min(wanted[at], (room[need > 0] / need[need > 0] + 1e-9).min(initial=np.inf), still[binding].min(initial=wanted[at]))
+        if most >= 1 and not (asks & (still < 0)).any():
+            taken[at] = int(most)
+            room -= taken[at] * need
+            used += taken[at] * counts
+            asked += taken[at] * asks
+    return taken

@@ -72,7 +72,7 @@ class Kernel:
         price: Floats,
         domain: Whole,
     ) -> None:
-        self._fill, self._repack, self._dearest = library.fill, library.repack, library.dearest
+        self._fill, self._seed, self._repack, self._dearest = library.fill, library.seed, library.repack, library.dearest
         self._repack.restype, self._dearest.restype = ctypes.c_double, ctypes.c_longlong
         self._kept = [np.ascontiguousarray(one) for one in (room, open_to, need, most, rules, part, caps, price, domain)]
         items, resources = need.shape
@@ -104,6 +104,19 @@ class Kernel:
             ctypes.c_void_p(None if lean is None else _address(lean)),
             *map(ctypes.c_void_p, (_address(counts), reals, wholes)),
         )
+
+    def seed(self, offers: Whole, active: Whole, mean: Floats, demand: Floats, dice: NDArray[np.uint64]) -> Whole:
+        """What rows begin with (rows x active items): ``mean`` (the same shape) rounded at random, as far as demand, room and caps
+        allow."""
+        counts = np.empty(mean.shape, np.int64)
+        held = [np.ascontiguousarray(one) for one in (offers, active, mean, demand)]
+        self._seed(
+            ctypes.byref(self._laid),
+            *map(ctypes.c_longlong, counts.shape),
+            *map(ctypes.c_void_p, map(_address, (*held, dice, counts))),
+            ctypes.c_void_p(self._fixed[1]),
+        )
+        return counts
 
     def repack(self, plan: "Nodes", worth: Floats, lure: Floats, turns: int) -> tuple[float, float]:
         """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays. ``lure`` is what items are worth while some

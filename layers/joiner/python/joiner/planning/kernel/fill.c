@@ -19,7 +19,10 @@ enum { COUNTS = 1, ASKS = 2 };
 enum { MOST_RESOURCES = 64, MOST_TAKEN = 4, MOST_MADE = 24, MOST_VIEWS = 6 };
 
 /* How many offers are looked at for each node: fewer where a plan has many nodes, because there is more to gain by turning to others. */
-enum { LOOKED_AT = 20, BRIEFLY = 8, MANY_NODES = 64 };
+enum { LOOKED_AT = 12, BRIEFLY = 8, MANY_NODES = 64 };
+
+/* Of so few nodes any two may be worth a try; of more, those that lose most are looked for. */
+enum { FEW_NODES = 32 };
 
 /* The problem, the same in every call. */
 struct problem {
@@ -190,15 +193,6 @@ void fill(const struct problem *p, whole rows, whole width, const whole *offers,
                  tilt ? tilt + row * p->resources : 0, counts + row * width);
 }
 
-/* A plan that is being taken apart: nodes of it, and what they hold. */
-struct plan {
-    whole *nodes;   /* how many there are */
-    whole *offer;   /* nodes */
-    whole *counts;  /* nodes x items */
-    double *loss;   /* nodes: price less what its pods are worth */
-    whole most;     /* how many nodes there is room for */
-};
-
 static bits roll(bits *dice) { /* xorshift64* */
     *dice ^= *dice >> 12;
     *dice ^= *dice << 25;
@@ -209,6 +203,71 @@ static bits roll(bits *dice) { /* xorshift64* */
 static whole below(bits *dice, whole number) { return (whole)((roll(dice) >> 33) % (bits)number); }
 
 static double chance(bits *dice) { return (double)(roll(dice) >> 11) * (1.0 / 9007199254740992.0); }
+
+/* How many of an item may still come to a node under the caps that it has a part in. */
+static whole bearable(const struct problem *p, whole item, whole number, const whole *used, const whole *asked) {
+    for (whole column = 0; column < p->width; column++) {
+        whole rule = p->rules[item * p->width + column];
+        if (rule < 0) break;
+        unsigned char part = p->part[rule * p->items + item];
+        whole still = p->limit[rule] - used[rule];
+        if (part & ASKS && still < 0) return 0;
+        if (part & COUNTS && (part & ASKS || asked[rule]) && still < number) number = still;
+    }
+    return number;
+}
+
+/* What rows begin with: the mean mix, rounded at random, and of that in random order as much as room and caps allow. offers: rows. active:
+ * the items in question, width of them. mean: rows x width. demand: of the active. dice: their state. counts: rows x width, what rows hold in
+ * the end. wholes: items + 2 x caps. */
+void seed(const struct problem *p, whole rows, whole width, const whole *offers, const whole *active, const double *mean,
+          const double *demand, bits *dice, whole *counts, whole *wholes) {
+    whole *order = wholes, *used = wholes + p->items, *asked = used + p->caps;
+    for (whole row = 0; row < rows; row++) {
+        double free[MOST_RESOURCES];
+        whole number = 0, *mine = counts + row * width;
+        for (whole k = 0; k < p->resources; k++) free[k] = p->room[offers[row] * p->resources + k];
+        for (whole cap = 0; cap < 2 * p->caps; cap++) used[cap] = 0; /* and those that ask */
+        for (whole at = 0; at < width; at++) {
+            mine[at] = 0;
+            if (!(mean[row * width + at] > 0)) continue;
+            double wanted = mean[row * width + at] + chance(dice);
+            if (wanted > demand[at]) wanted = demand[at];
+            if (wanted > p->most[active[at]]) wanted = p->most[active[at]];
+            if (wanted < 1) continue;
+            mine[at] = (whole)wanted;
+            order[number++] = at;
+        }
+        for (whole last = number - 1; last > 0; last--) {
+            whole other = below(dice, last + 1), swap = order[last];
+            order[last] = order[other];
+            order[other] = swap;
+        }
+        for (whole next = 0; next < number; next++) {
+            whole at = order[next], item = active[at], taken = bearable(p, item, mine[at], used, asked);
+            const double *need = p->need + item * p->resources;
+            for (whole k = 0; k < p->resources; k++)
+                if (need[k] > 0 && free[k] < (double)taken * need[k]) taken = (whole)(free[k] / need[k] + 1e-9);
+            mine[at] = taken;
+            for (whole k = 0; k < p->resources; k++) free[k] -= (double)taken * need[k];
+            for (whole column = 0; taken && column < p->width && p->rules[item * p->width + column] >= 0; column++) {
+                whole rule = p->rules[item * p->width + column];
+                unsigned char part = p->part[rule * p->items + item];
+                if (part & COUNTS) used[rule] += taken;
+                if (part & ASKS) asked[rule] += taken;
+            }
+        }
+    }
+}
+
+/* A plan that is being taken apart: nodes of it, and what they hold. */
+struct plan {
+    whole *nodes;   /* how many there are */
+    whole *offer;   /* nodes */
+    whole *counts;  /* nodes x items */
+    double *loss;   /* nodes: price less what its pods are worth */
+    whole most;     /* how many nodes there is room for */
+};
 
 /* Whether a node of this offer could have exactly these pods. */
 static whole holds(const struct problem *p, whole offer, whole width, const whole *active, const whole *counts, const double *need) {
@@ -252,14 +311,15 @@ static whole cheapest(const struct problem *p, whole width, const whole *active,
     return p->offers;
 }
 
-/* A node, as likely as it costs more than its pods are worth. */
-static whole pick_by_loss(const struct plan *plan, bits *dice) {
+/* A node, as likely as it costs more than its pods are worth; beside another one, in the same domain. */
+static whole pick_by_loss(const struct problem *p, const struct plan *plan, bits *dice, whole beside) {
     double all = 0;
+    whole wanted = beside < 0 ? -1 : p->domain[plan->offer[beside]];
     for (whole node = 0; node < *plan->nodes; node++)
-        if (plan->loss[node] > 0) all += plan->loss[node];
+        if (plan->loss[node] > 0 && (wanted < 0 || p->domain[plan->offer[node]] == wanted)) all += plan->loss[node];
     double rest = all * chance(dice);
     for (whole node = 0; node < *plan->nodes; node++) {
-        if (plan->loss[node] > 0) rest -= plan->loss[node];
+        if (plan->loss[node] > 0 && (wanted < 0 || p->domain[plan->offer[node]] == wanted)) rest -= plan->loss[node];
         if (rest < 0) return node;
     }
     return below(dice, *plan->nodes);
@@ -267,7 +327,8 @@ static whole pick_by_loss(const struct plan *plan, bits *dice) {
 
 /* A node that costs more than its pods are worth, more likely than not; beside another one, it is likely to be in the same domain. */
 static whole pick(const struct problem *p, const struct plan *plan, bits *dice, whole beside) {
-    if (beside < 0 && below(dice, 2)) return pick_by_loss(plan, dice);
+    whole by_loss = *plan->nodes < FEW_NODES ? beside < 0 && below(dice, 2) : below(dice, 10) > 0;
+    if (by_loss) return pick_by_loss(p, plan, dice, beside);
     whole best = below(dice, *plan->nodes);
     for (whole turn = 0; turn < 3; turn++) {
         whole other = below(dice, *plan->nodes);
@@ -373,7 +434,7 @@ static whole pack_anew(const struct problem *p, const struct plan *plan, struct 
         }
         b->offers[number++] = best_offer;
         if (!more) return cost < before + 1e-9 ? number : -1;
-        if (cost + 0.97 * rest > before) return -1;
+        if (cost + 0.999 * rest > before) return -1; /* no node is worth more than its price, but for what prudence adds */
     }
 }
 
