@@ -28,8 +28,9 @@ class Bound:
     shares: Mapping[int, float]
 
 
-def bound(world: World, *, limited: bool = False) -> Bound:
-    """Of all pods that are left to place in this world; ``limited``: pools' limits let them all in, and may keep them off cheaper nodes."""
+def bound(world: World, *, limited: bool = False, whole: bool = True) -> Bound:
+    """Of all pods that are left to place in this world; ``limited``: pools' limits let them all in, and may keep them off cheaper nodes.
+    ``whole`` counts whole pods as such, which is a sharper bound and takes longer."""
     groups = [group for group in world.groups.pending if world.left[group] and not group.refused]
     if not groups or not any(market.launchable for market in world.markets):
         return Bound(0.0, {group.index: float("inf") for group in world.groups.pending})
@@ -37,7 +38,7 @@ def bound(world: World, *, limited: bool = False) -> Bound:
     toll = toll_of(world, problem) if limited else None
     able = problem.open.any(axis=0)
     spare = _spare(world, problem)
-    relaxed = Programme(problem, spare=spare, firm_only=True, toll=toll).solve(np.where(able, problem.demand, 0), whole=True)
+    relaxed = Programme(problem, spare=spare, firm_only=True, toll=toll).solve(np.where(able, problem.demand, 0), whole=whole)
     shares = {group.index: float("inf") for group in world.groups.pending}
     for item, members in enumerate(problem.members):
         for group, _ in members:
@@ -47,21 +48,19 @@ def bound(world: World, *, limited: bool = False) -> Bound:
 
 def one_group_alone(world: World, problem: Problem) -> float:
     """The largest price that one item alone forces: as many of its cheapest node as its pods need, if they cannot share."""
-    most = 0.0
     caps = np.full(problem.items, np.inf)
     for row, cap in zip(problem.capped[problem.firm], problem.caps[problem.firm], strict=True):
         caps[row] = np.minimum(caps[row], cap)
-    vacancies = Vacancies(world.existing)
-    for item, members in enumerate(problem.members):
-        able = problem.open[:, item]
-        if not able.any():
-            continue
-        group = members[0][0]
-        hosts = sum(1 for room in vacancies.holding(group) if world.suits(group, room))
-        each = caps[item]
-        nodes = max(problem.demand[item] / each - hosts, 0.0) if np.isfinite(each) else float(not hosts)
-        most = max(most, float(np.ceil(nodes - 1e-9)) * float(problem.price[able].min()))
-    return most
+    cheapest = np.where(problem.open, problem.price[:, None], np.inf).min(axis=0, initial=np.inf)
+    able = np.flatnonzero(np.isfinite(cheapest))
+    hosts = np.zeros(problem.items)
+    if world.existing:
+        vacancies = Vacancies(world.existing)
+        for item in able.tolist():
+            group = problem.members[item][0][0]
+            hosts[item] = sum(1 for room in vacancies.holding(group) if world.suits(group, room))
+    nodes = np.where(np.isfinite(caps), np.maximum(problem.demand / caps - hosts, 0.0), hosts == 0)
+    return float((np.ceil(nodes[able] - 1e-9) * cheapest[able]).max(initial=0.0))
 
 
 def _spare(world: World, problem: Problem) -> Spare | None:

@@ -90,7 +90,7 @@ def search(world: World, meter: Meter, seed: int) -> Found:
         restore(world, best.layout)
     proven = proposed.proven
     if proven is None or best.missing:
-        proven = _proven(world, best)
+        proven = _proven(world, best, meter)
     return Found(float(min(proven, world.price)), float(proposed.greedy))
 
 
@@ -261,13 +261,13 @@ def restore(world: World, layout: tuple[tuple[Room, tuple[tuple[Group, int], ...
             world.take(one, room, -number)
 
 
-def _proven(world: World, made: Attempt) -> float:
-    """The bound for the pods that this plan places, which need not be all."""
+def _proven(world: World, made: Attempt, meter: Meter) -> float:
+    """The bound for the pods that this plan places, which need not be all; of a first plan no sharper than it is quick to find."""
     missing = dict(world.left)
     clear(world)
     for one, number in missing.items():
         world.left[one] -= number
-    proven = bound(world, limited=True).price_per_hour
+    proven = bound(world, limited=True, whole=meter.allowance > 0).price_per_hour
     for one, number in missing.items():
         world.left[one] += number
     restore(world, made.layout)
