@@ -45,10 +45,13 @@ class Ending:
 
 
 class Filler:
-    """One attempt at a plan in one world."""
+    """One attempt at a plan in one world, whose new nodes cost less than ``under`` together."""
 
-    def __init__(self, world: World, frontier: Frontier | None, shares: Mapping[int, float], approach: Approach) -> None:
+    def __init__(
+        self, world: World, frontier: Frontier | None, shares: Mapping[int, float], approach: Approach, *, under: float = float("inf")
+    ) -> None:
         self.world = world
+        self._under = under
         self._frontier = frontier
         self.shares = {index: share if share != float("inf") else 0.0 for index, share in shares.items()}
         self.approach = approach
@@ -107,10 +110,12 @@ class Filler:
 
     def _open_for(self, group: Group) -> bool:
         """Opens the best node for the group's pods; False if there is none."""
+        dearest = self._under - self.world.price - 1e-9
         for choices in self.frontier.by_weight(group):
             small = [one for one in choices if self._small_enough(one)]
             for among in (small, choices) if 0 < len(small) < len(choices) else (choices,):
-                able = [one for one in among if fits(group, one.one.room) and not self.world.over_limit(one)]
+                cheap = [one for one in among if one.one.offer.price_per_hour < dearest]
+                able = [one for one in cheap if fits(group, one.one.room) and not self.world.over_limit(one)]
                 short = self._promising(group, able)
                 best = self._best(group, short) or (self._best(group, able) if len(short) < len(able) else None)
                 if best is not None:
@@ -125,10 +130,14 @@ class Filler:
         best: tuple[float, ...] | None = None
         found: Choice | None = None
         before = self.world.price
+        left = sum(number * self.shares[group.index] for group, number in self.world.left.items() if number and group not in self.hopeless)
+        worth_all = float("inf") if self._one_host(seed) else left * (1 + 1e-9)
         for choice in choices:
+            price = choice.one.offer.price_per_hour
+            if best is not None and price > best[1] * worth_all and self.ending is not None and before + price >= self.ending.price:
+                continue  # not even everything that is left would make it the best, or the end of all
             room = self.world.open(choice)
             if self._stock(room, seed):
-                price = choice.one.offer.price_per_hour
                 worth = sum(number * self.shares[group.index] for group, number in room.planned.items())
                 together = room.planned[seed] if self._one_host(seed) else 0
                 score = (-together, price / worth if worth > 0 else float("inf"), price, -self._liking(seed, room))

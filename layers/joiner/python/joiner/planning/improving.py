@@ -16,6 +16,8 @@ MOST_PODS = 64
 FEW_NODES = 4
 """Up to here every division of the pods is tried (``dividing``)."""
 ROUNDS = 4
+A_TRIAL = 0.03
+"""Steps that a node takes which is filled on trial."""
 
 
 def improve(world: World, frontier: Frontier, shares: Mapping[int, float], meter: Meter) -> None:
@@ -29,7 +31,7 @@ def improve(world: World, frontier: Frontier, shares: Mapping[int, float], meter
             return
         some = [rooms for size in (1, 2, 3) for rooms in combinations(tuple(world.new), size)]
         better = len(world.new) <= FEW_NODES and any(_within(meter) and divide(world, frontier, rooms) for rooms in some)
-        if not better and not any(_within(meter) and _rebuild(world, frontier, shares, rooms) for rooms in some):
+        if not better and not any(_within(meter) and _rebuild(world, frontier, shares, rooms, meter) for rooms in some):
             return
 
 
@@ -38,15 +40,17 @@ def _within(meter: Meter) -> bool:
     return not meter.spent()
 
 
-def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], rooms: Sequence[Room]) -> bool:
+def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], rooms: Sequence[Room], meter: Meter) -> bool:
     """Whether these rooms could be replaced by something cheaper; then they are."""
-    before, left = world.price, world.pods_left
+    before, left, opened = world.price, world.pods_left, world.opened
     kept = [(room, dict(room.planned)) for room in rooms]
     others = [(room, dict(room.planned)) for room in (*world.existing, *world.new) if room not in rooms]
     for room in rooms:
         world.close(room)
     for order in ("worth", "cpu"):
-        Filler(world, frontier, shares, Approach(order)).fill()
+        Filler(world, frontier, shares, Approach(order), under=before).fill()
+        meter.spend(A_TRIAL * (world.opened - opened))
+        opened = world.opened
         if world.pods_left <= left and world.price < before - 1e-9 and holds(world):
             return True
         _reset(world, others)

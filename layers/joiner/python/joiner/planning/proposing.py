@@ -22,6 +22,8 @@ from joiner.planning.resource_lp import Relaxation
 from joiner.planning.rounding import DEPTH, round_off
 from joiner.planning.swarming import Attempts, swarm
 
+FEW_PODS: Final = 40
+"""Up to so many pods, single ones that change places find what taking apart does not; with more it takes longer than it is worth."""
 FEW_NODES: Final = 12
 """Up to so many nodes (of the relaxation) a swarm finds the first packing."""
 MANY_NODES: Final = 60
@@ -114,14 +116,12 @@ def _swarmed(problem: Problem, demand: Whole, relaxation: Relaxation, chance: Ch
 
 def _from_elsewhere(problem: Problem, demand: Whole, relaxation: Relaxation, packing: Packing, chance: Chance, *, goal: float) -> Packing:
     """The same from other beginnings, while there is time: taking apart a few nodes of a small plan ends where it began."""
-    best, idle = packing, 0
-    if packing.nodes <= MANY_NODES and problem.items <= FEW_ITEMS:
-        best = exchange(problem, packing, chance)
+    few = int(demand.sum()) <= FEW_PODS
+    best, idle = exchange(problem, packing, chance) if few else packing, 0
     while idle < BEGINNINGS and best.price > goal and not chance.meter.spent():
         made = _swarmed(problem, demand, relaxation, chance, NEXT_ATTEMPTS)
         if made.patterns:
-            if made.nodes <= MANY_NODES and problem.items <= FEW_ITEMS:
-                made = exchange(problem, made, chance)
+            made = exchange(problem, made, chance) if few else made
             made = repack(problem, made, relaxation.worth, chance, share=1.0, good_enough=goal, patience=HASTE)
         idle = 0 if made.price < best.price - 1e-9 else idle + 1
         best = made if made.price < best.price - 1e-9 else best

@@ -76,7 +76,8 @@ class World:
         self._ceilings = ceilings
         self._nodes = nodes
         self._price = price
-        self._opened = 0
+        self.opened = 0
+        """So many rooms have been opened, those that were closed again included."""
         self._drawn: dict[tuple[str, ...], int] = {}
         self._strict = strict
         self._domains: dict[Group, frozenset[str]] = {}
@@ -90,8 +91,8 @@ class World:
 
     def open(self, choice: Choice) -> Room:
         """A new node of this choice; it counts against limits at once."""
-        self._opened += 1
-        name = f"new-{self._opened}"
+        self.opened += 1
+        name = f"new-{self.opened}"
         room = Room(
             name=name,
             labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
