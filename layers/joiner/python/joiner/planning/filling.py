@@ -114,8 +114,10 @@ class Filler:
         for choices in self.frontier.by_weight(group):
             small = [one for one in choices if self._small_enough(one)]
             for among in (small, choices) if 0 < len(small) < len(choices) else (choices,):
-                cheap = [one for one in among if one.one.offer.price_per_hour < dearest]
-                able = [one for one in cheap if fits(group, one.one.room) and not self.world.over_limit(one)]
+                allowed = [one for one in among if fits(group, one.one.room) and not self.world.over_limit(one)]
+                able = [one for one in allowed if one.one.offer.price_per_hour < dearest]
+                if allowed and not able:
+                    return False  # a pool of less weight is no way to be cheaper
                 short = self._promising(group, able)
                 best = self._best(group, short) or (self._best(group, able) if len(short) < len(able) else None)
                 if best is not None:
