@@ -64,6 +64,7 @@ class Dealer:
             for tally, rule in self._watched.items()
         }
         self._load: dict[tuple[str, str], float] = {}
+        self._dear: dict[str, Mapping[str, float]] = {}
         self._reach: dict[object, tuple[str, ...]] = {}
 
     def spread(self, group: Group) -> None:
@@ -127,6 +128,7 @@ class Dealer:
             for counts in counting:
                 counts[domain] = counts.get(domain, 0) + rounds
         share = self._worth[group]
+        dear = self._dearness(key) if left > rounds * len(reach) else {}
         for _ in range(left - rounds * len(reach)):
             allowed = reach
             if limit is not None:
@@ -139,6 +141,7 @@ class Dealer:
                 key=lambda one: (
                     own.get(one, 0) if adds else 0,
                     sum(counts.get(one, 0) for counts in counting),
+                    dear.get(one, 0.0),
                     self._load.get((key, one), 0.0) + share * given[one],
                     one,
                 ),
@@ -147,6 +150,20 @@ class Dealer:
             for counts in counting:
                 counts[domain] = counts.get(domain, 0) + 1
         self._give(group, key, given, counted=True)
+
+    def _dearness(self, key: str) -> Mapping[str, float]:
+        """What everything that is offered in all domains costs in each of them: who is left over goes where it is cheap."""
+        if key not in self._dear:
+            prices: dict[object, dict[str, float]] = {}
+            for market in self._world.markets:
+                for one in market.launchable:
+                    domain = one.label(key)
+                    if domain is not None:
+                        prices.setdefault((market, one.model, one.offering.capacity_type), {})[domain] = one.offering.price_per_hour
+            domains = {domain for by_domain in prices.values() for domain in by_domain}
+            everywhere = [by_domain for by_domain in prices.values() if len(by_domain) == len(domains)]
+            self._dear[key] = {domain: round(sum(by_domain[domain] for by_domain in everywhere), 6) for domain in domains}
+        return self._dear[key]
 
     def _give(self, group: Group, key: str, given: Mapping[str, int], *, counted: bool = False) -> None:
         self.shares[group] = (key, given)

@@ -5,7 +5,7 @@ opened on trial and filled; the one with the lowest price for what its pods are 
 one more node could take all that is left, that ending is remembered, and taken if going on turns out dearer.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from joiner import names
@@ -57,6 +57,7 @@ class Filler:
         self.approach = approach
         self.order = ordered(world, self.shares, approach.order)
         self.neighbourly = any(world.rules[group.index].affinity for group in self.order)
+        self._shunned = any(not taint.hard for room in world.existing for taint in room.taints)
         self.plain = all(world.rules[group.index].free for group in self.order)
         self.ending: Ending | None = None
         self.hopeless = {group for group in self.order if frontier and not any(fits(group, one.one.room) for one in frontier.of(group))}
@@ -103,10 +104,16 @@ class Filler:
             moved = False
             vacancies = Vacancies(rooms) if len(rooms) > MANY_ROOMS else None
             for group in groups if groups is not None else self.order:
-                for room in vacancies.holding(group) if vacancies else rooms:
+                for room in self._as_liked(group, vacancies.holding(group) if vacancies else rooms):
                     if not self.world.left[group]:
                         break
                     moved |= self.world.put(group, room, self.world.left[group]) > 0
+
+    def _as_liked(self, group: Group, rooms: Iterable[Room]) -> Iterable[Room]:
+        """Those first that its pods would rather be on: all of them are paid for."""
+        if group.constraints.preferences or self.world.rules[group.index].wishes or self._shunned:
+            return sorted(rooms, key=lambda room: -self._liking(group, room))
+        return rooms
 
     def _open_for(self, group: Group) -> bool:
         """Opens the best node for the group's pods; False if there is none."""
@@ -254,8 +261,11 @@ class Filler:
 
 
 def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group]:
-    """Pending groups: the most important first, then those with rules about others (they choose the node), then the largest."""
+    """Pending groups: the most important first, of those whoever needs what stands, then those with rules about others (they choose the
+    node), then the largest; or those first that have the least choice (``scarce``)."""
+    offers = {group: _offers(world, group) for group in world.left}
     sizes: dict[str, Callable[[Group], float]] = {
+        "scarce": lambda group: -offers[group],
         "worth": lambda group: shares[group.index],
         "cpu": lambda group: group.constraints.requests.get(CPU, 0),
         "memory": lambda group: group.constraints.requests.get(MEMORY, 0),
@@ -264,9 +274,17 @@ def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group
 
     def key(group: Group) -> tuple[float, ...]:
         own = world.rules[group.index]
-        return (-group.constraints.priority, 0 if own.friends else 2 if own.free else 1, -size(group), group.index)
+        ties = 0 if order == "scarce" or own.friends else 2 if own.free else 1
+        return (-group.constraints.priority, offers[group] > 0, ties, -size(group), group.index)
 
     return sorted(world.left, key=key)
+
+
+def _offers(world: World, group: Group) -> int:
+    """How many offers would do for the group, as far as labels and taints go."""
+    said = group.constraints
+    open_to = (market.variants for market in world.markets if market.launchable and said.untolerated(market.pool.taints) is None)
+    return sum(variant.bits[group.index].bit_count() for variants in open_to for variant in variants)
 
 
 def deal(world: World, shares: Mapping[int, float]) -> None:

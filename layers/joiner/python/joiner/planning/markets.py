@@ -19,9 +19,13 @@ def markets(
     unavailable: Unavailable,
     classes: Mapping[str, ResolvedNodeClass],
 ) -> tuple[Market, ...]:
-    """One a pool, the heaviest first, then by key."""
+    """One a pool, the heaviest first, then those that pods need not rather avoid (PreferNoSchedule), then by key."""
     scene = Scene(groups, catalogue, unavailable, snapshot.overlays, _attachable(snapshot))
-    return tuple(_market(pool, snapshot, scene, classes) for pool in sorted(snapshot.pools, key=lambda one: (-one.weight, one.key)))
+
+    def rank(pool: NodePool) -> tuple[object, ...]:
+        return (-pool.weight, any(taint.effect == "PreferNoSchedule" for taint in pool.taints), pool.key)
+
+    return tuple(_market(pool, snapshot, scene, classes) for pool in sorted(snapshot.pools, key=rank))
 
 
 def _market(pool: NodePool, snapshot: Snapshot, scene: Scene, classes: Mapping[str, ResolvedNodeClass]) -> Market:

@@ -64,7 +64,8 @@ def plan(
     found = search(world, meter, effort.seed)
     prefer(world)
     made = read_off(world, snapshot, explain(world, catalogue), found.proven)
-    comparable = 0.0 if made.pending else round(found.greedy, 10)  # the greedy may have counted on nodes that a limit forbids
+    # a greedy that seems cheaper has counted on nodes that a limit forbids, or left a rule aside: otherwise it would be the plan
+    comparable = round(found.greedy, 10) if not made.pending and found.greedy > made.price_per_hour - 1e-9 else 0.0
     strange = unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}
     empty = [market.pool for market in world.markets if market.closed == NOTHING_AVAILABLE and market.pool.key not in told]

@@ -12,9 +12,11 @@ from typing import Final
 import numpy as np
 
 from joiner import names
+from joiner.cluster.resources import CPU, MEMORY, PODS
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.dealing import Deal
 from joiner.planning.groups import Group
+from joiner.planning.offers import Market
 from joiner.planning.rooms import World
 from joiner.planning.table import PLENTY, Choices, tabulate, unbeaten
 from joiner.planning.topology import Rules
@@ -103,9 +105,10 @@ class Merged:
         return likes
 
 
-def compile_problem(world: World, deal: Deal, groups: Sequence[Group], *, overflow: bool = False) -> Problem:
+def compile_problem(world: World, deal: Deal, groups: Sequence[Group], *, overflow: bool = False, narrowed: bool = False) -> Problem:
     """The arrays for these groups (those that arrays can express), pods that are left only. ``overflow``: also open to them are the offers
-    that they may use once heavier pools have come to their limits."""
+    that they may use once heavier pools have come to their limits. ``narrowed``: of pools with minValues no node takes more than as many
+    others could, so that it is no bound any more."""
     table = tabulate(world, [group for group in world.groups.pending if not group.refused], deal.keys)
     wanted = np.zeros(len(table.kinds), bool)
     wanted[[table.kind_of[group] for group in groups]] = True
@@ -113,6 +116,9 @@ def compile_problem(world: World, deal: Deal, groups: Sequence[Group], *, overfl
     kept = kept[~table.limited[kept]]
     items = _items(world, deal, groups, table.kind_of)
     room = table.room[kept]
+    for number, market in enumerate(world.markets) if narrowed else ():
+        mine = table.pool[kept] == number
+        room[mine] = np.minimum(room[mine], _held_by_enough(market, world.groups.resources))
     vectors = np.array([one.group.vector for one in items], float).reshape(len(items), room.shape[1])
     used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(room < PLENTY, axis=0)
     units = _coarse_units(vectors[:, used])
@@ -143,6 +149,23 @@ def compile_problem(world: World, deal: Deal, groups: Sequence[Group], *, overfl
     pools = table.pool[kept]
     known = [tuple(map(str, value)) for value in table.domains]
     return _divided(whole, items, table.domain[kept], values=known, keys=deal.keys, pools=pools)
+
+
+def _held_by_enough(market: Market, resources: Sequence[str]) -> Floats:
+    """What so many of the largest types of a pool can hold, each of them, as its minValues ask for; of other resources than those that all
+    nodes have, anything."""
+    room = np.full(len(resources), np.inf)
+    columns = [resources.index(name) for name in (CPU, MEMORY, PODS) if name in resources]
+    by_size = sorted(market.launchable, key=lambda one: [-float(np.prod([one.room[column] for column in columns])), one.index])
+    for key, number in market.pool.min_values.items():
+        largest: dict[str, tuple[int, ...]] = {}
+        for one in by_size:
+            value = one.label(key)
+            if value is not None:
+                largest.setdefault(value, one.room)
+        for held in list(largest.values())[:number]:
+            room[columns] = np.minimum(room[columns], [held[column] for column in columns])
+    return room
 
 
 def _divided(

@@ -80,6 +80,8 @@ class World:
         """So many rooms have been opened, those that were closed again included."""
         self._drawn: dict[tuple[str, ...], int] = {}
         self._strict = strict
+        self.narrow = strict and any(market.pool.min_values for market in markets)
+        """Whether some pool asks for a choice of offers for each node (minValues)."""
         self._domains: dict[Group, frozenset[str]] = {}
         for room in self.existing:
             if room.made and room.made.one.supply is not None:
@@ -229,7 +231,7 @@ class World:
     def easy(self, group: Group) -> bool:
         """Whether all that it asks of its neighbours is about hosts, or a spread whose domains are dealt out."""
         own = self.rules[group.index]
-        if group.refused or group.constraints.host_ports or (self._strict and any(market.pool.min_values for market in self.markets)):
+        if group.refused or group.constraints.host_ports or self.narrow:
             return False
         if own.affinity or own.together or any(tally.key != names.HOSTNAME for tallies in (own.away, own.unwanted) for tally in tallies):
             return False

@@ -33,6 +33,8 @@ FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
 MANY_PODS = 300
 """Beyond, first-fit takes longer than it tells."""
+MOST_IN_TURN = 3_000
+"""Beyond, placing all of them one after the other takes minutes: whoever was left out waits for the next plan."""
 ORDERS = 5
 QUICKLY_CARRIED = 2_000
 """Up to so many pods a proposal is carried out in so many orders if need be; with more that takes too long."""
@@ -82,7 +84,8 @@ def search(world: World, meter: Meter, seed: int) -> Found:
     proposed = _proposed(world, meter, seed)
     best = proposed.attempt
     doubtful = proposed.hopeful or bool(best.score[0])
-    if doubtful or (pods <= FEW_PODS and proposed.proven is None and not meter.spent()):
+    loose = any((rule := world.rules[group.index].quoted) and rule.spread.max_skew > 1 for group in world.groups.pending)
+    if (doubtful and pods <= MOST_IN_TURN) or (pods <= FEW_PODS and (loose or proposed.proven is None) and not meter.spent()):
         clear(world)
         frontier = Frontier(world)
         for attempt in _sequential(world, frontier, bound(world), meter, complete=not doubtful):
@@ -106,8 +109,9 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
     proven: float | None = None
     price = 0.0
     if inside and any(market.launchable for market in world.markets):
-        problem = compile_problem(world, dealt, inside)
+        problem = compile_problem(world, dealt, inside, narrowed=world.narrow)
         demand = np.where(problem.open.any(axis=0), problem.demand, 0)
+        everything = int(demand.sum()) == world.pods_left
         chance = Chance.of(problem, seed, meter)
         compiled = meter.seconds
         relaxation = solved(problem, demand, chance)
@@ -119,6 +123,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         if not provable and meter.allowance and FEW_PODS < int(demand.sum()) == world.pods_left and not world.existing:
             proven = bound(world, limited=True).price_per_hour  # for all of them: now, and not when the deadline is near
         packing, price = _best_packing(problem, demand, relaxation, chance)
+        price = price if everything and not world.narrow else 0.0  # a greedy that leaves pods or rules aside is none to compare with
         carrier = _carried(world, problem, dealt, packing, meter)
         rest = np.where(problem.open.any(axis=0), carrier.left(), 0)
         if rest.any():
@@ -142,7 +147,7 @@ def _provable(world: World, problem: Problem, dealt: Deal, relaxation: Relaxatio
     within = keeps_to(toll_of(world, problem), relaxation)
     # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
     everywhere = problem.merged is not None or not dealt.shares_of
-    whole = everywhere and not world.existing
+    whole = everywhere and not world.existing and not world.narrow
     return whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier
 
 
@@ -197,7 +202,7 @@ def _fill_standing(world: World, waiting: list[Group]) -> None:
 
 def _sequential(world: World, frontier: Frontier, known: Bound, meter: Meter, *, complete: bool) -> Iterator[Attempt]:
     """What the simple ways make, one after the other."""
-    for approach in _approaches(world):
+    for approach in _approaches(world, scarce=not complete):
         if approach.last_resort and complete:
             return
         if approach.dealt:
@@ -215,11 +220,12 @@ def _sequential(world: World, frontier: Frontier, known: Bound, meter: Meter, *,
             return
 
 
-def _approaches(world: World) -> Iterator[Approach]:
-    """The ways worth trying, the most promising first. Dealing pods out over zones can fail; not doing so cannot."""
+def _approaches(world: World, *, scarce: bool) -> Iterator[Approach]:
+    """The ways worth trying, the most promising first. Dealing pods out over zones can fail; not doing so cannot. ``scarce``: places may be
+    taken by pods that could go elsewhere, so those with little choice go first as well."""
     spread = any(world.rules[one.index].quoted for one in world.left)
     many = world.pods_left > 4 * FEW_PODS
-    ways = [("worth", None), ("cpu", 32_000 if many else None)]
+    ways = [("worth", None), *([("scarce", None)] if scarce else []), ("cpu", 32_000 if many else None)]
     if not many:
         ways += [("memory", None), *(("worth", largest) for largest in (64_000, 32_000, 16_000, 8_000, 4_000, 2_000))]
     for order, largest in ways:

@@ -58,12 +58,13 @@ class Tally:
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadRule:
     """One hard spread of a group. ``universe`` are the domains that count even without a pod; None for hostnames, where a new
-    node is always possible and the emptiest one therefore has nothing."""
+    node is always possible and the emptiest one therefore has nothing. ``moves``: it counts pods that wait for a place."""
 
     spread: Spread
     tally: Tally
     counts_itself: bool
     universe: frozenset[str] | None
+    moves: bool
 
     def lowest(self, without: str | None = None) -> int:
         """The count of the emptiest domain (``without`` left out), 0 while there are fewer domains than minDomains."""
@@ -152,8 +153,9 @@ class Rules:
 
     @property
     def quoted(self) -> SpreadRule | None:
-        """The spread whose domains are dealt out beforehand."""
-        return next((rule for rule in self.spreads if rule.universe is not None), None)
+        """The spread whose domains are dealt out beforehand. One that counts nobody who waits does not share them out: they may all go
+        where it is level."""
+        return next((rule for rule in self.spreads if rule.universe is not None and rule.moves), None)
 
 
 def rules_of(groups: Sequence[Group], places: Sequence[Place], markets: Sequence[Market], namespaces: Namespaces) -> tuple[Rules, ...]:
@@ -222,7 +224,7 @@ class Ruling:
             tally = self._tally(known, spread.topology_key, meant, only)
             universe = None if spread.topology_key == names.HOSTNAME else self._universe(group, spread, only, identity)
             own = self._found[group.index]
-            own.spreads.append(SpreadRule(spread, tally, tally in own.feeds, universe))
+            own.spreads.append(SpreadRule(spread, tally, tally in own.feeds, universe, any(other.pods for other in meant)))
 
     def _affinity(self, group: Group) -> None:
         wanted = group.constraints.affinity
