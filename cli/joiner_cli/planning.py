@@ -3,11 +3,9 @@
 Everything is read, or nothing is planned: a plan for the half of a cluster that could be read would be a wrong one.
 """
 
-import gc
 import importlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +13,7 @@ from typing import Any, Final
 from joiner.cluster import Pod
 from joiner.planning import PendingPod, Plan, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
+from joiner.planning.planner import uncollected
 from joiner.pools import InvalidManifest, ResolvedNodeClass
 from joiner_cli.catalogues import Market, market, resolved
 from joiner_cli.manifests import World, read_documents, read_world
@@ -67,7 +66,7 @@ def answer(question: Question) -> Answer:
         importlib.import_module(module)
     began = time.perf_counter()
     found = market(question.catalogue, question.region)
-    with _without_collector():
+    with uncollected():  # manifests hold no cycles, and there may be millions of small objects
         world = read_world(read_documents(question.files))
     manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
     snapshot = world.snapshot
@@ -76,18 +75,6 @@ def answer(question: Question) -> Answer:
     wrong = Plan(problems=world.problems)
     made = wrong if world.errors else with_every_pod(planned(question, snapshot, found, classes), snapshot)
     return Answer(question, world, found, classes, made, read - began, time.perf_counter() - read)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Manifests hold no cycles, and there may be millions of small objects: the collector would look at all of them again and again."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def planned(question: Question, snapshot: Snapshot, found: Market, classes: Mapping[str, ResolvedNodeClass]) -> Plan:

@@ -13,6 +13,7 @@ from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONE, ZONES, Json, no
 
 SIZES = {"exact": 3, "searched": 40, "rounded": 700}
 NOTHING = Effort(steps=0)
+ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 
 
 def world(size: int) -> dict[str, list[Json]]:
@@ -60,6 +61,23 @@ def test_more_steps_find_nothing_dearer_and_the_same_again() -> None:
 
     assert second.price_per_hour <= first.price_per_hour
     assert second == third
+
+
+@pytest.mark.parametrize(
+    "pools",
+    [
+        [node_pool(limits={"cpu": "40"}), node_pool("dear", requirements=[ON_DEMAND])],
+        [node_pool("dear", requirements=[ON_DEMAND], weight=20), node_pool("cheap", weight=1)],
+    ],
+    ids=["limit", "weights"],
+)
+def test_a_first_plan_tells_a_bound_and_a_search_a_sharper_one(pools: list[Json]) -> None:
+    waiting = [*pods(30, "large", cpu="1100m", memory="1Gi"), *pods(20, "small", cpu="700m", memory="3Gi")]
+    snapshot = Snapshot.from_lists({"pods": waiting, "nodepools": pools})
+    first, searched = (plan(snapshot, Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=Effort(steps=steps)) for steps in (0, 60))
+
+    assert first.pods_placed == searched.pods_placed == 50
+    assert 0 < first.lower_bound_per_hour < searched.lower_bound_per_hour <= searched.price_per_hour <= first.price_per_hour
 
 
 def test_a_plan_that_the_clock_cut_short_says_so() -> None:

@@ -251,6 +251,22 @@ def test_two_spreads_hold_at_once() -> None:
     assert {zone: sum(1 for one in plan.nodes if one.zone == zone) for zone in ZONES} == dict.fromkeys(ZONES, 2)
 
 
+@pytest.mark.parametrize("number", [120, 240])
+def test_who_only_counts_for_others_spreads_costs_no_node(number: int) -> None:
+    """A few of many pods bear one pod of some team on their host, not more: all others go twelve to a node in spite of them."""
+    teams = ("red", "green", "blue")
+    waiting = pods(number, cpu="150m", memory="256Mi")
+    for position, one in enumerate(waiting):
+        one["metadata"]["labels"]["team"] = teams[position % 3]
+        if position % 11 == 0:
+            meant = {"matchLabels": {"team": teams[(position + position // 3) % 3]}}
+            one["spec"]["topologySpreadConstraints"] = [{**spread(HOST), "labelSelector": meant}]
+    plan = checked(world(waiting))
+
+    assert plan.pending == ()
+    assert len(plan.nodes) == number // 12
+
+
 def test_a_spread_that_is_a_wish_keeps_nobody_pending() -> None:
     soft = {**spread(minDomains=None), "whenUnsatisfiable": "ScheduleAnyway"}
     lists = world(pods(3, nodeSelector={ZONE: ZONES[0]}, topologySpreadConstraints=[{k: v for k, v in soft.items() if v}]))

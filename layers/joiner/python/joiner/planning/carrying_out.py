@@ -132,20 +132,21 @@ class Carrier:
             queue = self._queues[item]
             if room.planned and queue:
                 known = (self._place(room), queue[0][0].vector)
-                _ = self._change_places(queue, room, alike.get(known, ())[:SWAPS]) or self._make_way(queue, room, alike)
+                if not self._change_places(queue, room, alike.get(known, ())[:SWAPS]):
+                    self._make_way(queue, room, alike)
         for item, room in refused:  # what room is left now is nobody's
             queue = self._queues[item]
             if room.planned and queue and not self._elsewhere(queue, room):
                 self._change_places(queue, room, self._smaller(queue[0][0], room))
 
-    def _change_places(self, queue: "Queue", room: Room, candidates: Iterable[tuple[Room, Group]]) -> bool:
+    def _change_places(self, queue: Queue, room: Room, candidates: Iterable[tuple[Room, Group]]) -> bool:
         """The first of the queue takes the place of one of these, who comes to this room; answers whether one did."""
         return any(other is not room and self._swap(queue, room, other, group) for other, group in candidates)
 
-    def _make_way(self, queue: "Queue", room: Room, alike: "Alike") -> bool:
+    def _make_way(self, queue: Queue, room: Room, alike: Alike) -> bool:
         """The first of the queue goes where it was meant to go, once a neighbour has changed places with a pod of that one's size
         elsewhere; answers whether it did."""
-        place, newcomer = self._place(room), queue[0][0]
+        place, newcomer, limits = self._place(room), queue[0][0], self._limits[room]
         for neighbour in [group for group in room.planned if group in self._watched]:
             self._world.take(neighbour, room, 1)
             if self._admit(newcomer, room):
@@ -154,10 +155,11 @@ class Carrier:
                     self._took(queue)
                     return True
                 self._world.take(newcomer, room, 1)
+                self._limits[room] = limits
             self._world.take(neighbour, room, -1)
         return False
 
-    def _elsewhere(self, queue: "Queue", room: Room) -> bool:
+    def _elsewhere(self, queue: Queue, room: Room) -> bool:
         """Whether the first of the queue found room that another left."""
         group = queue[0][0]
         if any(other.planned and fits(group, other.free) and self._admit(group, other) for other in self._near[self._place(room)]):
@@ -180,22 +182,23 @@ class Carrier:
     def _place(self, room: Room) -> str:
         return "/".join(room.labels.get(key, "") for key in self._keys)
 
-    def _swap(self, queue: "Queue", room: Room, other: Room, group: Group) -> bool:
+    def _swap(self, queue: Queue, room: Room, other: Room, group: Group) -> bool:
         """A pod of the group from the other room to this one, and the first of the queue to where it was."""
         if not other.planned.get(group):
             return False
-        world, newcomer = self._world, queue[0][0]
+        world, newcomer, limits = self._world, queue[0][0], self._limits[other]
         world.take(group, other, 1)
         if self._admit(newcomer, other):
             if self._admit(group, room):
                 self._took(queue)
                 return True
             world.take(newcomer, other, 1)
+            self._limits[other] = limits
         world.take(group, other, -1)
         return False
 
     @staticmethod
-    def _took(queue: "Queue", number: int = 1) -> None:
+    def _took(queue: Queue, number: int = 1) -> None:
         """So many of the first of the queue have their place."""
         queue[0][1] -= number
         if not queue[0][1]:
@@ -205,7 +208,8 @@ class Carrier:
         limits = self._limits[room]
         if self._bearable(group, room, limits) <= 0 or not self._world.put(group, room, 1):
             return False
-        self._bind(group, limits)
+        self._limits[room] = {**limits}  # a trial that fails goes back to the old ones
+        self._bind(group, self._limits[room])
         return True
 
     def _bind(self, group: Group, limits: dict[Tally, int]) -> None:

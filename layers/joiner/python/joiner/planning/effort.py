@@ -36,7 +36,8 @@ DEFAULT_STEPS: Final = 250.0
 
 
 class Meter:
-    """Counts the steps of one plan. ``cut_short`` once the clock, not the count, has stopped the search."""
+    """Counts the steps of one plan. ``cut_short`` once the clock, not the count, has stopped the search, or has kept other orders of
+    carrying out from being tried."""
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort

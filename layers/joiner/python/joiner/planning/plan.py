@@ -225,8 +225,8 @@ class Plan:
     """Price and bound are of the new nodes: no plan that places the same pods can be cheaper than ``lower_bound_per_hour``.
 
     ``greedy_price_per_hour`` is what first-fit, as Karpenter packs, would cost for the same pods; 0 where it was not tried, or pods stay
-    pending. ``cut_short``: the clock ended the search, so a faster machine might find a cheaper plan. ``seconds`` is how long planning
-    took, by the effort's clock.
+    pending. ``cut_short``: the clock ended the search, or kept the plan from being carried out in other orders, so a faster machine might
+    find a better one. ``seconds`` is how long planning took, by the effort's clock.
     """
 
     nodes: tuple[PlannedNode, ...] = ()

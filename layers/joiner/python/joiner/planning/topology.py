@@ -326,8 +326,10 @@ class Ruling:
 
 
 def _eligible(group: Group, spread: Spread, keys: Sequence[str]) -> Callable[[Place], bool]:
+    answer = object()  # a name for it among what places remember; the function itself would be a cycle
+
     def eligible(place: Place) -> bool:
-        known = place.remembered.get(eligible)
+        known = place.remembered.get(answer)
         if known is None:
             labels = place.labels
             known = all(key in labels for key in keys)
@@ -335,7 +337,7 @@ def _eligible(group: Group, spread: Spread, keys: Sequence[str]) -> Callable[[Pl
                 known = group.constraints.suits(labels, labels.get(names.HOSTNAME, ""))
             if known and spread.honors_taints:
                 known = group.constraints.untolerated(tuple(place.taints)) is None
-            place.remembered[eligible] = known
+            place.remembered[answer] = known
         return known
 
     return eligible

@@ -107,7 +107,7 @@ class Kernel:
 
     def seed(self, offers: Whole, active: Whole, mean: Floats, demand: Floats, dice: NDArray[np.uint64]) -> Whole:
         """What rows begin with (rows x active items): ``mean`` (the same shape) rounded at random, as far as demand, room and caps
-        allow."""
+        allow. ``mean`` is 0 where an item is closed to the row's offer: that is not asked again."""
         counts = np.empty(mean.shape, np.int64)
         held = [np.ascontiguousarray(one) for one in (offers, active, mean, demand)]
         self._seed(

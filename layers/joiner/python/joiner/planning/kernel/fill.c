@@ -1,7 +1,8 @@
-/* Filling nodes with pods, taking plans apart, and the best node there can be: the innermost loops of the planner's search.
+/* Filling nodes with pods, what they begin with, taking plans apart, and the best node there can be: the planner's innermost loops.
  *
  * What filling means is said in joiner/planning/packing.py, which also has it in numpy, for machines that this was not compiled for; tests
- * compare the two. What taking apart means is said in joiner/planning/neighbourhoods.py, and what the best node is for in pricing.py.
+ * compare the two. What nodes begin with is in seeding.py, in numpy as well: its dice are others, so the two agree in law only. What taking
+ * apart means is said in neighbourhoods.py, and what the best node is for in pricing.py.
  *
  * No library, no system call, no memory of its own: this runs wherever its instruction set does. Amounts are whole numbers below 2^53, of
  * at most MOST_RESOURCES kinds. Arrays are dense, the last index the fastest.
@@ -181,8 +182,8 @@ static void fill_one(const struct problem *p, struct race *r, whole offer, whole
 }
 
 /* Many nodes ("rows") that know nothing of each other. offers: rows. active: the items in question, width of them. demand, worth: of the
- * active, by row where the step is not 0. share: rows. tilt: rows x resources, or null. counts: rows x width, what rows hold already, and in
- * the end what they hold. reals: items x (resources + 3). wholes: 2 x (items + caps). */
+ * active, by row where the step is not 0. share: rows. tilt: rows x resources, or null. counts: rows x width, what rows hold already, and
+ * in the end what they hold. reals: items x (resources + 3). wholes: 2 x (items + caps). */
 void fill(const struct problem *p, whole rows, whole width, const whole *offers, const whole *active, const double *demand,
           whole demand_step, const double *worth, whole worth_step, const double *share, const double *tilt, whole *counts, double *reals,
           whole *wholes) {
@@ -218,8 +219,8 @@ static whole bearable(const struct problem *p, whole item, whole number, const w
 }
 
 /* What rows begin with: the mean mix, rounded at random, and of that in random order as much as room and caps allow. offers: rows. active:
- * the items in question, width of them. mean: rows x width. demand: of the active. dice: their state. counts: rows x width, what rows hold in
- * the end. wholes: items + 2 x caps. */
+ * the items in question, width of them. mean: rows x width; 0 where an item is closed to the row's offer, which is not asked again. demand:
+ * of the active. dice: their state. counts: rows x width, what rows hold in the end. wholes: items + 2 x caps. */
 void seed(const struct problem *p, whole rows, whole width, const whole *offers, const whole *active, const double *mean,
           const double *demand, bits *dice, whole *counts, whole *wholes) {
     whole *order = wholes, *used = wholes + p->items, *asked = used + p->caps;
@@ -311,7 +312,8 @@ static whole cheapest(const struct problem *p, whole width, const whole *active,
     return p->offers;
 }
 
-/* A node, as likely as it costs more than its pods are worth; beside another one, in the same domain. */
+/* A node, as likely as it costs more than its pods are worth; beside another one, in the same domain, unless no node
+ * there loses anything. */
 static whole pick_by_loss(const struct problem *p, const struct plan *plan, bits *dice, whole beside) {
     double all = 0;
     whole wanted = beside < 0 ? -1 : p->domain[plan->offer[beside]];
@@ -467,7 +469,8 @@ static void put_back(const struct problem *p, struct plan *plan, struct bench *b
 
 /* Takes a few nodes apart and packs their pods anew, so many times; what is no dearer stays. nodes: how many there are, and in the end how
  * many there are; most: room for how many. offer: most. counts: most x items. loss: most. worth: items. lure: items, what they are worth
- * while some nodes are filled: more, where they can go to few. dice: their state. reals: items x (resources + 5). wholes: items x (6 + MOST_MADE) + 2 x caps + offers. Answers how much was saved; cells: how much work it was. */
+ * while some nodes are filled: more, where they can go to few. dice: their state. reals: items x (resources + 5). wholes: items x (6 +
+ * MOST_MADE) + 2 x caps + offers. Answers how much was saved; cells: how much work it was. */
 double repack(const struct problem *p, whole *nodes, whole most, whole *offer, whole *counts, double *loss, const double *worth,
               const double *lure, whole turns, bits *dice, double *reals, whole *wholes, double *cells) {
     struct plan plan = {nodes, offer, counts, loss, most};
@@ -535,7 +538,8 @@ double repack(const struct problem *p, whole *nodes, whole most, whole *offer, w
 }
 
 /* One node that is being tried: pods in the order in which they are tried, those first that are worth most by the first view. A view is a
- * price for each resource; by it, what is still free cannot become worth more than its price times the best ratio of those who come later. */
+ * price for each resource; by it, what is still free cannot become worth more than its price times the best ratio of those who come
+ * later. */
 struct trial {
     whole number, views;
     double *need, *worth, *most;  /* number x resources, number, number */
@@ -617,8 +621,8 @@ static void begin(const struct problem *p, struct trial *t, whole offer, whole w
     }
 }
 
-/* Whatever was not tried yet, when trying ends early: what it could be worth at most. Fewer of one pod leave room that, by the first view, is
- * worth no more than the pod. */
+/* Whatever was not tried yet, when trying ends early: what it could be worth at most. Fewer of one pod leave room that, by the first view,
+ * is worth no more than the pod. */
 static double untried(const struct problem *p, struct trial *t, whole at) {
     double most = hope(t, at, 1);
     for (whole before = at - 1; before >= 0; before--) {
@@ -631,10 +635,11 @@ static double untried(const struct problem *p, struct trial *t, whole at) {
     return most;
 }
 
-/* The pods that are worth most of all that fit onto one node together, caps on several kinds of pods aside: everything is tried that could be
- * worth more than what was found before, and more than enough. rates: views x resources, none below 0. counts: kept x width, the last ones
- * found that were better than all before; found: how many there were. proven: no node is worth more. After so many steps as patience allows
- * it ends, and what is proven is less sharp. reals: items x (resources + 3 + 2 x views) + views. wholes: 2 x items. Answers the steps. */
+/* The pods that are worth most of all that fit onto one node together, caps on several kinds of pods aside: everything is tried that could
+ * be worth more than what was found before, and more than enough. rates: views x resources, none below 0. counts: kept x width, the last
+ * ones found that were better than all before; found: how many there were. proven: no node is worth more. After so many steps as patience
+ * allows it ends, and what is proven is less sharp. reals: items x (resources + 3 + 2 x views) + views. wholes: 2 x items. Answers the
+ * steps. */
 whole dearest(const struct problem *p, whole offer, whole width, const whole *active, const double *demand, const double *worth,
               const double *rates, whole views, double enough, whole patience, whole *counts, whole kept, whole *found, double *proven,
               double *reals, whole *wholes) {

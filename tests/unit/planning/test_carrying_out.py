@@ -1,0 +1,83 @@
+"""From a proposal to a plan where pods clash with their neighbours: places are changed, and a trial that fails leaves nothing behind."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from joiner.catalogue import Catalogue
+from joiner.planning import Ceilings, Snapshot
+from joiner.planning.carrying_out import Carrier, expressible
+from joiner.planning.compiling import compiled
+from joiner.planning.dealing import deal_out
+from joiner.planning.packing import Packing, Pattern
+from joiner.planning.problem import Problem, compile_problem
+from joiner.planning.rooms import World
+from tests.unit.planning.worlds import CLASSES, HOST, ZONES, Json, affinity, instance_type, near, node_pool, pod, spread
+
+ONE_OFFER = instance_type("m.xlarge", 4, 16, 0.19, zones=ZONES[:1])
+CATALOGUE = Catalogue.from_json({"m.xlarge": {**ONE_OFFER, "offerings": ONE_OFFER["offerings"][:1]}})
+
+
+def waiting(app: str, cpu: str, *, shuns: Sequence[str] = (), **said: Any) -> Json:
+    """A pod that shares no node with pods of these apps."""
+    apart = affinity(podAntiAffinity=[near(HOST, other) for other in shuns]) if shuns else {}
+    return pod(f"{app}-0", app=app, cpu=cpu, **apart, **said)
+
+
+def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> World:
+    """What becomes of a proposal: a node each, with the apps whose pods are meant to go there, in the order in which they are put in."""
+    snapshot = Snapshot.from_lists({"pods": pods, "nodepools": [node_pool()]})
+    world = compiled(snapshot, CATALOGUE, frozenset(), classes=CLASSES, ceilings=Ceilings())
+    groups = list(world.groups.pending)
+    deal = deal_out(world, groups, dict.fromkeys(groups, 1.0))
+    problem = compile_problem(world, deal, expressible(world, groups, deal))
+    patterns = [Pattern(0, items := np.array([item_of(problem, app) for app in apps]), np.ones_like(items), 1) for apps in nodes]
+    Carrier(world, problem, deal).carry_out(Packing(len(nodes) * float(problem.price[0]), tuple(patterns)))
+    return world
+
+
+def item_of(problem: Problem, app: str) -> int:
+    return next(item for item, members in enumerate(problem.members) if any(group.labels["app"] == app for group, _ in members))
+
+
+def told(world: World) -> list[list[str]]:
+    """Who is on which new node."""
+    return [sorted(group.labels["app"] for group in room.planned) for room in world.new]
+
+
+def amounts(world: World) -> object:
+    """All that is counted: what is free, who is left, what domains may still take, and what rules see."""
+    tallies = [[{domain: number for domain, number in one.by_domain.items() if number} for one in own.feeds] for own in world.rules]
+    return [room.free for room in world.new], list(world.left.values()), world.quotas, tallies
+
+
+STEADY = waiting("steady", "1", topologySpreadConstraints=[spread(app="steady")])
+NOISY = waiting("noisy", "1", topologySpreadConstraints=[spread(app="noisy"), spread(HOST, app="noisy")])
+"""Of one size; their zones are dealt out, so there are quotas to keep. Who spreads over hosts is put in first."""
+SHY = waiting("shy", "2500m", shuns=["noisy"])
+
+
+def test_a_neighbour_makes_way_for_a_pod_that_clashes_with_it() -> None:
+    world = carried_out([NOISY, STEADY, SHY, waiting("large", "2600m")], ["noisy", "shy"], ["steady", "large"])
+
+    assert told(world) == [["shy", "steady"], ["large", "noisy"]]
+    assert not world.pods_left
+
+
+def test_where_no_neighbour_can_make_way_nothing_has_changed() -> None:
+    pods = [NOISY, STEADY, SHY, waiting("large", "2600m", shuns=["noisy"])]
+    tried, untried = carried_out(pods, ["noisy", "shy"], ["steady", "large"]), carried_out(pods, ["noisy"], ["steady", "large"])
+
+    assert told(tried) == [["noisy"], ["large", "steady"]]
+    assert amounts(tried) == amounts(untried)
+
+
+def test_what_a_pod_asks_of_its_neighbours_goes_with_it_when_it_finds_no_place() -> None:
+    """The shy one bears one loud pod beside it at most; as it is not there in the end, a second one may come."""
+    loud = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["noisy", "small"]}]}
+    shy = {**SHY, "spec": {**SHY["spec"], "topologySpreadConstraints": [{**spread(HOST), "labelSelector": loud}]}}
+    pods = [NOISY, STEADY, shy, waiting("large", "2", shuns=["noisy", "small"]), waiting("small", "500m")]
+    world = carried_out(pods, ["noisy", "shy"], ["steady", "large", "small"])
+
+    assert told(world) == [["noisy", "small"], ["large", "steady"]]

@@ -1,0 +1,34 @@
+"""When the clock stops what the count would not: at the deadline, or as much earlier as what comes next will take."""
+
+import pytest
+
+from joiner.planning.effort import Effort, Meter
+
+
+def after(seconds: float, effort_seconds: float | None) -> Meter:
+    """A meter after so many seconds, with this deadline."""
+    times = iter([100.0, *[100.0 + seconds] * 9])
+    return Meter(Effort(seconds=effort_seconds, clock=lambda: next(times)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "more", "overdue"), [(0.5, 0.0, False), (0.5, 0.4, False), (0.5, 0.6, True), (0.9, 0.2, True), (1.1, 0.0, True)]
+)
+def test_what_would_end_after_the_deadline_is_overdue_and_the_plan_says_so(seconds: float, more: float, overdue: bool) -> None:
+    meter = after(seconds, 1.0)
+
+    assert (meter.overdue(more), meter.cut_short) == (overdue, overdue)
+
+
+def test_time_that_the_search_keeps_back_is_there_for_carrying_out() -> None:
+    meter = after(0.7, 1.0)
+    meter.keep_back(0.4)
+
+    assert not meter.overdue(0.2)
+    assert not meter.cut_short
+    assert meter.spent()
+
+
+def test_nothing_is_overdue_without_a_deadline_or_a_clock() -> None:
+    assert not after(9.0, None).overdue(9.0)
+    assert not Meter(Effort(seconds=1.0)).overdue(9.0)

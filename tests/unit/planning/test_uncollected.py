@@ -1,0 +1,69 @@
+"""Plans are made without the collector of cycles: it is as it was before, afterwards, and would have found nothing."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from joiner.catalogue import Catalogue
+from joiner.planning import Plan, Snapshot, plan
+from joiner.planning.effort import Effort
+from joiner.planning.groups import Group
+from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, Json, node, node_pool, pods, spread
+
+RULES: dict[str, list[Json]] = {
+    "pods": [*pods(9, topologySpreadConstraints=[spread()]), *pods(6, "db", topologySpreadConstraints=[spread(HOST, app="db")])],
+    "nodes": [node("there")],
+    "nodepools": [node_pool()],
+}
+
+
+class BrokenClock(Exception):
+    pass
+
+
+def broken() -> float:
+    raise BrokenClock
+
+
+def made(effort: Effort) -> Plan:
+    return plan(Snapshot.from_lists(RULES), Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=effort)
+
+
+@pytest.fixture(params=[True, False], ids=["on", "off"])
+def on(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether the collector is on before; on again in the end."""
+    (gc.enable if request.param else gc.disable)()
+    yield request.param
+    gc.enable()
+
+
+def test_the_collector_is_as_it_was_once_there_is_a_plan(on: bool) -> None:
+    seen: list[bool] = []
+
+    def clock() -> float:
+        seen.append(gc.isenabled())
+        return 0.0
+
+    made(Effort(steps=0, clock=clock))
+
+    assert set(seen) == {False}
+    assert gc.isenabled() is on
+
+
+def test_the_collector_is_as_it_was_where_there_is_no_plan(on: bool) -> None:
+    with pytest.raises(BrokenClock):
+        made(Effort(clock=broken))
+
+    assert gc.isenabled() is on
+
+
+@pytest.mark.usefixtures("on")
+@pytest.mark.parametrize("on", [False], indirect=True)
+def test_a_plan_leaves_no_cycles_with_what_it_was_made_of() -> None:
+    made(Effort(steps=0))  # whatever is loaded or remembered once is there now
+    gc.collect()
+    made(Effort(steps=0))
+
+    assert not [one for one in gc.get_objects() if isinstance(one, Group)]
+    assert gc.collect() == 0
