@@ -95,6 +95,18 @@ def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when
     assert "Next best: a new node, " in answer.out
 
 
+def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), pool("broken", requirements=[{**AMD[0], "operator": "Inn"}]), pod("a"), pod("b", cpu="one"))
+    placed = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
+    refused = joiner("explain", "pod", "b", "-f", files, "--catalogue", catalogue)
+
+    assert placed.exit_code == 1
+    assert placed.out.startswith("default/a goes to a new node of NodePool/default: ")
+    assert "NodePool/broken: spec.template.spec.requirements[0].operator is Inn" in placed.err
+    assert (refused.exit_code, refused.out) == (1, "")
+    assert refused.err.endswith("; what could not be read is told above\n")
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -177,6 +177,7 @@ def test_more_pods_than_a_cluster_can_have_are_a_slip_of_the_finger() -> None:
     assert refusals(deployment("web", 2_000_000_000)) == [
         "Deployment/shop/web: spec.replicas is 2000000000: with it there are more than 200,000 pods; plan for fewer at a time"
     ]
+    assert [one.key for one in world(deployment("web", 2_000_000_000), deployment("api", 1)).snapshot.pods] == ["shop/api-0"]
 
 
 def test_yaml_is_read_as_kubectl_reads_it() -> None:
