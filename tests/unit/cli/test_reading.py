@@ -168,6 +168,22 @@ def test_every_mistake_is_told_in_one_go() -> None:
     )
 
 
+def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused_wherever_it_stands() -> None:
+    little: dict[str, Any] = {"resources": {"requests": {"cpu": "1"}}}
+    remedy = "is 1: give the whole pod at least what its containers request together, which is 2"
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"}}
+    limits["spec"] = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "2"}}]}
+    filled = deployment("filled", 1, **little)
+    del filled["spec"]["template"]["spec"]["containers"][0]["resources"]
+
+    assert refusals(pod("a", cpu="2", **little), deployment("web", 0, cpu="2", **little)) == [
+        f"Pod/default/a: spec.resources.requests[cpu] {remedy}",
+        f"Deployment/shop/web: spec.template.spec.resources.requests[cpu] {remedy}",
+    ]
+    assert len(refusals(pod("a", cpu="two", **little))) == 1
+    assert refusals(limits, filled) == [f"Deployment/shop/filled: spec.template.spec.resources.requests[cpu] {remedy}"]
+
+
 def test_the_same_object_twice_is_read_once_and_two_different_ones_are_refused() -> None:
     assert len(world(pod("a"), pod("a")).snapshot.pods) == 1
     assert "another document says something else of it (file.json)" in refusals(pod("a"), pod("a", cpu="2"))[0]
