@@ -10,7 +10,7 @@ Of an object that is said twice and differently nobody knows which is meant: it 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -164,7 +164,7 @@ class _Reading:
     def finish(self) -> World:
         self._leave_out([self.seen[subject] for subject in self.contradicted])
         self._leave_out(self._too_many_pods())
-        admission = Admission.of(self.by_kind)
+        admission = Admission.of(self.by_kind, self._broken())
         made = [replace(one, pod=admission.pod(one.pod)) for one in replicas(self.by_kind)]
         for one in made:
             self.problems.extend(admission.missing(one.workload, "spec.template.spec", one.pod["spec"]))
@@ -179,6 +179,9 @@ class _Reading:
         snapshot = self._snapshot(lists, alike)
         passed_over = dict(sorted(self.passed_over.items()))
         return World(snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable))
+
+    def _broken(self) -> frozenset[str]:
+        return frozenset(one.object for one in self.problems if one.severity == "error")
 
     def _leave_out(self, manifests: Sequence[Manifest]) -> None:
         if manifests:
@@ -211,7 +214,8 @@ class _Reading:
         snapshot = Snapshot.from_lists(lists)
         self.problems.extend(not_ready(self.by_kind))
         self.problems.extend(one for one in snapshot.problems if not absent_class(one))
-        self.problems.extend(_assumed(one, snapshot.classes) for one in snapshot.problems if absent_class(one))
+        broken = self._broken()
+        self.problems.extend(_assumed(one, snapshot.classes, broken) for one in snapshot.problems if absent_class(one))
         classes = ClassAdmission(lists)
         pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes))]
         return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)))
@@ -233,13 +237,17 @@ def _not_an_object(said: object) -> str:
     return "write an object here, with apiVersion, kind, metadata and spec"
 
 
-ASSUMED: Final = "there is no such class among the manifests; AL2023 with its defaults is assumed, in every zone"
+ABSENT: Final = "there is no such class among the manifests"
+BROKEN: Final = "this class cannot be used before it is put right"
+ASSUMED: Final = "AL2023 with its defaults is assumed, in every zone"
 
 
-def _assumed(absent: InvalidManifest, classes: Iterable[NodeClass]) -> InvalidManifest:
-    """A class that is left out is no mistake; one whose name is nearly that of another most likely is."""
+def _assumed(absent: InvalidManifest, classes: Iterable[NodeClass], broken: Collection[str]) -> InvalidManifest:
+    """A class that is left out is no mistake; one that is broken is, and one whose name is nearly that of another most likely, too."""
+    if absent.value in broken:
+        return replace(absent, severity="warning", remedy=f"{BROKEN}; {ASSUMED}")
     near = meant(absent.value, [one.key for one in classes])
-    return replace(absent, severity="warning" if near else "info", remedy=f"{ASSUMED}{near}")
+    return replace(absent, severity="warning" if near else "info", remedy=f"{ABSENT}; {ASSUMED}{near}")
 
 
 def _waiting(pod: Manifest) -> Manifest:

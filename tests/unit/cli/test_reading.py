@@ -322,6 +322,24 @@ def test_a_class_whose_name_is_nearly_that_of_another_is_a_warning() -> None:
     assert [one.severity for one in world(pool()).problems] == ["info"]
 
 
+def test_what_is_there_and_broken_is_not_said_to_be_missing() -> None:
+    tags = [{"tags": {"a": "b"}}]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "rolle": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
+    first = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "first"}, "value": "high"}
+    found = world(pool(), node_class, first, pod("a", priorityClassName="first"))
+
+    assert [one.object for one in found.errors if "rolle" in one.field or one.field == "value"] == [
+        "EC2NodeClass/default",
+        "PriorityClass/first",
+    ]
+    assert [str(one) for one in found.problems if one.severity != "error"] == [
+        "Pod/default/a: spec.priorityClassName is first: this PriorityClass cannot be used before it is put right; the plan counts it as 0",
+        "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: this class cannot be used before it is put right; "
+        "AL2023 with its defaults is assumed, in every zone",
+    ]
+
+
 def test_a_number_where_a_duration_belongs_is_shown_a_duration() -> None:
     assert refusals(pool(disruption={"consolidateAfter": 5})) == [
         "NodePool/default: spec.disruption.consolidateAfter is 5: write a duration such as 30s, 15m or 720h, or Never"
