@@ -1,6 +1,7 @@
 """`joiner explain pod`: why there and what the next best would cost; or what keeps it out of each pool and group of types."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,15 @@ def test_types_that_one_rule_keeps_out_share_a_line_and_the_remedy_of_most(tmp_p
 
     assert told.count("it is not offered in the zones and capacity types of the pool") == 1
     assert "What would have to give: NodePool/default would have to allow on-demand in us-east-1a" in told
+
+
+def test_a_pod_whose_affinity_has_empty_terms_only_is_told_so(tmp_path: Path, catalogue: Path) -> None:
+    affinity: dict[str, Any] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}}
+    told = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(), pod("a", affinity=affinity)), "--catalogue", catalogue).out
+
+    assert "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in told
+    assert "asks for a node by name" not in told
+    assert told.endswith("What would have to give: its terms would have to say something, or to go.\n")
 
 
 def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
