@@ -18,6 +18,7 @@ from joiner.cluster.quantities import amount
 from joiner.lifecycle.deadlines import joins_by
 from joiner.planning import ExistingNode, Offer, PlannedNode, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
+from joiner.planning.explanation import NO_TERMS
 from joiner.planning.offers import DECIDED, node_labels
 from joiner.pools import NodePool
 from joiner.pools.conditions import write_time
@@ -243,7 +244,7 @@ def _groups(pod: Pod, pool: NodePool | None, found: Answer) -> list[TypeGroup]:
     daemons = found.world.snapshot.daemon_sets
     grouped: dict[tuple[int, str], dict[str, list[str]]] = {}
     for known in found.market.catalogue.types.values():
-        stage, rule, remedy = _first(pool, known, wanted, found)
+        stage, rule, remedy = _first(pod, pool, known, wanted, found)
         if stage == FITS:
             own = found.world.snapshot.node_class(pool)
             labels = node_labels(pool, known, "", "")
@@ -272,7 +273,7 @@ def _wanted(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:
     return tuple(one & place for one, place in product(own, places))
 
 
-def _first(pool: NodePool, known: InstanceType, wanted: Sequence[Requirements], found: Answer) -> tuple[int, str, str]:
+def _first(pod: Pod, pool: NodePool, known: InstanceType, wanted: Sequence[Requirements], found: Answer) -> tuple[int, str, str]:
     """The stage, the rule and the remedy for one type, size left out."""
     labels = node_labels(pool, known, "", "")
     open_keys = {key for key in pool.requirements if not DECIDED.fullmatch(key) and key not in pool.labels}
@@ -292,9 +293,16 @@ def _first(pool: NodePool, known: InstanceType, wanted: Sequence[Requirements], 
         return OFFERED, rule, f"{pool.key} would have to allow {_kinds(offered) or 'a zone in which there are offers'}"
     told = {_pod_rule(one, labels, allowed, open_keys, pool) for one in wanted}
     if not told or "" in told:
-        return (FITS, "", "") if wanted else (POD, "the pod asks for a node by name", "the pod would have to drop the name")
+        return (FITS, "", "") if wanted else (POD, *_no_new_node(pod))
     rule = " or ".join(sorted(told))
     return POD, f"the pod wants {rule}", f"the pod would have to drop {rule}, or {pool.key} to allow it"
+
+
+def _no_new_node(pod: Pod) -> tuple[str, str]:
+    """The rule and the remedy for a pod whose node affinity no new node can suit."""
+    if pod.constraints.suits_no_node:
+        return NO_TERMS, "its terms would have to say something, or to go"
+    return "the pod asks for a node by name", "the pod would have to drop the name"
 
 
 def _pod_rule(wanted: Requirements, labels: Mapping[str, str], allowed: Iterable[Offering], open_keys: set[str], pool: NodePool) -> str:

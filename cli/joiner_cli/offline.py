@@ -60,12 +60,12 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
     """Show which nodes these manifests would get, and their price.
 
     The plan says how far it is from the proven minimum, and for each pod that stays pending what keeps it out of each pool.
-    Exit code 0: every pod has a place. 2: some stay pending. 1: something could not be read.
+    Exit code 0: every pod has a place. 2: some stay pending. 1: something could not be read; the plan is without it.
     """
     with _refusals_told():
         found = answer(Question(tuple(files), catalogue, region, deadline, seed))
         _comment(found)
-        if not (found.errors and output in (PlanFormat.table, PlanFormat.html)):
+        if not (found.errors and found.empty and output in (PlanFormat.table, PlanFormat.html)):
             print(_rendered(found, output))
         raise typer.Exit(found.exit_code)
 
@@ -108,15 +108,13 @@ def explain_pod(  # noqa: PLR0917 - typer reads the options off the parameters
     with _refusals_told():
         found = answer(Question(tuple(files), catalogue, region, deadline, seed))
         _comment(found)
-        if found.errors:
-            raise typer.Exit(1)
         try:
             told = explain(name, found)
         except UnknownPod as unknown:
-            _say(f"joiner: {unknown}")
+            _say(f"joiner: {unknown}{'; what could not be read is told above' if found.errors else ''}")
             raise typer.Exit(1) from None
         print(told.text)
-        raise typer.Exit(0 if told.placed else 2)
+        raise typer.Exit(1 if found.errors else 0 if told.placed else 2)
 
 
 def _rendered(found: Answer, output: PlanFormat) -> str:
@@ -134,15 +132,14 @@ def _rendered(found: Answer, output: PlanFormat) -> str:
 
 def _comment(found: Answer) -> None:
     """What a reader should know beside the result, on stderr."""
-    problems = found.errors or found.plan.problems
+    problems = sorted(found.plan.problems, key=lambda one: one.severity != "error")
     for line in object_problems(problems[:MOST_PROBLEMS], found.world.where):
         _say(f"joiner: {line}")
     if len(problems) > MOST_PROBLEMS:
         _say(f"joiner: and {len(problems) - MOST_PROBLEMS} more")
     if found.errors:
-        _say(f"joiner: nothing was planned: {_counted(found)} could not be read")
-        return
-    if not (found.world.where or found.world.passed_over):
+        _say(f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_counted(found)}")
+    elif not (found.world.where or found.world.passed_over):
         _say("joiner: there is no manifest in what was given")
     if found.world.passed_over:
         _say(f"passed over: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
@@ -152,10 +149,12 @@ def _comment(found: Answer) -> None:
 
 
 def _counted(found: Answer) -> str:
-    """How many files, and how many objects in those that could be read."""
+    """How many objects are left out, and how many files could not be read, or not to their end."""
     files = len(set(found.world.unreadable))
     objects = len({one.object for one in found.errors} - {*found.world.unreadable})
-    return " and ".join(_number(number, noun) for number, noun in ((files, "file"), (objects, "object")) if number)
+    told = [f"{_number(objects, 'object')} that cannot be used"] if objects else []
+    told += [f"what could not be read of {_number(files, 'file')}"] if files else []
+    return " and ".join(told)
 
 
 def _number(number: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 """From files to a plan: what `joiner plan` and `joiner explain` have in common.
 
-Everything is read, or nothing is planned: a plan for the half of a cluster that could be read would be a wrong one.
+What cannot be used is told, and the plan is made without it: a cluster would refuse it, too, and go on with the rest.
 """
 
 import importlib
@@ -35,7 +35,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The plan, or why there is none (``errors``); seconds that reading and planning took."""
+    """The plan, and what it is without (``errors``); seconds that reading and planning took."""
 
     question: Question
     world: World
@@ -51,8 +51,13 @@ class Answer:
 
     @property
     def exit_code(self) -> int:
-        """0 all placed, 2 something stays pending, 1 something could not be read."""
+        """0 all placed, 2 something stays pending, 1 the plan is without something that cannot be used."""
         return 1 if self.errors else 2 if self.plan.pending else 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was nothing to plan for."""
+        return not (self.plan.nodes or self.plan.existing or self.plan.pending)
 
     def to_json(self) -> dict[str, Any]:
         """The plan's own JSON, and how long it took."""
@@ -61,7 +66,7 @@ class Answer:
 
 
 def answer(question: Question) -> Answer:
-    """Reads and plans; Unreadable if a file is none. With errors among the manifests the plan is empty but for its problems."""
+    """Reads and plans; Unreadable if the catalogue cannot be read."""
     for module in HEAVY:
         importlib.import_module(module)
     began = time.perf_counter()
@@ -72,8 +77,7 @@ def answer(question: Question) -> Answer:
     snapshot = world.snapshot
     classes = resolved({pool.class_ref for pool in snapshot.pools}, snapshot.classes, manifests, found.zones)
     read = time.perf_counter()
-    wrong = Plan(problems=world.problems)
-    made = wrong if world.errors else with_every_pod(planned(question, snapshot, found, classes), snapshot)
+    made = with_every_pod(planned(question, snapshot, found, classes), snapshot)
     return Answer(question, world, found, classes, made, read - began, time.perf_counter() - read)
 
 

@@ -20,15 +20,17 @@ TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreacha
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Limits by namespace; names of the priority and runtime classes that there are; the default storage class."""
+    """Limits by namespace; names of the priority and runtime classes that there are; the default storage class; what is broken."""
 
     limits: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
     priorities: frozenset[str] = frozenset(SYSTEM_PRIORITIES)
     runtimes: frozenset[str] = frozenset()
     storage_class: str = ""
+    broken: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, by_kind: Mapping[str, Sequence[Manifest]]) -> "Admission":
+    def of(cls, by_kind: Mapping[str, Sequence[Manifest]], broken: frozenset[str] = frozenset()) -> "Admission":
+        """``broken`` are objects that cannot be used, as ``Kind/name``."""
         limits: dict[str, list[Manifest]] = {}
         for one in by_kind.get("LimitRange", ()):
             limits.setdefault(_namespace(one), []).extend(
@@ -44,6 +46,7 @@ class Admission:
             priorities=frozenset({*SYSTEM_PRIORITIES, *(one["metadata"]["name"] for one in by_kind.get("PriorityClass", ()))}),
             runtimes=frozenset(one["metadata"]["name"] for one in by_kind.get("RuntimeClass", ())),
             storage_class=defaults[-1][1] if defaults else "",
+            broken=broken,
         )
 
     def pod(self, manifest: Manifest) -> dict[str, Any]:
@@ -64,12 +67,16 @@ class Admission:
         """What the pod names and nobody declares: the API server would refuse it, a plan goes on without."""
         name = spec.get("priorityClassName")
         if name and name not in self.priorities and spec.get("priority") is None:
-            remedy = "there is no such PriorityClass among the manifests; the plan counts it as 0"
+            remedy = f"{self._lacking('PriorityClass', name)}; the plan counts it as 0"
             yield InvalidManifest(subject, f"{path}.priorityClassName", name, remedy, "warning")
         runtime = spec.get("runtimeClassName")
         if runtime and runtime not in self.runtimes and not spec.get("overhead"):
-            remedy = "there is no such RuntimeClass among the manifests; the plan counts no overhead"
+            remedy = f"{self._lacking('RuntimeClass', runtime)}; the plan counts no overhead"
             yield InvalidManifest(subject, f"{path}.runtimeClassName", runtime, remedy, "warning")
+
+    def _lacking(self, kind: str, name: str) -> str:
+        broken = f"{kind}/{name}" in self.broken
+        return f"this {kind} cannot be used before it is put right" if broken else f"there is no such {kind} among the manifests"
 
     def _limit(self, spec: dict[str, Any], namespace: str) -> None:
         limits: dict[str, Any] = {}

@@ -1,4 +1,7 @@
-"""Everything that was declared, as the API server would hold it: a snapshot to plan for, or the problems that stand against it.
+"""Everything that was declared, as the API server would hold it: a snapshot to plan for, and the problems that stand against the rest.
+
+What is wrong stops nothing else: an object with an error is told and left out, as the API server would refuse it and store the others.
+Of an object that is said twice and differently nobody knows which is meant: it is left out, too.
 
 >>> from joiner_cli.manifests.documents import read_text
 >>> found = read_world(read_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"contaners": []}}', "a.json"))
@@ -7,11 +10,11 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from joiner.cluster import Pod
+from joiner.cluster import InvalidField, Pod
 from joiner.planning import Snapshot
 from joiner.planning.admission import Admission as ClassAdmission
 from joiner.pools import InvalidManifest, NodeClass
@@ -59,7 +62,7 @@ class World:
 
 
 def read_world(documents: Iterable[Document | Unreadable]) -> World:
-    """The world that these documents declare; with errors its snapshot is empty."""
+    """The world that these documents declare, without what has errors."""
     reading = _Reading()
     for document in documents:
         if isinstance(document, Unreadable):
@@ -79,6 +82,7 @@ class _Reading:
         self.problems: list[InvalidManifest] = []
         self.where: dict[str, str] = {}
         self.seen: dict[str, Manifest] = {}
+        self.contradicted: set[str] = set()
         self.passed_over: Counter[str] = Counter()
         self.unreadable: list[str] = []
 
@@ -110,13 +114,17 @@ class _Reading:
         self.where.setdefault(subject, document.where)
         if notes.errors:
             return
-        if subject in self.seen and (manifest.get("metadata") or {}).get("name"):
+        has_name = bool((manifest.get("metadata") or {}).get("name"))
+        if namespaced:
+            manifest = _named(manifest, len(self.by_kind.get(short, ())))
+        if subject in self.seen and has_name:
             if self.seen[subject] != manifest:
                 remedy = f"another document says something else of it ({document.where}); keep one of them"
                 self.problems.append(InvalidManifest(subject, "metadata.name", manifest["metadata"]["name"], remedy))
+                self.contradicted.add(subject)
             return
         self.seen[subject] = manifest
-        self.by_kind.setdefault(short, []).append(_named(manifest, len(self.by_kind.get(short, ()))) if namespaced else manifest)
+        self.by_kind.setdefault(short, []).append(manifest)
 
     def _kind(self, document: Document) -> str | None:
         """``version/Kind`` if it counts; what is no object at all is noted."""
@@ -154,9 +162,10 @@ class _Reading:
         self.problems.extend(notes.problems)
 
     def finish(self) -> World:
-        self._count_pods()
-        admission = Admission.of(self.by_kind)
-        made = [] if self._broken else [replace(one, pod=admission.pod(one.pod)) for one in replicas(self.by_kind)]
+        self._leave_out([self.seen[subject] for subject in self.contradicted])
+        self._leave_out(self._too_many_pods())
+        admission = Admission.of(self.by_kind, self._broken())
+        made = [replace(one, pod=admission.pod(one.pod)) for one in replicas(self.by_kind)]
         for one in made:
             self.problems.extend(admission.missing(one.workload, "spec.template.spec", one.pod["spec"]))
         pods = []
@@ -171,20 +180,27 @@ class _Reading:
         passed_over = dict(sorted(self.passed_over.items()))
         return World(snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable))
 
-    @property
-    def _broken(self) -> bool:
-        return any(one.severity == "error" for one in self.problems)
+    def _broken(self) -> frozenset[str]:
+        return frozenset(one.object for one in self.problems if one.severity == "error")
 
-    def _count_pods(self) -> None:
-        number = len(self.by_kind.get("Pod", ()))
+    def _leave_out(self, manifests: Sequence[Manifest]) -> None:
+        if manifests:
+            gone = {id(one) for one in manifests}
+            self.by_kind = {kind: [one for one in items if id(one) not in gone] for kind, items in self.by_kind.items()}
+
+    def _too_many_pods(self) -> list[Manifest]:
+        """Workloads with which there are more pods than can be planned for."""
+        number, found = len(self.by_kind.get("Pod", ())), []
         for kind in sorted(WORKLOADS):
             field = "spec.parallelism" if kind == "Job" else "spec.replicas"
             for one in self.by_kind.get(kind, ()):
-                number += wanted(one)
-                if number > MOST_PODS:
-                    remedy = f"with it there are more than {MOST_PODS:,} pods; plan for fewer at a time"
-                    self._refuse(_subject(one, kind, "", namespaced=True), field, wanted(one), remedy)
-                    return
+                if number + wanted(one) <= max(MOST_PODS, number):
+                    number += wanted(one)
+                    continue
+                remedy = f"with it there are more than {MOST_PODS:,} pods; plan for fewer at a time"
+                self._refuse(_subject(one, kind, "", namespaced=True), field, wanted(one), remedy)
+                found.append(one)
+        return found
 
     def _claims(self, admission: Admission, made: Sequence[Replicas]) -> list[Manifest]:
         given = self.by_kind.get("PersistentVolumeClaim", ())
@@ -194,16 +210,24 @@ class _Reading:
         return [admission.claim(one) for one in (*given, *more)]
 
     def _snapshot(self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas]) -> Snapshot:
-        """Only of what is good; the problems that its own readers find join the others."""
+        """Of what is good; the problems that its own readers find join the others."""
         snapshot = Snapshot.from_lists(lists)
         self.problems.extend(not_ready(self.by_kind))
         self.problems.extend(one for one in snapshot.problems if not absent_class(one))
-        self.problems.extend(_assumed(one, snapshot.classes) for one in snapshot.problems if absent_class(one))
-        if self._broken:
-            return Snapshot()
+        broken = self._broken()
+        self.problems.extend(_assumed(one, snapshot.classes, broken) for one in snapshot.problems if absent_class(one))
         classes = ClassAdmission(lists)
-        pods = [*snapshot.pods, *(pod for one in made for pod in _pods(one, classes))]
-        return replace(snapshot, pods=tuple(pods), problems=tuple(one for one in self.problems if one.severity != "error"))
+        pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes))]
+        return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)))
+
+    def _pods(self, made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:
+        """The values of these pods, read once: they are alike."""
+        try:
+            sample = Pod.from_kube(classes.admit(made.pod))
+        except InvalidField as invalid:
+            self._refuse(made.workload, f"spec.template.{invalid.field}", invalid.value, invalid.remedy)
+            return
+        yield from (replace(sample, name=name) for name in made.names)
 
 
 def _not_an_object(said: object) -> str:
@@ -213,19 +237,17 @@ def _not_an_object(said: object) -> str:
     return "write an object here, with apiVersion, kind, metadata and spec"
 
 
-ASSUMED: Final = "there is no such class among the manifests; AL2023 with its defaults is assumed, in every zone"
+ABSENT: Final = "there is no such class among the manifests"
+BROKEN: Final = "this class cannot be used before it is put right"
+ASSUMED: Final = "AL2023 with its defaults is assumed, in every zone"
 
 
-def _assumed(absent: InvalidManifest, classes: Iterable[NodeClass]) -> InvalidManifest:
-    """A class that is left out is no mistake; one whose name is nearly that of another most likely is."""
+def _assumed(absent: InvalidManifest, classes: Iterable[NodeClass], broken: Collection[str]) -> InvalidManifest:
+    """A class that is left out is no mistake; one that is broken is, and one whose name is nearly that of another most likely, too."""
+    if absent.value in broken:
+        return replace(absent, severity="warning", remedy=f"{BROKEN}; {ASSUMED}")
     near = meant(absent.value, [one.key for one in classes])
-    return replace(absent, severity="warning" if near else "info", remedy=f"{ASSUMED}{near}")
-
-
-def _pods(made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:
-    """The values of these pods, read once: they are alike."""
-    sample = Pod.from_kube(classes.admit(made.pod))
-    yield from (replace(sample, name=name) for name in made.names)
+    return replace(absent, severity="warning" if near else "info", remedy=f"{ABSENT}; {ASSUMED}{near}")
 
 
 def _waiting(pod: Manifest) -> Manifest:

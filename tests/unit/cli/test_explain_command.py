@@ -1,6 +1,7 @@
 """`joiner explain pod`: why there and what the next best would cost; or what keeps it out of each pool and group of types."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,15 @@ def test_types_that_one_rule_keeps_out_share_a_line_and_the_remedy_of_most(tmp_p
 
     assert told.count("it is not offered in the zones and capacity types of the pool") == 1
     assert "What would have to give: NodePool/default would have to allow on-demand in us-east-1a" in told
+
+
+def test_a_pod_whose_affinity_has_empty_terms_only_is_told_so(tmp_path: Path, catalogue: Path) -> None:
+    affinity: dict[str, Any] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}}
+    told = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(), pod("a", affinity=affinity)), "--catalogue", catalogue).out
+
+    assert "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in told
+    assert "asks for a node by name" not in told
+    assert told.endswith("What would have to give: its terms would have to say something, or to go.\n")
 
 
 def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
@@ -93,6 +103,18 @@ def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when
         "default/a goes to the node of claim default-a (instance i-1; it may join until 2026-11-21T12:15:00Z), which has room for it.\n"
     )
     assert "Next best: a new node, " in answer.out
+
+
+def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), pool("broken", requirements=[{**AMD[0], "operator": "Inn"}]), pod("a"), pod("b", cpu="one"))
+    placed = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
+    refused = joiner("explain", "pod", "b", "-f", files, "--catalogue", catalogue)
+
+    assert placed.exit_code == 1
+    assert placed.out.startswith("default/a goes to a new node of NodePool/default: ")
+    assert "NodePool/broken: spec.template.spec.requirements[0].operator is Inn" in placed.err
+    assert (refused.exit_code, refused.out) == (1, "")
+    assert refused.err.endswith("; what could not be read is told above\n")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whatever goes wrong with manifests: a refusal that names object and field, or a right plan; no traceback, and the deadline holds.
+"""Whatever goes wrong with manifests: a refusal that names object and field, and a right plan of the rest; no traceback, in time.
 
 ``JOINER_MUTATIONS`` says how many mutations are tried (10,000 for a thorough look), ``JOINER_MUTATIONS_FROM`` where to begin.
 """
@@ -25,7 +25,7 @@ APART = 1.0  # seconds of CPU for all that is not planning: reading, the catalog
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_mutation_is_refused_by_name_or_planned_right(part: int, catalogue: Path, tmp_path: Path) -> None:
+def test_what_a_mutation_breaks_is_refused_by_name_and_the_rest_is_planned_right(part: int, catalogue: Path, tmp_path: Path) -> None:
     manifests = good()
     for seed in range(FIRST + part, FIRST + NUMBER, PARTS):
         text = mutated(seed, manifests)
@@ -35,8 +35,6 @@ def test_a_mutation_is_refused_by_name_or_planned_right(part: int, catalogue: Pa
         for error in found.errors:
             assert error.object, f"seed {seed}: {error}"
             assert error.field or error.object.startswith("file"), f"seed {seed}: {error}"
-        if found.errors:
-            continue
         file = tmp_path / "mutated.yaml"
         file.write_text(text, encoding="utf-8")
         began = time.process_time()

@@ -114,11 +114,44 @@ def test_exit_codes_tell_placed_pending_and_unreadable_apart(tmp_path: Path, sho
     wrong = write(tmp_path, pool(), pod("a", cpu="one"))
     answer = joiner("plan", "-f", wrong, "--catalogue", catalogue)
     assert (answer.exit_code, answer.out) == (1, "")
-    assert answer.err == (
+    assert answer.err.startswith(
         f"joiner: {wrong}, document 2: Pod/default/a: spec.containers[0].resources.requests[cpu] is one: "
         "write a Kubernetes quantity such as 500m, 2 or 4Gi\n"
-        "joiner: nothing was planned: 1 object could not be read\n"
     )
+    assert "joiner: there is nothing to plan without 1 object that cannot be used\n" in answer.err
+
+
+def test_one_broken_pool_is_told_and_everything_else_is_planned(tmp_path: Path, catalogue: Path) -> None:
+    broken = pool("broken", requirements=[{**AMD[0], "operator": "Inn"}])
+    files = write(tmp_path, broken, pool(), pod("a"), pod("b", cpu="one"), deployment("web", 2))
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 1
+    assert [(one["object"], one["field"], one["value"]) for one in answer.json["problems"] if one["severity"] == "error"] == [
+        ("NodePool/broken", "spec.template.spec.requirements[0].operator", "Inn"),
+        ("Pod/default/b", "spec.containers[0].resources.requests[cpu]", "one"),
+    ]
+    assert [(node["nodePool"], node["pods"]) for node in answer.json["nodes"]] == [("default", ["default/a", "shop/web-0", "shop/web-1"])]
+    assert answer.json["pending"] == []
+    assert "joiner: the plan is without 2 objects that cannot be used\n" in answer.err
+    assert joiner("plan", "-f", files, "--catalogue", catalogue).out.startswith("1 new node for 3 pods.\n")
+
+
+def test_a_file_that_is_torn_stops_no_other(tmp_path: Path, catalogue: Path) -> None:
+    write(tmp_path, pool(), pod("a"))
+    (tmp_path / "torn.yaml").write_text(f"{yaml.safe_dump(pod('before'))}---\na: [")
+    answer = joiner("plan", "-f", tmp_path, "--catalogue", catalogue, "-o", "json")
+
+    assert (answer.exit_code, [node["pods"] for node in answer.json["nodes"]]) == (1, [["default/a", "default/before"]])
+    assert "joiner: the plan is without what could not be read of 1 file\n" in answer.err
+
+
+def test_what_two_documents_contradict_each_other_about_is_left_out(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), pod("a"), pod("twice"), pod("same"), pod("same"), pod("twice", cpu="2"))
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    assert (answer.exit_code, [node["pods"] for node in answer.json["nodes"]]) == (1, [["default/a", "default/same"]])
+    assert f"Pod/default/twice: metadata.name is twice: another document says something else of it ({files}, document 6)" in answer.err
 
 
 def test_refusals_are_in_the_json_too(tmp_path: Path, catalogue: Path) -> None:
@@ -155,13 +188,13 @@ def test_one_unreadable_file_does_not_hide_what_is_wrong_with_the_others(tmp_pat
     answer = joiner("plan", "-f", tmp_path, "-f", tmp_path / "nowhere.yaml", "--catalogue", catalogue)
 
     assert (answer.exit_code, answer.out) == (1, "")
-    assert [line.removeprefix(f"joiner: {tmp_path}/").partition(":")[0] for line in answer.err.splitlines()] == [
+    assert [line.removeprefix(f"joiner: {tmp_path}/").partition(":")[0] for line in answer.err.splitlines()][:3] == [
         "manifests.yaml, document 2",
         "torn.yaml, line 2",
         "nowhere.yaml",
-        "joiner",
     ]
-    assert answer.err.endswith("joiner: nothing was planned: 2 files and 1 object could not be read\n")
+    said = "there is nothing to plan without 1 object that cannot be used and what could not be read of 2 files"
+    assert f"joiner: {said}\n" in answer.err
 
 
 def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path) -> None:

@@ -168,6 +168,22 @@ def test_every_mistake_is_told_in_one_go() -> None:
     )
 
 
+def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused_wherever_it_stands() -> None:
+    little: dict[str, Any] = {"resources": {"requests": {"cpu": "1"}}}
+    remedy = "is 1: give the whole pod at least what its containers request together, which is 2"
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"}}
+    limits["spec"] = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "2"}}]}
+    filled = deployment("filled", 1, **little)
+    del filled["spec"]["template"]["spec"]["containers"][0]["resources"]
+
+    assert refusals(pod("a", cpu="2", **little), deployment("web", 0, cpu="2", **little)) == [
+        f"Pod/default/a: spec.resources.requests[cpu] {remedy}",
+        f"Deployment/shop/web: spec.template.spec.resources.requests[cpu] {remedy}",
+    ]
+    assert len(refusals(pod("a", cpu="two", **little))) == 1
+    assert refusals(limits, filled) == [f"Deployment/shop/filled: spec.template.spec.resources.requests[cpu] {remedy}"]
+
+
 def test_the_same_object_twice_is_read_once_and_two_different_ones_are_refused() -> None:
     assert len(world(pod("a"), pod("a")).snapshot.pods) == 1
     assert "another document says something else of it (file.json)" in refusals(pod("a"), pod("a", cpu="2"))[0]
@@ -177,6 +193,7 @@ def test_more_pods_than_a_cluster_can_have_are_a_slip_of_the_finger() -> None:
     assert refusals(deployment("web", 2_000_000_000)) == [
         "Deployment/shop/web: spec.replicas is 2000000000: with it there are more than 200,000 pods; plan for fewer at a time"
     ]
+    assert [one.key for one in world(deployment("web", 2_000_000_000), deployment("api", 1)).snapshot.pods] == ["shop/api-0"]
 
 
 def test_yaml_is_read_as_kubectl_reads_it() -> None:
@@ -303,6 +320,24 @@ def test_a_class_whose_name_is_nearly_that_of_another_is_a_warning() -> None:
         ("warning", 'AL2023 with its defaults is assumed, in every zone; did you mean "EC2NodeClass/defalt"?')
     ]
     assert [one.severity for one in world(pool()).problems] == ["info"]
+
+
+def test_what_is_there_and_broken_is_not_said_to_be_missing() -> None:
+    tags = [{"tags": {"a": "b"}}]
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "rolle": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
+    first = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "first"}, "value": "high"}
+    found = world(pool(), node_class, first, pod("a", priorityClassName="first"))
+
+    assert [one.object for one in found.errors if "rolle" in one.field or one.field == "value"] == [
+        "EC2NodeClass/default",
+        "PriorityClass/first",
+    ]
+    assert [str(one) for one in found.problems if one.severity != "error"] == [
+        "Pod/default/a: spec.priorityClassName is first: this PriorityClass cannot be used before it is put right; the plan counts it as 0",
+        "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: this class cannot be used before it is put right; "
+        "AL2023 with its defaults is assumed, in every zone",
+    ]
 
 
 def test_a_number_where_a_duration_belongs_is_shown_a_duration() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from joiner.cluster import InvalidField
 from joiner.cluster.requests import pod_requests
 
 
@@ -43,6 +44,86 @@ def container(
 )
 def test_requests_are_counted_as_the_scheduler_counts_them(spec: dict[str, object], asked: dict[str, str]) -> None:
     assert pod_requests(spec).to_kube() == {**asked, "pods": "1"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "said", "remedy"),
+    [
+        (
+            {"containers": [container("2")], "resources": {"requests": {"cpu": "1"}}},
+            "resources.requests[cpu]",
+            "1",
+            "give the whole pod at least what its containers request together, which is 2",
+        ),
+        (
+            {
+                "containers": [container("1"), container(limits={"cpu": "1"})],
+                "initContainers": [container("500m", restartPolicy="Always")],
+                "resources": {"requests": {"cpu": "2"}},
+            },
+            "resources.requests[cpu]",
+            "2",
+            "give the whole pod at least what its containers request together, which is 2500m",
+        ),
+        (
+            {"containers": [container("1", "2Gi")], "resources": {"limits": {"memory": "1Gi"}}},
+            "resources.limits[memory]",
+            "1Gi",
+            "give the whole pod at least what its containers request together, which is 2Gi",
+        ),
+        (
+            {"containers": [container("1"), container("1", limits={"cpu": "4"})], "resources": {"limits": {"cpu": "3"}}},
+            "containers[1].resources.limits[cpu]",
+            "4",
+            "it must be at most the limit of the whole pod, which is 3",
+        ),
+    ],
+    ids=["a container asks for more", "containers and sidecars ask for more", "beyond the limit that is the request", "a higher limit"],
+)
+def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
+    spec: dict[str, object], field: str, said: str, remedy: str
+) -> None:
+    with pytest.raises(InvalidField) as refused:
+        pod_requests(spec)
+
+    assert (refused.value.field, refused.value.value, refused.value.remedy) == (field, said, remedy)
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked"),
+    [
+        ({"containers": [container("2", "3Gi")], "resources": {"requests": {"cpu": "2"}}}, {"cpu": "2", "memory": "3Gi"}),
+        ({"containers": [container("1", limits={"cpu": "2"})], "resources": {"limits": {"memory": "1Gi"}}}, {"cpu": "1", "memory": "1Gi"}),
+        ({"containers": [container(limits={"cpu": "2"})], "resources": {"limits": {"cpu": "2"}}}, {"cpu": "2"}),
+        ({"containers": [container("1", limits={"cpu": "2"})] * 2, "resources": {"limits": {"cpu": "3"}}}, {"cpu": "2"}),
+        ({"containers": [container("1", limits={"cpu": "2"})], "resources": {"requests": {"cpu": "1500m"}}}, {"cpu": "1500m"}),
+        (
+            {
+                "containers": [container("1")],
+                "initContainers": [container("1", limits={"cpu": "9"})],
+                "resources": {"limits": {"cpu": "2"}},
+            },
+            {"cpu": "1"},
+        ),
+    ],
+    ids=[
+        "only some resources are given",
+        "another resource is limited",
+        "a limit alone is the request, and just enough",
+        "limits may add up to more than the pod's",
+        "a limit may be above the pod's request",
+        "a limit of an init container may be above the pod's",
+    ],
+)
+def test_a_pod_that_gives_itself_enough_counts_with_what_it_gives(spec: dict[str, object], asked: dict[str, str]) -> None:
+    assert pod_requests(spec).to_kube() == {**asked, "pods": "1"}
+
+
+def test_a_resize_that_is_under_way_makes_no_pod_impossible() -> None:
+    spec = {"containers": [{"name": "main", **container("1")}], "resources": {"requests": {"cpu": "1"}}}
+    status = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
+
+    assert pod_requests(spec, status).to_kube() == {"cpu": "1", "pods": "1"}
 
 
 def test_a_pod_that_is_resized_counts_with_the_larger_of_what_it_wants_and_has() -> None:

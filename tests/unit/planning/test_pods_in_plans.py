@@ -13,6 +13,7 @@ from tests.unit.planning.worlds import (
     ZONES,
     Json,
     affinity,
+    daemon_set,
     near,
     node,
     node_pool,
@@ -58,6 +59,45 @@ def test_a_pod_may_exclude_a_node_by_name_but_not_ask_for_one_to_come() -> None:
     assert [one.node for one in checked(world([pod("in", **required(named("In")))], nodes=nodes)).existing] == ["there"]
     assert drawn(checked(world([pod("out", **required(named("NotIn")))], nodes=nodes))) == ["g.large a spot: out"]
     assert why(checked(world([pod("in", **required(named("In")))]))) == ["default: it asks for a node by name, and a new node has none yet"]
+
+
+def test_a_term_that_says_nothing_matches_no_node_and_the_reason_says_so() -> None:
+    plan = checked(world([pod("web-0", **required({}))], nodes=[node("there")]))
+
+    assert why(plan) == ["default: its required node affinity has nothing but empty terms, and an empty term matches no node"]
+    assert drawn(checked(world([pod("web-0", **required({}, expressions((ARCH, "In", ["amd64"]))))]))) == ["s.large a spot: web-0"]
+
+
+def test_daemons_that_leave_no_room_anywhere_are_the_reason() -> None:
+    lists = world([pod("web-0")], daemonsets=[daemon_set("agent", cpu="10")])
+
+    assert why(checked(lists)) == [
+        "default: daemon sets leave no room on any instance type that would suit it: on m.2xlarge they are short of 2.08 cpu"
+    ]
+
+    small = pod("web-0", nodeSelector={CPU: "2"})
+    assert why(checked(world([small], daemonsets=[daemon_set("agent", cpu="3")]))) == [
+        "default: daemon sets leave no room on any instance type that would suit it: on g.large they are short of 1.08 cpu"
+    ]
+
+
+def test_a_host_port_that_daemons_have_everywhere_is_the_reason() -> None:
+    agent = daemon_set("agent")
+    (container,) = agent["spec"]["template"]["spec"]["containers"]
+    container["ports"] = [{"containerPort": 8080, "hostPort": 8080}]
+
+    assert why(checked(world([pod("web-0", ports=[8080])], daemonsets=[agent]))) == [
+        "default: its host ports are taken by daemon sets on every new node"
+    ]
+
+
+def test_a_label_that_several_terms_of_an_affinity_name_is_told_once() -> None:
+    lists = world([pod("web-0", **affinity(podAffinity=[near(ZONE, "db"), near(ZONE, "api"), near(HOST, "db")]))])
+
+    assert why(checked(lists)) == [
+        "default: unsatisfiable topology constraint: its affinity on topology.kubernetes.io/zone, kubernetes.io/hostname "
+        "keeps it out of every new node"
+    ]
 
 
 def test_old_names_of_labels_mean_the_new_ones() -> None:

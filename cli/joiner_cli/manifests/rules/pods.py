@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from joiner.cluster import InvalidField
+from joiner.cluster.requests import PodTooSmall, pod_requests
 from joiner.pools.reading import Notes
 from joiner_cli.manifests.rules.amounts import check_amounts, check_requirements
 from joiner_cli.manifests.rules.claims import check_claim_spec
@@ -141,6 +143,12 @@ def _check_resources_of_pod(spec: Manifest, notes: Notes, path: str) -> None:
             for name in said.get(side) or {}:
                 if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                     notes.note(f"{path}.resources.{side}[{name}]", said[side][name], "a whole pod can say cpu, memory and huge pages only")
+        try:
+            pod_requests(spec)
+        except PodTooSmall as small:
+            notes.note(f"{path}.{small.field}", small.value, small.remedy)
+        except InvalidField:
+            return  # its quantity has been noted
 
 
 def _check_node_affinity(said: Manifest, notes: Notes, path: str) -> None:

@@ -192,6 +192,11 @@ class Constraints:
         """Whether nodeSelector and required node affinity accept a node with these labels and this name."""
         return self.selector.allow(labels) and (self.terms is None or any(term.suits(labels, name) for term in self.terms))
 
+    @property
+    def suits_no_node(self) -> bool:
+        """Whether required node affinity says nothing in any of its terms: such a term matches no node, whatever its labels and name."""
+        return self.terms is not None and all(term.empty for term in self.terms)
+
     def on_new_nodes(self) -> tuple[Requirements, ...]:
         """What it requires of a node yet to be made: alternatives, each the selector with one term; none if it asks for a name."""
         if self.terms is None:

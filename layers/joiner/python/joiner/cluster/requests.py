@@ -18,13 +18,28 @@ from joiner.cluster.resources import CPU, MEMORY, PODS, Resources
 Manifest = Mapping[str, Any]
 
 
+class PodTooSmall(InvalidField):
+    """The whole pod is given less than its containers ask for: quantities that can be read, and do not go together."""
+
+
 def pod_requests(spec: Manifest, status: Manifest | None = None) -> Resources:
-    """Requests of the whole pod, ``pods: 1`` included; ``status`` matters while a pod is resized in place."""
+    """Requests of the whole pod, ``pods: 1`` included; ``status`` matters while a pod is resized in place.
+
+    InvalidField for what is no quantity; PodTooSmall where ``spec.resources`` gives the whole pod less than its containers ask for.
+    """
     resized = _resized(status or {})
     infeasible = any(
         condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
         for condition in (status or {}).get("conditions") or ()
     )
+    counted = dict(_sum_of_containers(spec, resized, infeasible=infeasible))
+    if spec.get("resources"):
+        _check_pod_level(spec, _sum_of_containers(spec, {}, infeasible=False) if resized else counted)
+    counted.update(_pod_level(spec, counted))
+    return (Resources(counted) + _read(spec.get("overhead"), "overhead") + Resources({PODS: 1})).without_zeros()
+
+
+def _sum_of_containers(spec: Manifest, resized: Mapping[str, Resources], *, infeasible: bool) -> Resources:
     running, starting, sidecars = Resources(), Resources(), Resources()
     for container in spec.get("initContainers") or ():
         asked = _container(container, resized, infeasible=infeasible)
@@ -35,9 +50,7 @@ def pod_requests(spec: Manifest, status: Manifest | None = None) -> Resources:
             starting |= asked + sidecars
     for container in spec.get("containers") or ():
         running += _container(container, resized, infeasible=infeasible)
-    counted = dict((running + sidecars) | starting)
-    counted.update(_pod_level(spec, counted))
-    return (Resources(counted) + _read(spec.get("overhead"), "overhead") + Resources({PODS: 1})).without_zeros()
+    return (running + sidecars) | starting
 
 
 def _container(container: Manifest, resized: Mapping[str, Resources], *, infeasible: bool) -> Resources:
@@ -57,6 +70,26 @@ def _resized(status: Manifest) -> dict[str, Resources]:
         if given is not None or container.get("allocatedResources") is not None:
             found[container.get("name") or ""] = Resources.from_kube(given) | Resources.from_kube(container.get("allocatedResources"))
     return found
+
+
+def _check_pod_level(spec: Manifest, asked: Mapping[str, int]) -> None:
+    """The API server's own check (``validatePodResourceConsistency``): the pod requests at least what its containers do together, and no
+    container's limit is above the pod's. Where only the pod's limit is given, its request is what the containers ask for: within the limit.
+    """
+    said = spec["resources"]
+    limits, requests = _read(said.get("limits"), "resources.limits"), _read(said.get("requests"), "resources.requests")
+    for name, amount in asked.items():
+        side, most = ("requests", requests) if name in requests else ("limits", limits)
+        if name in most and amount > most[name]:
+            together = Resources({name: amount}).to_kube()[name]
+            remedy = f"give the whole pod at least what its containers request together, which is {together}"
+            raise PodTooSmall(f"resources.{side}[{name}]", said[side][name], remedy)
+    for number, container in enumerate(spec.get("containers") or ()):
+        own = (container.get("resources") or {}).get("limits") or {}
+        for name, amount in _read(own, "resources.limits").items():
+            if name in limits and amount > limits[name]:
+                remedy = f"it must be at most the limit of the whole pod, which is {said['limits'][name]}"
+                raise PodTooSmall(f"containers[{number}].resources.limits[{name}]", own[name], remedy)
 
 
 def _pod_level(spec: Manifest, counted: Mapping[str, int]) -> dict[str, int]:

@@ -4,24 +4,33 @@ The order of the rules and most words are Karpenter's, which people search for: 
 limits, and then the rules between pods.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
 from joiner import names
-from joiner.catalogue import Catalogue
+from joiner.catalogue import Catalogue, allocatable
 from joiner.cluster import MISSING, Requirements
+from joiner.cluster.quantities import amount
 from joiner.planning.exceeding import Exceeded, PoolLimit
 from joiner.planning.groups import Group, fits
 from joiner.planning.offers import NOTHING_AVAILABLE, Choice, Launchable, Market, node_labels, pool_labels, positions
 from joiner.planning.plan import LOOKS_AGAIN, Reason
-from joiner.planning.rooms import TOO_FEW_TYPES, World
+from joiner.planning.rooms import PORTS_TAKEN, TOO_FEW_TYPES, World
+from joiner.planning.stocking import Daemons
 from joiner.planning.variants import MOST_VARIANTS
 
+Alternatives = tuple[Requirements, ...]
+Lacking = Callable[[Market, Alternatives], tuple[str, str]]
+"""What a pool does not have in stock for pods that may be there: worked out once for all groups that ask for the same."""
+
 ENOUGH_TRIED = 200
+NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
 
 
 def explain(world: World, catalogue: Catalogue) -> dict[Group, tuple[Reason, ...]]:
     """Reasons for each group of which pods are left, in the order in which pools were tried."""
     found: dict[Group, tuple[Reason, ...]] = {}
+    lacking = cache(partial(_not_in_stock, world, catalogue))
     for group, number in world.left.items():
         if not number:
             continue
@@ -32,7 +41,7 @@ def explain(world: World, catalogue: Catalogue) -> dict[Group, tuple[Reason, ...
         elif not world.markets:
             found[group] = (Reason("", "there is no NodePool or Provisioner that can be used: create one, or mend what is wrong with it"),)
         else:
-            found[group] = tuple(_reason(world, group, market, catalogue) for market in world.markets)
+            found[group] = tuple(_reason(world, group, market, lacking) for market in world.markets)
     return found
 
 
@@ -42,7 +51,7 @@ def _opts_out(group: Group) -> bool:
     return bool(group.where) and all(any(one.on(key) == MISSING for key in keys) for one in group.where)
 
 
-def _reason(world: World, group: Group, market: Market, catalogue: Catalogue) -> Reason:
+def _reason(world: World, group: Group, market: Market, lacking: Lacking) -> Reason:
     pool = market.pool.name
     if market.closed and market.closed != NOTHING_AVAILABLE:
         return Reason(pool, market.closed)
@@ -50,12 +59,12 @@ def _reason(world: World, group: Group, market: Market, catalogue: Catalogue) ->
     if taint is not None:
         return Reason(pool, f"did not tolerate taint {taint}")
     if not group.where:
-        return Reason(pool, "it asks for a node by name, and a new node has none yet")
+        return Reason(pool, NO_TERMS if group.constraints.suits_no_node else "it asks for a node by name, and a new node has none yet")
     usable = sorted(
         {one for variant in market.variants for one in _open_to(group, market, variant.bits)}, key=lambda one: (one.offer, one.index)
     )
     if not usable:
-        return Reason(pool, _requirements(group, market, catalogue))
+        return Reason(pool, _requirements(group, market, lacking))
     large = [one for one in usable if fits(group, one.room)]
     if large:
         return _beyond_resources(world, group, market, large)
@@ -89,11 +98,13 @@ def _shortfall(group: Group, one: Launchable) -> float:
     return sum(max(amount - one.room[position], 0) / amount for position, amount in group.needs)
 
 
-def _requirements(group: Group, market: Market, catalogue: Catalogue) -> str:
-    """Which requirement of the pod no offer of the pool meets, or that only offerings that are short would."""
-    short = _short_offerings(group, market, catalogue)
+def _requirements(group: Group, market: Market, lacking: Lacking) -> str:
+    """Which requirement of the pod no offer of the pool meets, or that only offerings would that are short or full of daemons."""
+    short, full = lacking(market, group.where)
     if short:
         return f"no instance type has the required offering: short of capacity, or not offered in the class's zones ({short})"
+    if full:
+        return f"daemon sets leave no room on any instance type that would suit it: {full}"
     if market.closed:
         return market.closed
     for requirements in group.where:
@@ -107,24 +118,33 @@ def _requirements(group: Group, market: Market, catalogue: Catalogue) -> str:
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
 
 
-def _short_offerings(group: Group, market: Market, catalogue: Catalogue) -> str:
-    """A few offerings that would do if they were to be had."""
+def _not_in_stock(world: World, catalogue: Catalogue, market: Market, where: Alternatives) -> tuple[str, str]:
+    """A few offerings that would do if they were to be had; and of the types on which daemons leave no room the one that comes nearest."""
     pool, own = market.pool, pool_labels(market.pool)
-    if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in group.where):
-        return ""  # it wants another pool: no need to look at thousands of offerings
+    if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
+        return "", ""  # it wants another pool: no need to look at thousands of offerings
     offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in market.launchable}
-    found: list[str] = []
+    daemons = Daemons(pool, world.groups)
+    short: list[str] = []
+    full: list[tuple[float, str]] = []
     for known in catalogue.types.values():
+        room = allocatable(known, market.node_class, pool)
         for offering in known.offerings:
             if (known.name, offering.zone, offering.capacity_type) in offered:
                 continue
             labels = node_labels(pool, known, offering.zone, offering.capacity_type)
             decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
-            if decided.allow(labels) and any(one.allow(labels) for one in group.where):
-                found.append(f"{offering.capacity_type} {known.name} in {offering.zone}")
-                if len(found) == 3:
-                    return ", ".join(found)
-    return ", ".join(found)
+            if not (decided.allow(labels) and any(one.allow(labels) for one in where)):
+                continue
+            _, _, overhead = daemons.on(labels, {})
+            if lacks := overhead.lacking(room):
+                told = " and ".join(amount(name, value) for name, value in sorted(lacks.items()))
+                full.append((sum(value / overhead[name] for name, value in lacks.items()), f"on {known.name} they are short of {told}"))
+                continue
+            short.append(f"{offering.capacity_type} {known.name} in {offering.zone}")
+            if len(short) == 3:
+                return ", ".join(short), ""
+    return ", ".join(short), min(full, default=(0.0, ""))[1]
 
 
 def _between_pods(world: World, group: Group, market: Market, offers: list[Launchable]) -> str:
@@ -141,6 +161,8 @@ def _between_pods(world: World, group: Group, market: Market, offers: list[Launc
     worst = max(sorted(told), key=lambda why: told[why], default="")
     if worst == TOO_FEW_TYPES:
         return f"minValues requirement is not met for label(s) {', '.join(sorted(market.pool.min_values))}: {worst}"
+    if worst == PORTS_TAKEN:
+        return f"{worst} by daemon sets on every new node"
     if worst:
         return f"unsatisfiable topology constraint: {worst} keeps it out of every new node"
     return f"this plan found no place for it{LOOKS_AGAIN}"

@@ -19,6 +19,7 @@ from joiner.planning.topology import Rules, rules_of
 from joiner.pools import NodePool
 
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
+PORTS_TAKEN: Final = "its host ports are taken"
 
 
 @dataclass(slots=True, eq=False)
@@ -242,7 +243,7 @@ class World:
         """How many more of the group ports and neighbours allow in this room; if none, what forbids it."""
         ports, own = group.constraints.host_ports, self.rules[group.index]
         if ports and any(port.conflicts(taken) for port in ports for taken in room.ports):
-            return 0, "its host ports are taken"
+            return 0, PORTS_TAKEN
         quota = self.quotas.get(group.index)
         most, why = (UNLIMITED, "") if own.free else own.limit(room, quota, self.quoted[group.index] if quota is not None else None)
         if most and self._strict and room.choice and room.choice.market.pool.min_values:

@@ -132,7 +132,7 @@ class Rules:
                     if tally in self.feeds:
                         most = 1
         if self.affinity and not self._beside(labels):
-            return 0, f"its affinity on {', '.join(tally.key for tally in self.affinity)}"
+            return 0, f"its affinity on {', '.join(dict.fromkeys(tally.key for tally in self.affinity))}"
         if any(tally.total and not tally.by_domain.get(labels.get(tally.key, ""), 0) for tally in self.together):
             return 0, "a volume that it shares with pods elsewhere"
         for rule in self.spreads:
