@@ -1,0 +1,102 @@
+"""What rules leave open is used for the price: slack of spreads, cheap zones, the smallest of types that minValues ask for; and places that
+few pods can take are left to them."""
+
+import pytest
+
+from joiner.planning import Plan
+from tests.unit.planning.checked import checked, drawn, world
+from tests.unit.planning.worlds import HOST, ZONES, Json, affinity, instance_type, near, node, node_pool, pod, pods, spread
+
+TYPES = {name: instance_type(name, cpu, 4 * cpu, 0.1 * cpu) for name, cpu in (("x.1", 1), ("x.2", 2), ("x.4", 4))}
+ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+SHUNNED = {"key": "old", "effect": "PreferNoSchedule"}
+
+
+def dearer_by_zone(known: Json, *factors: float) -> Json:
+    """The same type with its price multiplied in each zone."""
+    by_zone = dict(zip(ZONES, factors, strict=True))
+    return {
+        **known,
+        "offerings": [{**one, "pricePerHour": round(one["pricePerHour"] * by_zone[one["zone"]], 5)} for one in known["offerings"]],
+    }
+
+
+def zones(plan: Plan) -> dict[str, int]:
+    """Pods by zone."""
+    found: dict[str, int] = {}
+    for one in plan.nodes:
+        found[one.zone] = found.get(one.zone, 0) + len(one.pods)
+    return found
+
+
+@pytest.mark.parametrize("number", [2, 4, 20])
+def test_min_values_are_no_reason_for_a_larger_node(number: int) -> None:
+    pool = node_pool(requirements=[ON_DEMAND, {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 3}])
+
+    plan = checked(world(pods(number, cpu="700m", memory="1Gi"), pool), catalogue=TYPES)
+
+    assert {one.instance_type for one in plan.nodes} == {"x.1"}
+    assert len(plan.nodes) == number
+
+
+@pytest.mark.parametrize(("number", "skew"), [(3, 5), (3, 3), (2, 2)])
+def test_a_loose_spread_needs_no_more_nodes_than_its_pods_do(number: int, skew: int) -> None:
+    waiting = pods(number, cpu="100m", memory="128Mi", topologySpreadConstraints=[spread(skew=skew)])
+
+    assert len(checked(world(waiting), catalogue=TYPES).nodes) == 1
+
+
+def test_a_spread_that_counts_nobody_spreads_nobody() -> None:
+    waiting = pods(3, cpu="100m", memory="128Mi", topologySpreadConstraints=[spread(app="nobody")])
+
+    assert len(checked(world(waiting), catalogue=TYPES).nodes) == 1
+
+
+def test_who_is_left_over_of_a_spread_goes_where_it_is_cheap() -> None:
+    known = {name: dearer_by_zone(one, 3.0, 1.0, 2.0) for name, one in TYPES.items()}
+    waiting = pods(5, cpu="900m", memory="1Gi", topologySpreadConstraints=[spread()])
+
+    assert zones(checked(world(waiting), catalogue=known)) == {ZONES[0]: 1, ZONES[1]: 2, ZONES[2]: 2}
+
+
+def test_a_greedy_that_leaves_a_rule_aside_is_not_told() -> None:
+    beside = pod("guest", cpu="3", **affinity(podAffinity=[near(HOST, "host")]))
+
+    plan = checked(world([pod("host", app="host", cpu="100m"), beside], node_pool(requirements=[ON_DEMAND])), catalogue=TYPES)
+
+    assert drawn(plan) == ["x.4 a on-demand: host guest"]
+    assert plan.greedy_price_per_hour == 0.0 or plan.greedy_price_per_hour >= plan.price_per_hour
+
+
+def test_room_that_stands_is_left_to_who_can_go_nowhere_else() -> None:
+    waiting = [pod("anywhere", cpu="3"), pod("there", cpu="3", nodeSelector={"rack": "7"})]
+
+    plan = checked(world(waiting, nodes=[node("old", labels={"rack": "7"})]), catalogue=TYPES)
+
+    assert [(one.node, one.pods) for one in plan.existing] == [("old", ("default/there",))]
+    assert not plan.pending
+
+
+def test_what_a_limit_lets_in_is_left_to_who_can_use_no_other_pool() -> None:
+    waiting = [pod("anywhere", cpu="900m"), pod("there", cpu="900m", nodeSelector={"karpenter.sh/nodepool": "small"})]
+
+    plan = checked(world(waiting, node_pool("small", limits={"cpu": "1"}), node_pool("other")), catalogue=TYPES)
+
+    assert not plan.pending
+
+
+def test_of_pools_at_one_price_and_of_nodes_that_stand_those_are_taken_that_no_taint_speaks_against() -> None:
+    pools = (node_pool("a", taints=[SHUNNED]), node_pool("b"))
+    assert [one.pool for one in checked(world([pod("web")], *pools), catalogue=TYPES).nodes] == ["NodePool/b"]
+
+    standing = [node("a", taints=[SHUNNED]), node("b")]
+    assert [one.node for one in checked(world([pod("web")], *pools, nodes=standing), catalogue=TYPES).existing] == ["b"]
+
+
+def test_of_nodes_that_stand_the_one_is_taken_that_the_pod_prefers() -> None:
+    wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}}
+    liking = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+
+    plan = checked(world([pod("web", affinity=liking)], nodes=[node("a"), node("b", labels={"disk": "fast"})]), catalogue=TYPES)
+
+    assert [one.node for one in plan.existing] == ["b"]
