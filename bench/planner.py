@@ -80,7 +80,7 @@ def measured(case: Case, catalogue: Catalogue, *, seconds: float | None, check: 
     gc.collect()
     gc.disable()
     best_of = []
-    for _ in range(3 if case.pods < 3000 else 1):
+    for _ in range(3):
         started = time.process_time()
         first = plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=0))
         best_of.append(time.process_time() - started)
