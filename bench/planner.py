@@ -78,13 +78,11 @@ def measured(case: Case, catalogue: Catalogue, *, seconds: float | None, check: 
     snapshot = case.snapshot()
     before = calibrate()
     gc.collect()
-    gc.disable()
     best_of = []
     for _ in range(3):
         started = time.process_time()
         first = plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=0))
         best_of.append(time.process_time() - started)
-    gc.enable()
     slower = (before + calibrate()) / 2
     allowed = budget(case) if seconds is None else seconds
 

@@ -143,9 +143,9 @@ class Carrier:
         """The first of the queue takes the place of one of these, who comes to this room; answers whether one did."""
         return any(other is not room and self._swap(queue, room, other, group) for other, group in candidates)
 
-    def _make_way(self, queue: Queue, room: Room, alike: Alike) -> bool:
-        """The first of the queue goes where it was meant to go, once a neighbour has changed places with a pod of that one's size
-        elsewhere; answers whether it did."""
+    def _make_way(self, queue: Queue, room: Room, alike: Alike) -> None:
+        """The first of the queue goes where it was meant to go, if a neighbour can change places with a pod of that one's size
+        elsewhere."""
         place, newcomer, limits = self._place(room), queue[0][0], self._limits[room]
         for neighbour in [group for group in room.planned if group in self._watched]:
             self._world.take(neighbour, room, 1)
@@ -153,11 +153,10 @@ class Carrier:
                 moving: Queue = deque([[neighbour, 1]])
                 if self._change_places(moving, room, alike.get((place, neighbour.vector), ())[:SWAPS]):
                     self._took(queue)
-                    return True
+                    return
                 self._world.take(newcomer, room, 1)
                 self._limits[room] = limits
             self._world.take(neighbour, room, -1)
-        return False
 
     def _elsewhere(self, queue: Queue, room: Room) -> bool:
         """Whether the first of the queue found room that another left."""

@@ -14,6 +14,7 @@ from joiner.planning.auditing import holds
 from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group, fits
 from joiner.planning.offers import Choice
+from joiner.planning.preferring import liking
 from joiner.planning.rooms import Room, World
 from joiner.planning.vacancies import Vacancies
 
@@ -233,15 +234,10 @@ class Filler:
             if not plain or not enough or self.world.over_limit(choice):
                 return
 
-    def _liking(self, group: Group, room: Room) -> int:
-        """How many of the group's wishes this room fulfils, by weight."""
-        said = group.constraints
-        liked = sum(wish.weight for wish in said.preferences if wish.term.suits(room.labels, room.name))
-        liked -= sum(1 for taint in room.taints if not taint.hard and not said.tolerates(taint))
-        for weight, tally in self.world.rules[group.index].wishes:
-            domain = room.labels.get(tally.key)
-            liked += weight * tally.by_domain.get(domain, 0) if domain is not None else 0
-        return liked
+    def _liking(self, group: Group, room: Room) -> float:
+        """How many of the group's wishes this room fulfils, by weight, less what its taints wish away."""
+        shunned = sum(1 for taint in room.taints if not taint.hard and not group.constraints.tolerates(taint))
+        return liking(self.world, group, room.labels, room.name) - shunned
 
     def _end_early(self) -> None:
         ending = self.ending
@@ -263,7 +259,7 @@ class Filler:
 def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group]:
     """Pending groups: the most important first, of those whoever needs what stands, then those with rules about others (they choose the
     node), then the largest; or those first that have the least choice (``scarce``)."""
-    offers = {group: _offers(world, group) for group in world.left}
+    offers = {group: world.offers(group) for group in world.left}
     sizes: dict[str, Callable[[Group], float]] = {
         "scarce": lambda group: -offers[group],
         "worth": lambda group: shares[group.index],
@@ -278,13 +274,6 @@ def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group
         return (-group.constraints.priority, offers[group] > 0, ties, -size(group), group.index)
 
     return sorted(world.left, key=key)
-
-
-def _offers(world: World, group: Group) -> int:
-    """How many offers would do for the group, as far as labels and taints go."""
-    said = group.constraints
-    open_to = (market.variants for market in world.markets if market.launchable and said.untolerated(market.pool.taints) is None)
-    return sum(variant.bits[group.index].bit_count() for variants in open_to for variant in variants)
 
 
 def deal(world: World, shares: Mapping[int, float]) -> None:

@@ -84,6 +84,7 @@ class World:
         self.narrow = strict and any(market.pool.min_values for market in markets)
         """Whether some pool asks for a choice of offers for each node (minValues)."""
         self._domains: dict[Group, frozenset[str]] = {}
+        self._offers: dict[Group, int] = {}
         for room in self.existing:
             if room.made and room.made.one.supply is not None:
                 self._drawn[room.made.one.supply_key] = self._drawn.get(room.made.one.supply_key, 0) + 1
@@ -175,6 +176,14 @@ class World:
             known = known and any(place.allow(room.labels) for place in group.places)
             room.remembered[group] = known
         return known
+
+    def offers(self, group: Group) -> int:
+        """How many offers would do for the group, as far as labels and taints go."""
+        if group not in self._offers:
+            said = group.constraints
+            open_to = (market.variants for market in self.markets if market.launchable and said.untolerated(market.pool.taints) is None)
+            self._offers[group] = sum(variant.bits[group.index].bit_count() for variants in open_to for variant in variants)
+        return self._offers[group]
 
     def put(self, group: Group, room: Room, wanted: int) -> int:
         """Puts as many of the group in as may and can go, at most ``wanted``; answers how many."""

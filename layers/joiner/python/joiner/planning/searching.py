@@ -84,8 +84,7 @@ def search(world: World, meter: Meter, seed: int) -> Found:
     proposed = _proposed(world, meter, seed)
     best = proposed.attempt
     doubtful = proposed.hopeful or bool(best.score[0])
-    loose = any((rule := world.rules[group.index].quoted) and rule.spread.max_skew > 1 for group in world.groups.pending)
-    if (doubtful and pods <= MOST_IN_TURN) or (pods <= FEW_PODS and (loose or proposed.proven is None) and not meter.spent()):
+    if (doubtful and pods <= MOST_IN_TURN) or (pods <= FEW_PODS and (proposed.proven is None or _loose(world)) and not meter.spent()):
         clear(world)
         frontier = Frontier(world)
         for attempt in _sequential(world, frontier, bound(world), meter, complete=not doubtful):
@@ -95,6 +94,11 @@ def search(world: World, meter: Meter, seed: int) -> Found:
     if proven is None or best.missing:
         proven = _proven(world, best, meter)
     return Found(float(min(proven, world.price)), float(proposed.greedy))
+
+
+def _loose(world: World) -> bool:
+    """Whether some spread allows more than the even deal that was made."""
+    return any((rule := world.rules[group.index].quoted) and rule.spread.max_skew > 1 for group in world.groups.pending)
 
 
 def _proposed(world: World, meter: Meter, seed: int) -> Proposed:

@@ -205,6 +205,17 @@ static whole below(bits *dice, whole number) { return (whole)((roll(dice) >> 33)
 
 static double chance(bits *dice) { return (double)(roll(dice) >> 11) * (1.0 / 9007199254740992.0); }
 
+/* Counts a number of pods under the caps that their item has a part in. */
+static void count(const struct problem *p, whole item, whole number, whole *used, whole *asked) {
+    for (whole column = 0; number && column < p->width; column++) {
+        whole rule = p->rules[item * p->width + column];
+        if (rule < 0) return;
+        unsigned char part = p->part[rule * p->items + item];
+        if (part & COUNTS) used[rule] += number;
+        if (part & ASKS) asked[rule] += number;
+    }
+}
+
 /* How many of an item may still come to a node under the caps that it has a part in. */
 static whole bearable(const struct problem *p, whole item, whole number, const whole *used, const whole *asked) {
     for (whole column = 0; column < p->width; column++) {
@@ -251,12 +262,7 @@ void seed(const struct problem *p, whole rows, whole width, const whole *offers,
                 if (need[k] > 0 && free[k] < (double)taken * need[k]) taken = (whole)(free[k] / need[k] + 1e-9);
             mine[at] = taken;
             for (whole k = 0; k < p->resources; k++) free[k] -= (double)taken * need[k];
-            for (whole column = 0; taken && column < p->width && p->rules[item * p->width + column] >= 0; column++) {
-                whole rule = p->rules[item * p->width + column];
-                unsigned char part = p->part[rule * p->items + item];
-                if (part & COUNTS) used[rule] += taken;
-                if (part & ASKS) asked[rule] += taken;
-            }
+            count(p, item, taken, used, asked);
         }
     }
 }
@@ -287,13 +293,7 @@ static whole within_caps(const struct problem *p, whole width, const whole *acti
     for (whole cap = 0; cap < 2 * p->caps; cap++) used[cap] = 0;
     for (whole at = 0; at < width; at++) {
         if ((double)counts[at] > p->most[active[at]]) return 0;
-        for (whole column = 0; counts[at] && column < p->width; column++) {
-            whole rule = p->rules[active[at] * p->width + column];
-            if (rule < 0) break;
-            unsigned char part = p->part[rule * p->items + active[at]];
-            if (part & COUNTS) used[rule] += counts[at];
-            if (part & ASKS) asked[rule] += counts[at];
-        }
+        count(p, active[at], counts[at], used, asked);
     }
     for (whole cap = 0; cap < p->caps; cap++)
         if (asked[cap] && used[cap] > p->limit[cap]) return 0;
