@@ -5,11 +5,12 @@ import pytest
 
 from joiner.planning import Plan
 from tests.unit.planning.checked import checked, drawn, world
-from tests.unit.planning.worlds import HOST, ZONES, Json, affinity, instance_type, near, node, node_pool, pod, pods, spread
+from tests.unit.planning.worlds import HOST, ZONE, ZONES, Json, affinity, instance_type, near, node, node_pool, pod, pods, spread
 
 TYPES = {name: instance_type(name, cpu, 4 * cpu, 0.1 * cpu) for name, cpu in (("x.1", 1), ("x.2", 2), ("x.4", 4))}
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 SHUNNED = {"key": "old", "effect": "PreferNoSchedule"}
+TAINTED = [{"key": "for", "value": "api", "effect": "NoSchedule"}]
 
 
 def dearer_by_zone(known: Json, *factors: float) -> Json:
@@ -100,3 +101,40 @@ def test_of_nodes_that_stand_the_one_is_taken_that_the_pod_prefers() -> None:
     plan = checked(world([pod("web", affinity=liking)], nodes=[node("a"), node("b", labels={"disk": "fast"})]), catalogue=TYPES)
 
     assert [one.node for one in plan.existing] == ["b"]
+
+
+def elsewhere(*zones: str) -> Json:
+    """A pool in these zones that only the pods of ``api`` may use."""
+    where = {"key": ZONE, "operator": "In", "values": list(zones)}
+    return node_pool("elsewhere", requirements=[where], taints=TAINTED)
+
+
+def in_two_zones() -> Json:
+    return node_pool(requirements=[{"key": ZONE, "operator": "In", "values": list(ZONES[:2])}])
+
+
+def test_a_zone_that_nobody_who_waits_can_have_a_node_in_is_not_spread_over() -> None:
+    lists = world(pods(6, topologySpreadConstraints=[spread()]), in_two_zones(), elsewhere(ZONES[2]))
+    plan = checked(lists)
+
+    assert not plan.pending
+    assert zones(plan) == {ZONES[0]: 3, ZONES[1]: 3}
+
+
+def test_a_zone_that_has_a_node_of_others_is_spread_over() -> None:
+    lists = world(pods(6, topologySpreadConstraints=[spread()]), in_two_zones(), nodes=[node("theirs", zone=ZONES[2], taints=TAINTED)])
+
+    assert len(checked(lists).pending) == 4
+
+
+def test_a_zone_in_which_others_may_get_a_node_now_is_spread_over() -> None:
+    theirs = pod("api", app="api", nodeSelector={ZONE: ZONES[2]}, tolerations=[{"key": "for", "operator": "Exists"}])
+    lists = world([*pods(6, topologySpreadConstraints=[spread()]), theirs], in_two_zones(), elsewhere(ZONES[2]))
+
+    assert len(checked(lists).pending) == 4
+
+
+def test_pods_whose_policy_looks_past_their_own_selector_are_kept_to_it_alone() -> None:
+    said = [spread(nodeAffinityPolicy="Ignore")]
+
+    assert zones(checked(world(pods(4, topologySpreadConstraints=said, nodeSelector={ZONE: ZONES[1]})))) == {ZONES[1]: 4}

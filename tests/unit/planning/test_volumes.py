@@ -1,11 +1,13 @@
 """Volumes in plans: places, attachments that are limited, claims for one pod at a time and for many."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.planning.checked import checked, drawn, why, world
 from tests.unit.planning.worlds import ZONE, ZONES, Json, instance_type, node, node_pool, pod, running
 
 EBS = "ebs.csi.aws.com"
+ONE_TYPE = node_pool(requirements=[{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}])
 LATER = {"metadata": {"name": "ebs"}, "provisioner": EBS, "volumeBindingMode": "WaitForFirstConsumer"}
 
 
@@ -148,3 +150,69 @@ def test_a_volume_in_a_zone_keeps_a_pod_pending_where_no_offer_is() -> None:
     )
 
     assert "topology.kubernetes.io/zone" in why(checked(lists, catalogue=only_a))[0]
+
+
+def csi_worlds(
+    *waiting: Json, most: int, there: Sequence[Json] = (), claims: Sequence[Json], volumes: Sequence[Json] = ()
+) -> dict[str, Any]:
+    """A node named there, of which the driver can attach so many volumes, and pods that wait."""
+    return world(
+        [*there, *waiting],
+        nodes=[node("there")],
+        persistentvolumeclaims=claims,
+        persistentvolumes=volumes,
+        storageclasses=[LATER],
+        csinodes=[csi_node("there", most)],
+    )
+
+
+def test_a_volume_that_a_node_has_already_is_not_attached_once_more() -> None:
+    old = running("old", "there", cpu="100m", volumes=[{"name": "a", "persistentVolumeClaim": {"claimName": "old"}}])
+    waiting = [mounting(f"reader-{number}", "old", cpu="100m") for number in range(3)]
+    plan = checked(csi_worlds(*waiting, most=1, there=[old], claims=[claim("old", volume="pv-old")], volumes=[volume("pv-old", ZONES[0])]))
+
+    assert [one.pods for one in plan.existing] == [("default/reader-0", "default/reader-1", "default/reader-2")]
+    assert not plan.nodes
+
+
+def test_pods_that_share_a_volume_attach_it_once_and_their_own_beside_it() -> None:
+    waiting = [mounting(f"db-{number}", "both", f"own-{number}", cpu="100m") for number in range(4)]
+    claims = [claim("both", volume="pv-both"), *(claim(f"own-{number}") for number in range(4))]
+    plan = checked(csi_worlds(*waiting, most=3, claims=claims, volumes=[volume("pv-both", ZONES[0])]))
+
+    assert [len(one.pods) for one in plan.existing] == [2]
+    assert sum(len(one.pods) for one in plan.nodes) == 2
+
+
+def test_the_driver_s_limit_on_new_nodes_counts_a_shared_volume_once() -> None:
+    there = node("there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}])
+    waiting = [mounting(f"reader-{number}", "both", cpu="100m", memory="64Mi") for number in range(5)]
+    waiting += [mounting(f"db-{number}", f"own-{number}", cpu="100m", memory="64Mi") for number in range(2)]
+    lists = world(
+        waiting,
+        ONE_TYPE,
+        nodes=[there],
+        persistentvolumeclaims=[claim("both", volume="pv-both"), claim("own-0"), claim("own-1")],
+        persistentvolumes=[volume("pv-both", ZONES[0])],
+        storageclasses=[LATER],
+        csinodes=[csi_node("there", 2)],
+    )
+    plan = checked(lists)
+
+    assert not plan.pending
+    assert sorted(len(one.pods) for one in plan.nodes) in ([1, 6], [2, 5], [3, 4])  # readers with one db, or both dbs alone
+
+
+def test_no_node_attaches_what_is_too_many_of_one_pod() -> None:
+    there = node("there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}])
+    waiting = [mounting(f"db-{number}", "one", "two", "three") for number in range(2)]
+    lists = world(
+        waiting,
+        ONE_TYPE,
+        nodes=[there],
+        persistentvolumeclaims=[claim("one"), claim("two"), claim("three")],
+        storageclasses=[LATER],
+        csinodes=[csi_node("there", 2)],
+    )
+
+    assert why(checked(lists)) == ["default: more volumes than can be attached to any new node"]

@@ -93,6 +93,12 @@ class Volumes:
                 found.add((IN_TREE.get(provisioner, provisioner), f"{namespace}/{name}"))
         return frozenset((driver, volume) for driver, volume in found if driver)
 
+    def limited(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
+        """Those of ``attached`` whose driver has told of some node how many it can have."""
+        if not self.limits:
+            return frozenset()
+        return frozenset(one for one in self.attached(namespace, claims) if any(one[0] in each for each in self.limits.values()))
+
     def for_one_pod(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
         """Those of the claims that only one pod at a time may use."""
         known = ((name, self.claims.get(f"{namespace}/{name}") or {}) for name in claims)

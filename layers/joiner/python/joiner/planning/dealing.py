@@ -180,11 +180,14 @@ class Dealer:
         bits = tuple(variant.bits[group.index] for market in world.markets for variant in market.variants)
         asked = (key, bits, group.constraints.tolerations, group.vector, bool(world.existing) and group)
         if asked not in self._reach:
-            found = {
-                room.labels[key] for room in world.existing if key in room.labels and world.suits(group, room) and fits(group, room.free)
-            }
-            self._reach[asked] = tuple(sorted(found | set(_offered(world, group, key))))
+            self._reach[asked] = tuple(sorted(reachable(world, group, key)))
         return self._reach[asked]
+
+
+def reachable(world: World, group: Group, key: str) -> set[str]:
+    """Domains in which the group has an offer, or a node with room."""
+    there = (room for room in world.existing if key in room.labels and world.suits(group, room) and fits(group, room.free))
+    return {room.labels[key] for room in there}.union(_offered(world, group, key))
 
 
 def _offered(world: World, group: Group, key: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from joiner.planning.exceeding import Exceeded, PoolLimit
 from joiner.planning.groups import Group, fits
 from joiner.planning.offers import NOTHING_AVAILABLE, Choice, Launchable, Market, node_labels, pool_labels, positions
 from joiner.planning.plan import LOOKS_AGAIN, Reason
-from joiner.planning.rooms import PORTS_TAKEN, TOO_FEW_TYPES, World
+from joiner.planning.rooms import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, World
 from joiner.planning.stocking import Daemons
 from joiner.planning.variants import MOST_VARIANTS
 
@@ -161,6 +161,8 @@ def _between_pods(world: World, group: Group, market: Market, offers: list[Launc
     worst = max(sorted(told), key=lambda why: told[why], default="")
     if worst == TOO_FEW_TYPES:
         return f"minValues requirement is not met for label(s) {', '.join(sorted(market.pool.min_values))}: {worst}"
+    if worst == TOO_MANY_VOLUMES:
+        return f"{worst} to any new node"
     if worst == PORTS_TAKEN:
         return f"{worst} by daemon sets on every new node"
     if worst:

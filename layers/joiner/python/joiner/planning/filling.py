@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from joiner import names
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.planning.auditing import holds
+from joiner.planning.dealing import reachable
 from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group, fits
 from joiner.planning.offers import Choice
@@ -291,27 +292,13 @@ def deal(world: World, shares: Mapping[int, float]) -> None:
             {domain: rule.tally.by_domain.get(domain, 0) for domain in rule.universe},
         )
         quota: dict[str, int] = {}
-        reachable = _reachable(world, group, rule.spread.topology_key) & rule.universe
+        open_to = reachable(world, group, rule.spread.topology_key) & rule.universe
         for _ in range(world.left[group]):
             lowest = min(counts.values()) if len(rule.universe) >= rule.spread.min_domains else 0
-            domain = min(sorted(reachable), key=lambda one: counts.get(one, 0), default=None)
+            domain = min(sorted(open_to), key=lambda one: counts.get(one, 0), default=None)
             if domain is None or counts.get(domain, 0) + (1 if rule.counts_itself else 0) - lowest > rule.spread.max_skew:
                 break
             quota[domain] = quota.get(domain, 0) + 1
             if rule.counts_itself:
                 counts[domain] = counts.get(domain, 0) + 1
         world.quotas[group.index] = quota
-
-
-def _reachable(world: World, group: Group, key: str) -> frozenset[str]:
-    """Domains in which the group has an offer, or a node with room."""
-    found = {room.labels[key] for room in world.existing if key in room.labels and world.suits(group, room) and fits(group, room.free)}
-    for market in world.markets:
-        if group.constraints.untolerated(market.pool.taints) is None:
-            for variant in market.variants:
-                bits = variant.bits[group.index]
-                for one in market.launchable:
-                    value = variant.labels.get(key) or one.labels.get(key)
-                    if value is not None and value not in found and bits >> one.index & 1 and fits(group, one.room):
-                        found.add(value)
-    return frozenset(found)

@@ -17,8 +17,9 @@ from joiner.planning.mounting import NOTHING_MOUNTED, Mounted, mounted, volume_r
 class Group:
     """``pods`` are the pending ones (none for pods that run already, and daemons). ``where`` are the alternatives that a node
     must meet one of; ``mounted`` is what its volumes ask; ``refused`` says why no node can help at all, or is empty.
-    ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without zeros. ``head_room``: its pods
-    do not exist, so nobody else's rules count them."""
+    ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without zeros. ``attaches`` are
+    volumes that it does not have for itself, with the position of the resource that counts them. ``head_room``: its pods do not exist, so
+    nobody else's rules count them."""
 
     index: int
     constraints: Constraints
@@ -30,6 +31,7 @@ class Group:
     refused: str = ""
     vector: tuple[int, ...] = ()
     needs: tuple[tuple[int, int], ...] = ()
+    attaches: tuple[tuple[int, str], ...] = ()
     head_room: bool = False
 
     @property
@@ -96,7 +98,7 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
     mounts = mounted(pending, placed, volumes)
     waiting, members = _alike(pending, keys, mounts), _alike(placed, keys, mounts)
     named = {name for one in distinct for name in one.requests} | {name for one in daemon_sets for name in one.requests}
-    drivers = {driver for one in mounts.values() for driver, _ in one.volumes} & {name for one in volumes.limits.values() for name in one}
+    drivers = {driver for one in mounts.values() for driver, _ in (*one.volumes, *one.common)}
     resources = (*sorted(named), *map(volume_resource, sorted(drivers)))
     found: list[Group] = []
     of_pod: dict[str, Group] = {}
@@ -165,6 +167,7 @@ def _made(index: int, sample: Pod, pods: tuple[Pod, ...], what: Mounted, resourc
         refused=refused,
         vector=vector,
         needs=_needs(vector),
+        attaches=tuple([(resources.index(volume_resource(driver)), volume) for driver, volume in what.common]),
         head_room=bool(pods) and stands_for_room(sample.name),
     )
 

@@ -26,12 +26,14 @@ def volume_resource(driver: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """``places`` are alternatives of node labels; ``volumes`` counts attachments by driver; ``shared`` names claims (``namespace/name``)
-    that must bring all their pods into one zone. ``key`` is equal for what asks the same."""
+    """``places`` are alternatives of node labels; ``volumes`` counts attachments by driver, but for those in ``common`` (driver, volume):
+    others have these as well, and a node attaches each once for all of them. ``shared`` names claims (``namespace/name``) that must bring
+    all their pods into one zone. ``key`` is equal for what asks the same."""
 
     key: str = ""
     places: tuple[Requirements, ...] = (Requirements(),)
     volumes: tuple[tuple[str, int], ...] = ()
+    common: tuple[tuple[str, str], ...] = ()
     shared: tuple[str, ...] = ()
     refused: str = ""
 
@@ -44,19 +46,16 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
     wanting = [pod for pod in pending if pod.constraints.claims]
     if not wanting:
         return {}
-    users = {
-        (pod.namespace, claim): pod.key
-        for pod in placed
-        if pod.constraints.claims
-        for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)
-    }
+    having = [pod for pod in placed if pod.constraints.claims]
+    users = {(pod.namespace, claim): pod.key for pod in having for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)}
+    mounts = Counter(volume for pod in (*wanting, *having) for volume in volumes.limited(pod.namespace, pod.constraints.claims))
     shared = Counter((pod.namespace, claim) for pod in wanting for claim in volumes.unbound(pod.namespace, pod.constraints.claims))
     alike: dict[tuple[str, tuple[str, ...]], Mounted] = {}
     found: dict[str, Mounted] = {}
     for pod in wanting:
         same = (pod.namespace, pod.constraints.claims)
         if same not in alike:
-            alike[same] = _mounted(pod, volumes, shared)
+            alike[same] = _mounted(pod, volumes, shared, mounts)
         taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
         who = next((users[claim] for claim in taken if claim in users), "")
         if who:
@@ -69,13 +68,15 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
     return found
 
 
-def _mounted(pod: Pod, volumes: Volumes, shared: Mapping[tuple[str, str], int]) -> Mounted:
+def _mounted(pod: Pod, volumes: Volumes, shared: Mapping[tuple[str, str], int], mounts: Mapping[tuple[str, str], int]) -> Mounted:
     namespace, claims = pod.namespace, pod.constraints.claims
     try:
         places = tuple(sorted(volumes.where(namespace, claims), key=str))
     except VolumeUnusable as unusable:
         return Mounted(key=str(unusable), refused=str(unusable))
-    attached = Counter(driver for driver, _ in volumes.attached(namespace, claims))
+    limited = sorted(volumes.limited(namespace, claims))
+    common = tuple(volume for volume in limited if mounts[volume] > 1)
+    own = Counter(volume[0] for volume in limited if volume not in common)
     together = tuple(f"{namespace}/{claim}" for claim in volumes.unbound(namespace, claims) if shared[namespace, claim] > 1)
-    asked = tuple(sorted(attached.items()))
-    return Mounted(f"{' or '.join(map(str, places))} {asked} {together}", places, asked, together)
+    asked = tuple(sorted(own.items()))
+    return Mounted(f"{' or '.join(map(str, places))} {asked} {common} {together}", places, asked, common, together)

@@ -4,6 +4,7 @@ A ``World`` is changed while a plan is being made and never leaves this room of 
 until a good plan is found, then it is read off as a value. Every rule of the scheduler is asked before a pod is put anywhere.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,13 +19,15 @@ from joiner.planning.plan import Ceilings
 from joiner.planning.topology import Rules, rules_of
 from joiner.pools import NodePool
 
+TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
 PORTS_TAKEN: Final = "its host ports are taken"
 
 
 @dataclass(slots=True, eq=False)
 class Room:
-    """One node, there or planned. ``free`` is what its pods can still request; ``planned`` counts the pods that this plan puts in."""
+    """One node, there or planned. ``free`` is what its pods can still request; ``planned`` counts the pods that this plan puts in;
+    ``attached`` counts the pods that have a volume there, by the position of its resource and its name."""
 
     name: str
     labels: Mapping[str, str]
@@ -35,6 +38,7 @@ class Room:
     held: dict[Group, int] = field(default_factory=dict)
     planned: dict[Group, int] = field(default_factory=dict)
     ports: list[HostPort] = field(default_factory=list)
+    attached: dict[tuple[int, str], int] = field(default_factory=dict)
     remembered: dict[object, bool] = field(default_factory=dict)
     choice: Choice | None = None
     made: Choice | None = None
@@ -43,6 +47,22 @@ class Room:
     @property
     def price(self) -> float:
         return self.choice.one.offer.price_per_hour if self.choice else 0.0
+
+
+def attach(room: Room, volume: tuple[int, str], number: int) -> None:
+    """So many pods more (or fewer, below zero) have the volume in this room: the first attaches it, with the last it goes."""
+    before = room.attached.get(volume, 0)
+    room.attached[volume] = before + number
+    room.free[volume[0]] -= (before + number > 0) - (before > 0)
+
+
+def _attachable(group: Group, room: Room) -> int:
+    """How many more of the group can have their volumes in this room, those included that they share."""
+    most, missing = UNLIMITED, Counter(volume[0] for volume in group.attaches if not room.attached.get(volume))
+    for position, number in missing.items():
+        left, each = room.free[position] - number, group.vector[position]
+        most = min(most, 0 if left < 0 else left // each if each else UNLIMITED)
+    return most
 
 
 class World:
@@ -70,7 +90,9 @@ class World:
         self.quoted = tuple(own.quoted for own in self.rules)
         self._feeds = tuple(own.feeds for own in self.rules)
         self._of_hosts = tuple(own.of_hosts for own in self.rules)
-        self._carefree = [own.free and not group.constraints.host_ports for own, group in zip(self.rules, groups.all, strict=True)]
+        self._carefree = [
+            own.free and not group.constraints.host_ports and not group.attaches for own, group in zip(self.rules, groups.all, strict=True)
+        ]
         self.left: dict[Group, int] = {group: len(group.pods) for group in groups.pending}
         self.used = {key: dict(amounts) for key, amounts in used.items()}
         self.quotas: dict[int, dict[str, int]] = {}
@@ -241,7 +263,7 @@ class World:
     def easy(self, group: Group) -> bool:
         """Whether all that it asks of its neighbours is about hosts, or a spread whose domains are dealt out."""
         own = self.rules[group.index]
-        if group.refused or group.constraints.host_ports or self.narrow:
+        if group.refused or group.constraints.host_ports or group.attaches or self.narrow:
             return False
         if own.affinity or own.together or any(tally.key != names.HOSTNAME for tallies in (own.away, own.unwanted) for tally in tallies):
             return False
@@ -255,6 +277,9 @@ class World:
             return 0, PORTS_TAKEN
         quota = self.quotas.get(group.index)
         most, why = (UNLIMITED, "") if own.free else own.limit(room, quota, self.quoted[group.index] if quota is not None else None)
+        if most and group.attaches:
+            most = min(most, _attachable(group, room))
+            why = why or ("" if most else TOO_MANY_VOLUMES)
         if most and self._strict and room.choice and room.choice.market.pool.min_values:
             most = min(most, self._flexible_for(group, room, room.choice))
             why = why or ("" if most else TOO_FEW_TYPES)
@@ -306,6 +331,8 @@ class World:
         self.left[group] -= number
         for tally in self._feeds[group.index]:
             tally.add(room, number)
+        for volume in group.attaches:
+            attach(room, volume, number)
         for port in group.constraints.host_ports:
             if number > 0:
                 room.ports.append(port)

@@ -9,10 +9,10 @@ from joiner.catalogue import Catalogue, allocatable, capacity
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
 from joiner.planning.groups import Groups
-from joiner.planning.mounting import PREFIX, UNLIMITED
+from joiner.planning.mounting import PREFIX, UNLIMITED, volume_resource
 from joiner.planning.offers import node_labels
 from joiner.planning.pending import Waiting, holding, nodes_of_claims, on_its_way, retiring_nodes
-from joiner.planning.rooms import Room
+from joiner.planning.rooms import Room, attach
 from joiner.planning.snapshot import Snapshot
 from joiner.pools import NodeClaim, NodePool
 
@@ -53,13 +53,13 @@ def standing(snapshot: Snapshot, catalogue: Catalogue, groups: Groups, waiting: 
         if node.name not in leaving:
             claim = claims.get(node.name)
             room = _room_of_node(node, claim, on_node.get(node.name, []), groups, snapshot.volumes)
-            _reserve(room, waiting.reserved.get(claim.key, ()) if claim else (), groups)
+            _reserve(room, waiting.reserved.get(claim.key, ()) if claim else (), groups, snapshot.volumes)
             found.append(((1 if claim and not claim.initialized else 0, node.name), room))
     pools = {pool.key: pool for pool in snapshot.pools}
     for claim in snapshot.claims:
         if claim.key not in joined and on_its_way(claim, None, snapshot):
             room = _room_of_claim(claim, pools.get(claim.pool_key), snapshot, catalogue, groups)
-            _reserve(room, waiting.reserved.get(claim.key, ()), groups)
+            _reserve(room, waiting.reserved.get(claim.key, ()), groups, snapshot.volumes)
             found.append(((2, claim.name), room))
     used, number, price = _usage(snapshot, joined, catalogue)
     rooms = tuple(room for _, room in sorted(found, key=lambda one: one[0]))
@@ -88,12 +88,12 @@ def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], grou
         name=node.name,
         labels={**(claim.labels if claim and joining else {}), names.HOSTNAME: node.name, **_with_new_names(node.labels)},
         taints=(*taints, UNSCHEDULABLE) if node.unschedulable else taints,
-        free=[_left(name, node.name, known, pods, volumes) for name in groups.resources],
+        free=[_amount(name, known, volumes.limits.get(node.name, {})) for name in groups.resources],
         node=node.name,
         claim=claim.name if claim else "",
     )
     for pod in pods:
-        _hold(room, pod, groups)
+        _hold(room, pod, groups, volumes)
     present = {(pod.namespace, pod.owner_name) for pod in pods if pod.owner_kind == "DaemonSet"}
     for daemon, own in groups.daemons:
         missing = (daemon.namespace, daemon.name) not in present
@@ -104,16 +104,9 @@ def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], grou
     return room
 
 
-def _left(name: str, node: str, known: Resources, pods: Sequence[Pod], volumes: Volumes) -> int:
-    """What a node has of a resource before its pods; of a driver's attachments, what they leave (pods may share a volume)."""
-    if not name.startswith(PREFIX):
-        return known.get(name, 0)
-    driver = name.removeprefix(PREFIX)
-    limit = volumes.limits.get(node, {}).get(driver)
-    if limit is None:
-        return UNLIMITED
-    there = {one for pod in pods for one in volumes.attached(pod.namespace, pod.constraints.claims)}
-    return limit - sum(1 for own, _ in there if own == driver)
+def _amount(name: str, known: Resources, attachable: Mapping[str, int]) -> int:
+    """What a node has of a resource before its pods; of volumes, what their driver says."""
+    return attachable.get(name.removeprefix(PREFIX), UNLIMITED) if name.startswith(PREFIX) else known.get(name, 0)
 
 
 def _with_new_names(labels: Mapping[str, str]) -> dict[str, str]:
@@ -155,15 +148,18 @@ def _room_of_claim(claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, 
     return room
 
 
-def _reserve(room: Room, pods: Iterable[Pod], groups: Groups) -> None:
+def _reserve(room: Room, pods: Iterable[Pod], groups: Groups, volumes: Volumes) -> None:
     """What an assignment keeps for pods that will come."""
     for pod in pods:
-        _hold(room, pod, groups)
+        _hold(room, pod, groups, volumes)
 
 
-def _hold(room: Room, pod: Pod, groups: Groups) -> None:
+def _hold(room: Room, pod: Pod, groups: Groups, volumes: Volumes) -> None:
     """A pod that has its place. One that is ending holds its resources until it is gone, and nobody counts it any more."""
     _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
+    for driver, volume in volumes.limited(pod.namespace, pod.constraints.claims) if pod.constraints.claims else ():
+        if (resource := volume_resource(driver)) in groups.resources:
+            attach(room, (groups.resources.index(resource), volume), 1)
     room.ports.extend(pod.constraints.host_ports)
     if not pod.deletion:
         own = groups.of_pod[pod.key]

@@ -182,6 +182,7 @@ class Ruling:
         self._meanings: dict[object, list[Group]] = {}
         self._eligible: dict[object, Callable[[Place], bool]] = {}
         self._universes: dict[object, frozenset[str]] = {}
+        self._wanted: dict[Variant, int] = {}
         self._head_room = any(group.head_room for group in groups)
         keys = sorted(rule_keys(one.constraints for one in groups))
         self._kinds: dict[object, list[Group]] = {}
@@ -314,15 +315,42 @@ class Ruling:
         return self._eligible[decides], decides
 
     def _universe(self, group: Group, spread: Spread, only: Callable[[Place], bool], identity: object) -> frozenset[str]:
-        """Domains of the nodes that there are, and of those that could be made for such a pod."""
+        """Domains that the spread counts, of the nodes that there are and of those that could be made for somebody who waits: where nobody
+        makes a node there is no domain."""
         key = spread.topology_key
         open_to: tuple[object, ...] = ()
         if spread.honors_affinity:
             open_to = tuple(variant.bits[group.index] for market in self._markets for variant in market.variants)
         asked = (key, identity, open_to, group.mounted.key)
         if asked not in self._universes:
-            self._universes[asked] = _universe(group, spread, only, self._places, self._markets)
+            there = {place.labels[key] for place in self._places if key in place.labels and only(place)}
+            self._universes[asked] = frozenset(there.union(*(self._to_come(group, spread, market) for market in self._markets)))
         return self._universes[asked]
+
+    def _to_come(self, group: Group, spread: Spread, market: Market) -> set[str]:
+        """Domains that count for the spread, in which the market could make a node for somebody who waits."""
+        key, found = spread.topology_key, set[str]()
+        if spread.honors_taints and group.constraints.untolerated(market.pool.taints):
+            return found
+        for variant in market.variants:
+            bits = self._wanted_of(market, variant)
+            if spread.honors_affinity:
+                bits &= _by_own_rules(group, market, variant)
+            if key in variant.labels:
+                found |= {variant.labels[key]} if bits else set()
+            else:
+                found |= {domain for domain, offers in market.domains(key).items() if offers & bits}
+        return found
+
+    def _wanted_of(self, market: Market, variant: Variant) -> int:
+        """The offers that somebody who waits could use."""
+        if variant not in self._wanted:
+            found = 0
+            for group in self._groups:
+                if group.pods and not group.constraints.untolerated(market.pool.taints):
+                    found |= variant.bits[group.index]
+            self._wanted[variant] = found
+        return self._wanted[variant]
 
 
 def _eligible(group: Group, spread: Spread, keys: Sequence[str]) -> Callable[[Place], bool]:
@@ -341,24 +369,6 @@ def _eligible(group: Group, spread: Spread, keys: Sequence[str]) -> Callable[[Pl
         return known
 
     return eligible
-
-
-def _universe(
-    group: Group, spread: Spread, only: Callable[[Place], bool], places: Sequence[Place], markets: Sequence[Market]
-) -> frozenset[str]:
-    """Domains of the nodes that there are, and of those that could be made for such a pod."""
-    key = spread.topology_key
-    found = {place.labels[key] for place in places if key in place.labels and only(place)}
-    for market in markets:
-        if spread.honors_taints and group.constraints.untolerated(market.pool.taints):
-            continue
-        for variant in market.variants:
-            bits = _by_own_rules(group, market, variant) if spread.honors_affinity else -1
-            if key in variant.labels:
-                found |= {variant.labels[key]} if bits else set()
-            else:
-                found |= {domain for domain, offers in market.domains(key).items() if offers & bits}
-    return frozenset(found)
 
 
 def _by_own_rules(group: Group, market: Market, variant: Variant) -> int:

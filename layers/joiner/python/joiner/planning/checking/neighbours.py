@@ -10,6 +10,7 @@ from typing import Any
 from joiner.planning.checking.amounts import Json, Lists, Spot, key, namespace_of
 from joiner.planning.checking.nodes import HOST, holds, label, likes, tolerated
 from joiner.planning.checking.offers import offers_of
+from joiner.planning.checking.volumes import check_claim, claims_of
 
 Everyone = Sequence[tuple[Json, Spot]]
 
@@ -187,12 +188,15 @@ def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) ->
 
 
 def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> set[str | None]:
-    """Domains that a pool could still make a node in."""
+    """Domains that a pool could still make a node in for this pod. What others could have there is no domain until they have it."""
     found: set[str | None] = set()
     for pool, labels, offering in offers_of(scene.lists, scene.catalogue):
         taints = pool["spec"]["template"]["spec"].get("taints") or []
         could_be = Spot("another", {**labels, HOST: "another"}, list(taints), {})
         here = label(labels, constraint["topologyKey"])
-        if offering.get("available", True) and here is not None and counts_for(pod, constraint, hard, could_be):
+        if here in found or here is None or not offering.get("available", True) or not counts_for(pod, constraint, hard, could_be):
+            continue
+        own = likes(pod["spec"], could_be.labels, could_be.name) and tolerated(pod["spec"], could_be.taints)
+        if own and not any(check_claim(name, claim, could_be, scene.lists) for name, claim in claims_of(pod, scene.lists)):
             found.add(here)
     return found
