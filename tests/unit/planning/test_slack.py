@@ -138,3 +138,13 @@ def test_pods_whose_policy_looks_past_their_own_selector_are_kept_to_it_alone() 
     said = [spread(nodeAffinityPolicy="Ignore")]
 
     assert zones(checked(world(pods(4, topologySpreadConstraints=said, nodeSelector={ZONE: ZONES[1]})))) == {ZONES[1]: 4}
+
+
+@pytest.mark.parametrize("number", [3, 12, 120])
+def test_who_spreads_over_other_pods_shares_a_node_with_its_like(number: int) -> None:
+    """Each asks that at most one of ``api`` is on its node, and none of them is of ``api``."""
+    asking = pods(number, cpu="100m", memory="64Mi", topologySpreadConstraints=[spread(HOST, app="api")])
+    alone = checked(world(pods(number, cpu="100m", memory="64Mi")))
+
+    assert checked(world(asking)).price_per_hour == pytest.approx(alone.price_per_hour)
+    assert len(checked(world([*asking, *pods(2, "api", cpu="100m", memory="64Mi")])).nodes) <= len(alone.nodes) + 2

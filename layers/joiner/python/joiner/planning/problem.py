@@ -19,7 +19,7 @@ from joiner.planning.groups import Group
 from joiner.planning.offers import Market
 from joiner.planning.rooms import World
 from joiner.planning.table import PLENTY, Choices, tabulate, unbeaten
-from joiner.planning.topology import Rules
+from joiner.planning.topology import Rules, Tally
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,7 +227,7 @@ def _coarse_units(need: Floats) -> Floats:
 
 @dataclass(slots=True)
 class Item:
-    """While items are gathered: a sample group, the domain it was dealt to, what keeps many of it off one node, and its members."""
+    """While items are gathered: a sample group, the domain it was dealt to, what it asks of its node's other pods and what counts it, and its members."""
 
     group: Group
     key: str
@@ -259,7 +259,8 @@ def _items(world: World, deal: Deal, groups: Sequence[Group], kind_of: Mapping[G
     for group in groups:
         rows = host_rows(group, world.rules[group.index], addresses)
         feeds = world.rules[group.index].feeds
-        counted = tuple(row for tally in feeds for row in asked.get(tally, ()) if row not in rows)
+        counted = tuple(row for row in rows if not isinstance(row[0], Tally) or row[0] in feeds)
+        counted += tuple(row for tally in feeds for row in asked.get(tally, ()) if row not in rows)
         for key, value, number in deal.shares(group, world.left[group]):
             identity = (group.vector, kind_of[group], key, value, rows, counted)
             if identity not in found:
@@ -296,7 +297,7 @@ def _caps(items: Sequence[Item]) -> tuple[Marks, Marks, Whole, Marks]:
     asks, counts = np.zeros((2, len(rows), len(items)), bool)
     for position, one in enumerate(items):
         asks[[rows[row] for row in one.rows], position] = True
-        counts[[rows[row] for row in (*one.rows, *one.counted) if row in rows], position] = True
+        counts[[rows[row] for row in one.counted if row in rows], position] = True
     return asks, counts, np.array([cap for _, cap, _ in rows], dtype=np.int64), np.array([firm for *_, firm in rows], dtype=bool)
 
 
