@@ -17,7 +17,7 @@ from joiner.planning.swarming import Attempts, swarm
 
 MOST_AT_ONCE = 6
 ATTEMPTS = 4
-STEPS_A_CELL = 3e-5
+STEPS_A_CELL = 2.5e-5
 """What the compiled kernel takes for an item that it looks at."""
 TURNS = 64
 """So many at a time, before anybody looks at the clock."""
@@ -26,21 +26,34 @@ PATIENCE = 150
 
 
 def repack(
-    problem: Problem, packing: Packing, worth: Floats, chance: Chance, *, share: float, good_enough: float, patience: int = PATIENCE
+    problem: Problem,
+    packing: Packing,
+    worth: Floats,
+    chance: Chance,
+    *,
+    share: float,
+    good_enough: float,
+    patience: int = PATIENCE,
+    warmth: float = 0.0,
 ) -> Packing:
     """At most as dear as before; until this share of the effort is used up, the price is ``good_enough``, or ``patience`` turns for each
-    node found nothing."""
+    node found nothing. With ``warmth``, what is taken apart may at first become dearer by so much of a node, less and less towards the end;
+    that needs no patience."""
     if chance.bench.kernel is None:
         return _repack_slowly(problem, packing, worth, chance, share=share, good_enough=good_enough)
     value = by_size(problem, worth)
-    plan, total, idle = _nodes(problem, packing, value, chance), packing.price, 0
+    plan, total, best, idle = _nodes(problem, packing, value, chance), packing.price, packing.price, 0
     lure = value * urgency(problem, plan.offer[: plan.number], np.ones(plan.number))
-    while plan.number > 1 and total > good_enough and not chance.meter.spent(share) and idle < patience * plan.number:
-        saved, cells = chance.bench.kernel.repack(plan, value, lure, TURNS)
+    found, slack, began = plan, warmth * total / plan.number, chance.meter.share
+    while plan.number > 1 and best > good_enough and not chance.meter.spent(share) and (warmth or idle < patience * plan.number):
+        cooled = min((chance.meter.share - began) / max(share - began, 1e-9), 1.0)
+        saved, cells = chance.bench.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))
         chance.meter.spend(0.05 + STEPS_A_CELL * cells)
         total -= saved
-        idle = 0 if saved > 1e-9 else idle + TURNS
-    rows = [(int(plan.offer[node]), np.flatnonzero(plan.counts[node]), plan.counts[node]) for node in range(plan.number)]
+        idle = 0 if total < best - 1e-9 else idle + TURNS
+        if total < best - 1e-9:
+            best, found = total, plan.copy() if warmth else plan
+    rows = [(int(found.offer[node]), np.flatnonzero(found.counts[node]), found.counts[node]) for node in range(found.number)]
     patterns = tuple(Pattern(offer, items, counts[items], 1) for offer, items, counts in rows)
     price = sum(float(problem.price[one.offer]) for one in patterns)
     return Packing(price, patterns) if price < packing.price - 1e-9 else packing

@@ -49,9 +49,10 @@ class Way:
 
 
 class Bench:
-    """A problem laid out for filling: made once, used for many fills. ``compiled`` lets the compiled loop do it where there is one."""
+    """A problem laid out for filling: made once, used for many fills. ``compiled`` names the compiled loop to be used (the best that there
+    is, if empty); with None, numpy does it."""
 
-    def __init__(self, problem: Problem, *, compiled: bool = True) -> None:
+    def __init__(self, problem: Problem, *, compiled: str | None = "") -> None:
         self.problem = problem
         self.resources = np.flatnonzero(problem.need.any(axis=0))
         self.need = np.ascontiguousarray(problem.need[:, self.resources])
@@ -73,7 +74,7 @@ class Bench:
         for item in np.flatnonzero(number):
             own = np.flatnonzero(under[:, item])
             self._rules[item, : len(own)] = own
-        library = loaded() if compiled and 0 < len(self.resources) <= MOST_RESOURCES else None
+        library = loaded(compiled) if compiled is not None and 0 < len(self.resources) <= MOST_RESOURCES else None
         self.kernel: Kernel | None = None
         if library:
             self.kernel = Kernel(

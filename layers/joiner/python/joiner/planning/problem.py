@@ -227,7 +227,8 @@ def _coarse_units(need: Floats) -> Floats:
 
 @dataclass(slots=True)
 class Item:
-    """While items are gathered: a sample group, the domain it was dealt to, what it asks of its node's other pods and what counts it, and its members."""
+    """While items are gathered: a sample group, the domain it was dealt to, what it asks of others on its node and what counts it, and its
+    members."""
 
     group: Group
     key: str
@@ -291,12 +292,14 @@ def _asked(world: World, groups: Sequence[Group]) -> dict[object, tuple[HostRow,
 
 def _caps(items: Sequence[Item]) -> tuple[Marks, Marks, Whole, Marks]:
     rows: dict[HostRow, int] = {}
+    counting = {row for one in items for row in one.counted}
     for one in items:
         for row in one.rows:
-            rows.setdefault(row, len(rows))
+            if row in counting:
+                rows.setdefault(row, len(rows))
     asks, counts = np.zeros((2, len(rows), len(items)), bool)
     for position, one in enumerate(items):
-        asks[[rows[row] for row in one.rows], position] = True
+        asks[[rows[row] for row in one.rows if row in rows], position] = True
         counts[[rows[row] for row in one.counted if row in rows], position] = True
     return asks, counts, np.array([cap for _, cap, _ in rows], dtype=np.int64), np.array([firm for *_, firm in rows], dtype=bool)
 

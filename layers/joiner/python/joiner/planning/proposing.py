@@ -14,7 +14,7 @@ from joiner.planning.arrays import Whole
 from joiner.planning.columns import CLOSE, generate
 from joiner.planning.exact import MOST_PARTS, cheapest, parts_of
 from joiner.planning.exchanging import exchange
-from joiner.planning.neighbourhoods import repack
+from joiner.planning.neighbourhoods import PATIENCE, repack
 from joiner.planning.packing import Packing, right_size
 from joiner.planning.problem import Problem
 from joiner.planning.relaxing import Chance, by_size, solved
@@ -33,6 +33,10 @@ FEW_ITEMS: Final = 120
 PLENTY_OF_TIME. With more, what was found for a part is repeated."""
 MANY_TO_AN_ITEM: Final = 2
 PLENTY_OF_TIME: Final = 1500.0
+SOME_NODES: Final = 100
+"""Up to so many, and not few, a packing that has SETTLED is shaken (WARMTH), which leads to better ones than new beginnings do."""
+SETTLED: Final = 100
+WARMTH: Final = 0.02
 COLUMNS: Final = 0.5
 """Their share of the effort; MOSTLY_COLUMNS where patterns repeat, as they do with FAR_MORE nodes than items."""
 MOSTLY_COLUMNS: Final = 0.9
@@ -92,7 +96,11 @@ def _searched(problem: Problem, demand: Whole, relaxation: Relaxation, chance: C
         columns = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
         best = generate(problem, demand, relaxation, best, chance, share=columns * share, good_enough=goal)
         goal = max(goal, chance.proven_for(demand) * (1 + CLOSE))
-    best = repack(problem, best, relaxation.worth, chance, share=share, good_enough=goal)
+    some = FEW_NODES <= best.nodes <= SOME_NODES and demand.sum() > FEW_PODS and share == 1.0 and chance.bench.kernel is not None
+    patience = SETTLED if some else PATIENCE
+    best = repack(problem, best, relaxation.worth, chance, share=share, good_enough=goal, patience=patience)
+    if some:
+        return repack(problem, best, relaxation.worth, chance, share=share, good_enough=goal, warmth=WARMTH)
     return _from_elsewhere(problem, demand, relaxation, best, chance, goal=goal) if share == 1.0 else best
 
 

@@ -1,7 +1,8 @@
 """The compiled form of the search's innermost loops (``fill.c``), where there is one for this machine.
 
-Two small libraries lie beside it, for Linux on x86-64 and on arm64. They call nothing and know nothing of Python, so any version of it
-loads them. Elsewhere ``loaded`` answers None and the same loop runs in numpy: slower, so that less is found in a second, but as right.
+Three small libraries lie beside it, for Linux on arm64 and on x86-64, there with AVX2 as well, which every x86 processor of Lambda has.
+They call nothing and know nothing of Python, so any version of it loads them, and all of them come to the same plans. Elsewhere ``loaded``
+answers None and the same loop runs in numpy: slower, so that less is found in a second, but as right.
 """
 
 import ctypes
@@ -9,6 +10,7 @@ import platform
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,7 +19,10 @@ from numpy.typing import NDArray
 from joiner.planning.arrays import Floats, Marks, Whole
 
 FOLDER: Final = __path__[0]
-MACHINES: Final = ("x86_64", "aarch64")
+MACHINES: Final = {"x86_64": "x86_64", "avx2-x86_64": "x86_64_v3", "aarch64": "generic"}
+"""The processors that libraries are made for, by what their names end in: what the compiler calls them."""
+AVX2: Final = frozenset(("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"))
+"""What Linux calls that which x86_64_v3 has and x86_64 lacks."""
 MOST_RESOURCES: Final = 64
 MOST_MADE: Final = 24
 MOST_VIEWS: Final = 6
@@ -25,18 +30,33 @@ MOST_VIEWS: Final = 6
 
 
 def binary(machine: str) -> str:
-    """Where the library for this machine lies."""
+    """Where the library for these processors lies."""
     return f"{FOLDER}/fill-{machine}.so"
 
 
 @cache
-def loaded() -> "ctypes.CDLL | None":
-    """The library for this machine, if there is one that it can load."""
+def suited() -> tuple[str, ...]:
+    """For which processors a library can run here, the best first."""
     machine = platform.machine()
     if sys.platform != "linux" or sys.byteorder != "little" or machine not in MACHINES:
-        return None
+        return ()
+    return ("avx2-x86_64", machine) if machine == "x86_64" and _flags() >= AVX2 else (machine,)
+
+
+def _flags() -> frozenset[str]:
     try:
-        return ctypes.CDLL(binary(machine))
+        with Path("/proc/cpuinfo").open(encoding="ascii", errors="replace") as told:
+            return frozenset(next((line for line in told if line.startswith("flags")), "").split())
+    except OSError:
+        return frozenset()
+
+
+@cache
+def loaded(machine: str = "") -> "ctypes.CDLL | None":
+    """The library for these processors, or the best for this machine, if it can load one."""
+    machine = machine or next(iter(suited()), "")
+    try:
+        return ctypes.CDLL(binary(machine)) if machine in suited() else None
     except OSError:
         return None
 
@@ -118,9 +138,10 @@ class Kernel:
         )
         return counts
 
-    def repack(self, plan: "Nodes", worth: Floats, lure: Floats, turns: int) -> tuple[float, float]:
-        """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays. ``lure`` is what items are worth while some
-        nodes are filled. Answers what was saved in $/h, and how much work it was, in cells of ``fill``."""
+    def repack(self, plan: "Nodes", worth: Floats, lure: Floats, turns: int, slack: float = 0.0) -> tuple[float, float]:
+        """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays, and what is dearer by less than some
+        chance of ``slack`` ($/h). ``lure`` is what items are worth while some nodes are filled. Answers what was saved in $/h, and how much
+        work it was, in cells of ``fill``."""
         nodes, cells = ctypes.c_longlong(plan.number), ctypes.c_double(0.0)
         worth, lure = np.ascontiguousarray(worth), np.ascontiguousarray(lure)
         saved = self._repack(
@@ -129,6 +150,7 @@ class Kernel:
             ctypes.c_longlong(len(plan.offer)),
             *map(ctypes.c_void_p, map(_address, (plan.offer, plan.counts, plan.loss, worth, lure))),
             ctypes.c_longlong(turns),
+            ctypes.c_double(slack),
             ctypes.c_void_p(_address(plan.dice)),
             *map(ctypes.c_void_p, self._fixed),
             ctypes.byref(cells),
@@ -180,6 +202,10 @@ class Nodes:
     counts: Whole
     loss: Floats
     dice: NDArray[np.uint64]
+
+    def copy(self) -> "Nodes":
+        """As it is now."""
+        return Nodes(self.number, self.offer.copy(), self.counts.copy(), self.loss.copy(), self.dice.copy())
 
 
 def _address(array: NDArray[np.generic]) -> int:

@@ -467,12 +467,13 @@ static void put_back(const struct problem *p, struct plan *plan, struct bench *b
     }
 }
 
-/* Takes a few nodes apart and packs their pods anew, so many times; what is no dearer stays. nodes: how many there are, and in the end how
- * many there are; most: room for how many. offer: most. counts: most x items. loss: most. worth: items. lure: items, what they are worth
- * while some nodes are filled: more, where they can go to few. dice: their state. reals: items x (resources + 5). wholes: items x (6 +
- * MOST_MADE) + 2 x caps + offers. Answers how much was saved; cells: how much work it was. */
+/* Takes a few nodes apart and packs their pods anew, so many times; what is no dearer stays, and what is dearer by less than some chance of
+ * slack. nodes: how many there are, and in the end how many there are; most: room for how many. offer: most. counts: most x items. loss:
+ * most. worth: items. lure: items, what they are worth while some nodes are filled: more, where they can go to few. dice: their state.
+ * reals: items x (resources + 5). wholes: items x (6 + MOST_MADE) + 2 x caps + offers. Answers how much was saved; cells: how much work it
+ * was. */
 double repack(const struct problem *p, whole *nodes, whole most, whole *offer, whole *counts, double *loss, const double *worth,
-              const double *lure, whole turns, bits *dice, double *reals, whole *wholes, double *cells) {
+              const double *lure, whole turns, double slack, bits *dice, double *reals, whole *wholes, double *cells) {
     struct plan plan = {nodes, offer, counts, loss, most};
     struct bench bench, *b = &bench;
     lay_out(p, &b->race, reals, wholes);
@@ -508,15 +509,15 @@ double repack(const struct problem *p, whole *nodes, whole most, whole *offer, w
             if (p->domain[offer[gone[at]]] != home) home = -1;
         if (!below(dice, 4)) home = -1;
         b->open = 0;
-        for (whole at = 0; at < p->offers && p->price[at] < before + 1e-9; at++)
+        for (whole at = 0; at < p->offers && p->price[at] < before + slack + 1e-9; at++)
             if ((home < 0 || p->domain[at] == home) && of_use(p, at, width, b->active)) b->usable[b->open++] = at;
         b->cells += 0.1 * (double)(p->items * taken + p->offers);
-        double noise = 0.5 * chance(dice) * chance(dice);
-        whole made = pack_anew(p, &plan, b, width, home, worth, below(dice, 2) ? lure : worth, before, noise, dice);
+        double noise = 0.5 * chance(dice) * chance(dice), most_paid = before + slack * chance(dice);
+        whole made = pack_anew(p, &plan, b, width, home, worth, below(dice, 2) ? lure : worth, most_paid, noise, dice);
         if (made < 0 || *nodes + made - taken > most) continue;
         double after = 0;
         for (whole at = 0; at < made; at++) after += p->price[b->offers[at]];
-        if (after > before + 1e-9) continue;
+        if (after > most_paid + 1e-9) continue;
         for (whole at = 1; at < taken; at++) /* the largest positions last, so that gaps are filled from the end */
             for (whole back = at; back && gone[back] < gone[back - 1]; back--) {
                 whole swap = gone[back];
