@@ -10,7 +10,7 @@ import pytest
 
 from joiner.planning.arrays import Floats, Whole
 from joiner.planning.effort import Effort, Meter
-from joiner.planning.kernel import FOLDER, MACHINES, binary, loaded, suited
+from joiner.planning.kernel import FOLDER, MACHINES, binary, suited
 from joiner.planning.neighbourhoods import repack
 from joiner.planning.packing import Bench, Packing, Pattern, Way
 from joiner.planning.problem import Problem
@@ -18,7 +18,7 @@ from joiner.planning.relaxing import Chance
 from joiner.planning.seeding import seeds
 from joiner.planning.table import Choices
 
-compiled = pytest.mark.skipif(loaded() is None, reason="the kernel is not compiled for this machine")
+compiled = pytest.mark.skipif(not suited(), reason="the kernel is not compiled for this machine")
 
 
 def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> Problem:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
-from joiner.planning.kernel import MOST_RESOURCES, Kernel, loaded
+from joiner.planning.kernel import MOST_RESOURCES, Kernel, best, loaded
 from joiner.planning.problem import Problem
 
 
@@ -74,7 +74,7 @@ class Bench:
         for item in np.flatnonzero(number):
             own = np.flatnonzero(under[:, item])
             self._rules[item, : len(own)] = own
-        library = loaded(compiled) if compiled is not None and 0 < len(self.resources) <= MOST_RESOURCES else None
+        library = (loaded(compiled) if compiled else best()) if compiled is not None and 0 < len(self.resources) <= MOST_RESOURCES else None
         self.kernel: Kernel | None = None
         if library:
             self.kernel = Kernel(

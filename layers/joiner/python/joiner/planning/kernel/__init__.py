@@ -10,7 +10,6 @@ import platform
 import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -21,8 +20,6 @@ from joiner.planning.arrays import Floats, Marks, Whole
 FOLDER: Final = __path__[0]
 MACHINES: Final = {"x86_64": "x86_64", "avx2-x86_64": "x86_64_v3", "aarch64": "generic"}
 """The processors that libraries are made for, by what their names end in: what the compiler calls them."""
-AVX2: Final = frozenset(("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"))
-"""What Linux calls that which x86_64_v3 has and x86_64 lacks."""
 MOST_RESOURCES: Final = 64
 MOST_MADE: Final = 24
 MOST_VIEWS: Final = 6
@@ -34,31 +31,30 @@ def binary(machine: str) -> str:
     return f"{FOLDER}/fill-{machine}.so"
 
 
-@cache
 def suited() -> tuple[str, ...]:
     """For which processors a library can run here, the best first."""
     machine = platform.machine()
-    if sys.platform != "linux" or sys.byteorder != "little" or machine not in MACHINES:
+    plain = loaded(machine)
+    if plain is None:
         return ()
-    return ("avx2-x86_64", machine) if machine == "x86_64" and _flags() >= AVX2 else (machine,)
-
-
-def _flags() -> frozenset[str]:
-    try:
-        with Path("/proc/cpuinfo").open(encoding="ascii", errors="replace") as told:
-            return frozenset(next((line for line in told if line.startswith("flags")), "").split())
-    except OSError:
-        return frozenset()
+    return ("avx2-x86_64", machine) if plain.has_avx2() else (machine,)
 
 
 @cache
-def loaded(machine: str = "") -> "ctypes.CDLL | None":
-    """The library for these processors, or the best for this machine, if it can load one."""
-    machine = machine or next(iter(suited()), "")
+def loaded(machine: str) -> "ctypes.CDLL | None":
+    """The library for these processors, if there is one that can be loaded here."""
+    if sys.platform != "linux" or sys.byteorder != "little" or machine not in MACHINES:
+        return None
     try:
-        return ctypes.CDLL(binary(machine)) if machine in suited() else None
+        return ctypes.CDLL(binary(machine))
     except OSError:
         return None
+
+
+@cache
+def best() -> "ctypes.CDLL | None":
+    """The library that is the fastest here."""
+    return next((library for library in map(loaded, suited()) if library), None)
 
 
 def digest_of(library: ctypes.CDLL) -> str:

@@ -25,6 +25,32 @@ enum { LOOKED_AT = 12, BRIEFLY = 8, MANY_NODES = 64 };
 /* Of so few nodes any two may be worth a try; of more, those that lose most are looked for. */
 enum { FEW_NODES = 32 };
 
+#ifdef __x86_64__
+static void cpuid(unsigned leaf, unsigned *a, unsigned *b, unsigned *c) {
+    unsigned d;
+    __asm__ volatile("cpuid" : "=a"(*a), "=b"(*b), "=c"(*c), "=d"(d) : "a"(leaf), "c"(0));
+}
+
+/* Whether this processor has all that x86_64_v3 may use, and its system saves the registers. */
+int has_avx2(void) {
+    const unsigned fma = 1u << 12, movbe = 1u << 22, saved = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
+    const unsigned bmi1 = 1u << 3, avx2 = 1u << 5, bmi2 = 1u << 8, lzcnt = 1u << 5;
+    unsigned a, b, c, most;
+    cpuid(0, &most, &b, &c);
+    if (most < 7) return 0;
+    cpuid(1, &a, &b, &c);
+    if (~c & (fma | movbe | saved | avx | f16c)) return 0;
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(b) : "c"(0));
+    if (~a & 6u) return 0;
+    cpuid(7, &a, &b, &c);
+    if (~b & (bmi1 | avx2 | bmi2)) return 0;
+    cpuid(0x80000001u, &a, &b, &c);
+    return (c & lzcnt) != 0;
+}
+#else
+int has_avx2(void) { return 0; }
+#endif
+
 /* The problem, the same in every call. */
 struct problem {
     whole items, resources, caps, width, offers;
