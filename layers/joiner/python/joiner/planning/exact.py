@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from joiner.planning.arrays import Whole
+from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing import NOTHING_FOUND, Packing, Pattern
 from joiner.planning.problem import Problem
 
@@ -31,8 +31,24 @@ def cheapest(problem: Problem, demand: Whole) -> Packing:
     items = np.flatnonzero(demand)
     if not len(items):
         return Packing(0.0, ())
+    items = items[np.argsort(demand[items], kind="stable")]
     sizes = demand[items] + 1
     digits = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1)
+    price, offer = _on_one_node(problem, items, digits)
+    best, last = _made_up(digits, sizes, price)
+    if not np.isfinite(best):
+        return NOTHING_FOUND
+    patterns, left = [], len(digits) - 1
+    while left:
+        part = int(last[left])
+        inside = np.flatnonzero(digits[part])
+        patterns.append(Pattern(int(offer[part]), items[inside], digits[part, inside].astype(np.int64), 1))
+        left -= part
+    return Packing(best, tuple(patterns))
+
+
+def _on_one_node(problem: Problem, items: Whole, digits: Whole) -> tuple[Floats, Whole]:
+    """What each part costs on one node (infinite where none could hold it), and on which."""
     need = digits @ problem.need[items]
     held = np.ones((len(digits), len(problem.price)), bool)
     for resource in range(need.shape[1]):
@@ -45,24 +61,41 @@ def cheapest(problem: Problem, demand: Whole) -> Packing:
     held[problem.clashing(contents)] = False
     prices = np.where(held, problem.price[None, :], np.inf)
     offer = prices.argmin(axis=1)
-    price = prices[np.arange(len(digits)), offer]
-    usable = np.flatnonzero(np.isfinite(price))
-    usable = usable[usable > 0]
+    return prices[np.arange(len(digits)), offer], offer
+
+
+def _made_up(digits: Whole, sizes: Whole, price: Floats) -> tuple[float, Whole]:
+    """The price of the whole batch, and for each part that is asked for on the way the part that is taken off it first. One of those that
+    make up a part has its first item; what is left when that is taken off has less of it."""
     best, last = np.full(len(digits), np.inf), np.zeros(len(digits), dtype=np.int64)
     best[0] = 0.0
-    for whole in range(1, len(digits)):
-        within = usable[: np.searchsorted(usable, whole, side="right")]
-        inside = within[(digits[within] <= digits[whole]).all(axis=1)]
+    usable, every = np.flatnonzero(np.isfinite(price)), np.arange(len(digits))
+    usable = usable[usable > 0]
+    packed, guards = _packed(digits, sizes)
+    rest, prices = packed[usable], price[usable]
+    # parts with the same first item are next to each other
+    starts = np.searchsorted(usable, np.append(0, _first_of_its_kind(digits[1:], sizes)))
+    ends = np.searchsorted(usable, every, side="right")
+    asked = every[(every > 0) & ((digits[:, 0] < sizes[0] - 1) | (every == every[-1]))]
+    for whole, start, end, room in np.stack([every, starts, ends, packed | guards], axis=1)[asked].tolist():
+        inside = start + ((room - rest[start:end]) & guards == guards).nonzero()[0]
         if len(inside):
-            costs = price[inside] + best[whole - inside]  # numbers of parts subtract like the parts themselves
+            costs = prices[inside] + best[whole - usable[inside]]  # numbers of parts subtract like the parts themselves
             choice = int(costs.argmin())
-            best[whole], last[whole] = costs[choice], inside[choice]
-    if not np.isfinite(best[-1]):
-        return NOTHING_FOUND
-    patterns, left = [], len(digits) - 1
-    while left:
-        part = int(last[left])
-        inside = np.flatnonzero(digits[part])
-        patterns.append(Pattern(int(offer[part]), items[inside], digits[part, inside].astype(np.int64), 1))
-        left -= part
-    return Packing(float(best[-1]), tuple(patterns))
+            best[whole], last[whole] = costs[choice], usable[inside[choice]]
+    return float(best[-1]), last
+
+
+def _packed(digits: Whole, sizes: Whole) -> tuple[Whole, int]:
+    """Each part as one number, with a bit above each digit (these bits together: the second answer) that a larger part would borrow."""
+    widths = [int(size - 1).bit_length() + 1 for size in sizes]
+    shifts = np.cumsum([0, *widths])
+    packed: Whole = (digits << shifts[:-1]).sum(axis=1)
+    return packed, sum(1 << int(end) - 1 for end in shifts[1:])
+
+
+def _first_of_its_kind(digits: Whole, sizes: Whole) -> Whole:
+    """For each part but the empty one, the number of the smallest part with the same first item."""
+    strides = np.append(np.cumprod(sizes[::-1])[-2::-1], 1)
+    first: Whole = strides[(digits > 0).argmax(axis=1)]
+    return first
