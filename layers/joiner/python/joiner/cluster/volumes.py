@@ -50,6 +50,11 @@ class Volumes:
     volumes: Mapping[str, Manifest] = field(default_factory=dict)
     classes: Mapping[str, Manifest] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    limiting: frozenset[str] = field(init=False)
+    """Drivers that have told of some node how many volumes it can have."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limiting", frozenset(driver for each in self.limits.values() for driver in each))
 
     @classmethod
     def from_lists(
@@ -94,10 +99,8 @@ class Volumes:
         return frozenset((driver, volume) for driver, volume in found if driver)
 
     def limited(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
-        """Those of ``attached`` whose driver has told of some node how many it can have."""
-        if not self.limits:
-            return frozenset()
-        return frozenset(one for one in self.attached(namespace, claims) if any(one[0] in each for each in self.limits.values()))
+        """Those of ``attached`` of which a node can have only so many."""
+        return frozenset(one for one in self.attached(namespace, claims) if one[0] in self.limiting) if self.limiting else frozenset()
 
     def for_one_pod(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
         """Those of the claims that only one pod at a time may use."""
