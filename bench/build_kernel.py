@@ -13,7 +13,7 @@ from joiner.planning.kernel import FOLDER, MACHINES, binary
 
 SOURCE = Path(FOLDER) / "fill.c"
 FLAGS = ("-O3", "-std=c11", "-ffreestanding", "-fno-builtin", "-nostdlib", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=all")
-"""No contraction of a * b + c into one rounding: every processor shall come to the same plan."""
+"""No contraction of a * b + c into one rounding: every processor shall come to the same answer, to the bit."""
 
 
 def main() -> int:

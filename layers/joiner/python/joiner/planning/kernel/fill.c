@@ -670,7 +670,8 @@ static double untried(const struct problem *p, struct trial *t, whole at) {
 whole dearest(const struct problem *p, whole offer, whole width, const whole *active, const double *demand, const double *worth,
               const double *rates, whole views, double enough, whole patience, whole *counts, whole kept, whole *found, double *proven,
               double *reals, whole *wholes) {
-    struct trial trial = {.views = views}, *t = &trial;
+    struct trial trial, *t = &trial;
+    t->views = views;
     t->need = reals;
     t->worth = t->need + p->items * p->resources;
     t->most = t->worth + p->items;
