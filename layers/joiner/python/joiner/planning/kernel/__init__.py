@@ -1,8 +1,8 @@
 """The compiled form of the search's innermost loops (``fill.c``), where there is one for this machine.
 
 Three small libraries lie beside it, for Linux on arm64 and on x86-64, there with AVX2 as well, which every x86 processor of Lambda has.
-They call nothing and know nothing of Python, so any version of it loads them, and all of them answer the same, to the bit. Elsewhere ``loaded``
-answers None and the same loop runs in numpy: slower, so that less is found in a second, but as right.
+They call nothing and know nothing of Python, so any version of it loads them, and all of them answer the same, to the bit. Elsewhere
+``best`` answers None and the same loop runs in numpy: slower, so that less is found in a second, but as right.
 """
 
 import ctypes
