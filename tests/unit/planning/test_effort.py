@@ -2,7 +2,11 @@
 
 import pytest
 
+from joiner.catalogue import Catalogue
+from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort, Meter
+from tests.unit.planning.checked import world
+from tests.unit.planning.worlds import CATALOGUE, CLASSES, pod
 
 
 def after(seconds: float, effort_seconds: float | None) -> Meter:
@@ -32,3 +36,19 @@ def test_time_that_the_search_keeps_back_is_there_for_carrying_out() -> None:
 def test_nothing_is_overdue_without_a_deadline_or_a_clock() -> None:
     assert not after(9.0, None).overdue(9.0)
     assert not Meter(Effort(seconds=1.0)).overdue(9.0)
+
+
+def test_a_machine_that_reads_more_slowly_finds_the_same_plan_unless_it_is_cut_short() -> None:
+    lists = world([pod(f"p{number}", cpu=f"{300 + 37 * number % 1400}m", memory=f"{200 + 131 * number % 6000}Mi") for number in range(100)])
+    snapshot, catalogue = Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE)
+
+    def found(late: float) -> Plan:
+        """With a clock that stands still after ``late`` seconds."""
+        told = iter([0.0])
+        return plan(snapshot, catalogue, classes=CLASSES, effort=Effort(seconds=0.25, clock=lambda: next(told, late)))
+
+    quick, slow = found(0.0), found(0.1)
+
+    assert not quick.cut_short
+    assert not slow.cut_short
+    assert [one.pods for one in quick.nodes] == [one.pods for one in slow.nodes]

@@ -148,3 +148,21 @@ def test_who_spreads_over_other_pods_shares_a_node_with_its_like(number: int) ->
 
     assert checked(world(asking)).price_per_hour == pytest.approx(alone.price_per_hour)
     assert len(checked(world([*asking, *pods(2, "api", cpu="100m", memory="64Mi")])).nodes) <= len(alone.nodes) + 2
+
+
+@pytest.mark.parametrize("closed", [{"cpu": "1000"}, {}])
+def test_a_zone_that_none_of_those_who_wait_could_get_is_not_spread_over(closed: Json) -> None:
+    """Who could use the pool in the third zone is too large for it, or the pool's limit is reached."""
+    theirs = pod("api", app="api", nodeSelector={ZONE: ZONES[2]}, tolerations=[{"key": "for", "operator": "Exists"}], **closed)
+    limited = {**elsewhere(ZONES[2])}
+    limited["spec"] = {**limited["spec"], **({} if closed else {"limits": {"cpu": "0"}})}
+    plan = checked(world([*pods(6, topologySpreadConstraints=[spread()]), theirs], in_two_zones(), limited))
+
+    assert [one.pod for one in plan.pending] == ["default/api"]
+
+
+def test_a_pod_in_a_zone_without_offers_waits_whatever_its_spread_looks_past() -> None:
+    one_zone = node_pool(requirements=[{"key": ZONE, "operator": "In", "values": [ZONES[0]]}])
+    waiting = pods(1, topologySpreadConstraints=[spread(nodeAffinityPolicy="Ignore")], nodeSelector={ZONE: ZONES[1]})
+
+    assert len(checked(world(waiting, one_zone, nodes=[node("there")])).pending) == 1

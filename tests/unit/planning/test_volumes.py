@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.planning.checked import checked, drawn, why, world
-from tests.unit.planning.worlds import ZONE, ZONES, Json, instance_type, node, node_pool, pod, running
+from tests.unit.planning.test_in_flight import claim as on_its_way
+from tests.unit.planning.worlds import CATALOGUE, ZONE, ZONES, Json, instance_type, node, node_pool, pod, running
 
 EBS = "ebs.csi.aws.com"
 ONE_TYPE = node_pool(requirements=[{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}])
@@ -216,3 +217,63 @@ def test_no_node_attaches_what_is_too_many_of_one_pod() -> None:
     )
 
     assert why(checked(lists)) == ["default: more volumes than can be attached to any new node"]
+
+
+def typed(name: str, instance: str) -> Json:
+    """A node of this type that takes nobody: it is here for what it tells of its type."""
+    return node(name, labels={"node.kubernetes.io/instance-type": instance}, taints=[{"key": "x", "effect": "NoSchedule"}])
+
+
+def test_a_node_that_has_not_told_its_limit_yet_stands_beside_types_that_have() -> None:
+    told = [typed(f"n-{name}", name) for name in CATALOGUE]
+    lists = world(
+        [mounting("db", "data")],
+        nodes=[*told, node("fresh")],
+        persistentvolumeclaims=[claim("data")],
+        storageclasses=[LATER],
+        csinodes=[csi_node(f"n-{name}", 3) for name in CATALOGUE],
+    )
+
+    assert [one.node for one in checked(lists).existing] == ["fresh"]
+
+
+def test_a_node_on_its_way_has_no_more_volumes_than_others_of_its_type() -> None:
+    lists = world(
+        [mounting(f"db-{number}", f"data-{number}", cpu="100m", memory="64Mi") for number in range(3)],
+        nodes=[typed("there", "m.xlarge")],
+        nodeclaims=[on_its_way()],
+        persistentvolumeclaims=[claim(f"data-{number}") for number in range(3)],
+        storageclasses=[LATER],
+        csinodes=[csi_node("there", 1)],
+    )
+
+    assert [len(one.pods) for one in checked(lists).existing] == [1]
+
+
+def test_min_values_count_types_that_can_attach_all_volumes_shared_ones_included() -> None:
+    types = {"big": instance_type("big", 8, 32, 0.8), "mid": instance_type("mid", 4, 16, 0.4)}
+    wide = {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}
+    lists = world(
+        [mounting(f"db-{number}", "one", "two", "three", cpu="100m") for number in range(2)],
+        node_pool(requirements=[wide]),
+        nodes=[typed("a", "big"), typed("b", "mid")],
+        persistentvolumeclaims=[claim("one"), claim("two"), claim("three")],
+        storageclasses=[LATER],
+        csinodes=[csi_node("a", 3), csi_node("b", 2)],
+    )
+
+    assert len(checked(lists, catalogue=types).pending) == 2
+
+
+def test_pods_in_pairs_that_share_many_volumes_are_planned_soon_and_by_the_rules() -> None:
+    """More volumes than are counted once for all: each pod then counts its own, which no node has too many of."""
+    told = [typed(f"n-{name}", name) for name in CATALOGUE]
+    lists = world(
+        [mounting(f"db-{number}", f"data-{number // 2}", cpu="100m", memory="64Mi") for number in range(200)],
+        nodes=told,
+        persistentvolumeclaims=[claim(f"data-{number}") for number in range(100)],
+        storageclasses=[LATER],
+        csinodes=[csi_node(f"n-{name}", 3) for name in CATALOGUE],
+    )
+
+    assert not checked(lists).pending

@@ -16,7 +16,6 @@ from joiner.planning.limits import toll_of
 from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.resource_lp import Programme, Spare
 from joiner.planning.rooms import World
-from joiner.planning.table import PLENTY
 from joiner.planning.vacancies import Vacancies
 
 
@@ -67,6 +66,7 @@ def _spare(world: World, problem: Problem) -> Spare | None:
     """What is free of what stands, added up over rooms that the same items may use; and supplies that can run out, as if they were free."""
     found: dict[bytes, tuple[list[float], Marks]] = {}
     samples = [members[0][0] for members in problem.members]
+    most = (problem.demand @ problem.need).tolist()  # more is of no use, and what is endless is too much for a solver
     vacancies = Vacancies(world.existing)
     fitting = np.array([vacancies.marks(group) for group in samples], bool).reshape(len(samples), len(world.existing))
     for position in np.flatnonzero(fitting.any(axis=0)).tolist():
@@ -75,9 +75,9 @@ def _spare(world: World, problem: Problem) -> Spare | None:
         for item in np.flatnonzero(welcome).tolist():
             welcome[item] = world.suits(samples[item], room)
         if welcome.any():
-            _add(found, welcome, problem.choices.amounts(room.free))
+            _add(found, welcome, problem.choices.amounts(room.free), most)
     for supply, amounts, open_to in problem.choices.supplies(samples):
-        _add(found, open_to, [amount * supply for amount in amounts])
+        _add(found, open_to, [amount * supply for amount in amounts], most)
     if not found:
         return None
     return Spare(np.array([room for room, _ in found.values()], float), np.array([welcome for _, welcome in found.values()], bool))
@@ -87,7 +87,8 @@ def _add(
     found: dict[bytes, tuple[list[float], Marks]],
     welcome: Marks,
     amounts: list[float],
+    most: list[float],
 ) -> None:
     known = found.setdefault(welcome.tobytes(), ([0.0] * len(amounts), welcome))
     for position, amount in enumerate(amounts):
-        known[0][position] = min(known[0][position] + max(amount, 0.0), PLENTY)
+        known[0][position] = min(known[0][position] + max(amount, 0.0), most[position])

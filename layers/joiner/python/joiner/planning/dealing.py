@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from joiner.planning.groups import Group, fits
+from joiner.planning.offers import largest_first
 from joiner.planning.rooms import World
 from joiner.planning.topology import SpreadRule, Tally
 
@@ -199,16 +200,8 @@ def _offered(world: World, group: Group, key: str) -> Iterator[str]:
             own = variant.labels.get(key)
             for domain, offers in ({own: -1} if own is not None else market.domains(key)).items():
                 usable = bits & (offers if offers >= 0 else bits)
-                if any(fits(group, market.launchable[position].room) for position in _largest_first(usable)):
+                if any(fits(group, market.launchable[position].room) for position in largest_first(usable)):
                     yield domain
-
-
-def _largest_first(bits: int) -> Iterator[int]:
-    """Positions of the bits that are set; offers come by name, and sizes are spread all over, so the last is as good as any."""
-    while bits:
-        position = bits.bit_length() - 1
-        yield position
-        bits ^= 1 << position
 
 
 def _tied(world: World, groups: Iterable[Group]) -> list[list[Group]]:

@@ -74,11 +74,8 @@ class Meter:
 
     @property
     def share(self) -> float:
-        """How much of the allowance is used, or of the time until the deadline if that is more; 1 at most."""
-        used = self.used / max(self._effort.allowance, 1.0)
-        if self._effort.clock and self._effort.seconds:
-            used = max(used, self.seconds / max(self._effort.seconds - self._kept_back, 1e-9))
-        return min(used, 1.0)
+        """How much of the allowance is used, 1 at most: by steps, for what the clock says may end a search and not change it."""
+        return min(self.used / max(self._effort.allowance, 1.0), 1.0)
 
     @property
     def seconds(self) -> float:

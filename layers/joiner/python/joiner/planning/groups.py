@@ -85,6 +85,8 @@ class Groups:
     pending: tuple[Group, ...]
     of_pod: Mapping[str, Group]
     daemons: tuple[tuple[DaemonSet, Group], ...]
+    drivers: Mapping[str, int]
+    """By driver of volumes: the position of the resource that counts them."""
 
     def daemons_at(self, positions: Iterable[int]) -> list[Group]:
         return [self.daemons[position][1] for position in positions]
@@ -100,6 +102,7 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
     named = {name for one in distinct for name in one.requests} | {name for one in daemon_sets for name in one.requests}
     drivers = {driver for one in mounts.values() for driver, _ in (*one.volumes, *one.common)}
     resources = (*sorted(named), *map(volume_resource, sorted(drivers)))
+    counted = {driver: len(named) + number for number, driver in enumerate(sorted(drivers))}
     found: list[Group] = []
     of_pod: dict[str, Group] = {}
     for known in sorted(waiting.keys() | members.keys()):
@@ -113,7 +116,7 @@ def group(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[D
         vector = _vector(daemon.constraints, NOTHING_MOUNTED, resources)
         found.append(Group(len(found), daemon.constraints, daemon.namespace, daemon.labels, vector=vector, needs=_needs(vector)))
         daemons.append((daemon, found[-1]))
-    return Groups(resources, tuple(found), tuple(one for one in found if one.pods), of_pod, tuple(daemons))
+    return Groups(resources, tuple(found), tuple(one for one in found if one.pods), of_pod, tuple(daemons), counted)
 
 
 def _alike(pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, Mounted]) -> dict[Identity, list[Pod]]:

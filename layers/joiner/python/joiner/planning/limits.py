@@ -1,4 +1,5 @@
-"""What limits of pools leave to a plan, as rows over offers: how much of each a node of an offer takes, and how much there is."""
+"""What limits of pools and ceilings of the cluster leave to a plan, as rows over offers: how much of each a node of an offer takes, and how
+much there is."""
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from joiner.planning.rooms import World
 
 
 def toll_of(world: World, problem: Problem) -> Toll | None:
-    """Of the offers of this problem; None where no pool is limited. What runs, or is on its way, has been taken off."""
+    """Of the offers of this problem; None where nothing is limited. What runs, or is on its way, has been taken off."""
     pools, rows, left = problem.choices.pools(), [], []
     for number, market in enumerate(world.markets):
         used, own = world.used.get(market.pool.key, {}), pools == number
@@ -16,6 +17,11 @@ def toll_of(world: World, problem: Problem) -> Toll | None:
             each = np.ones(len(own)) if name == "nodes" else problem.choices.capacity(name)
             rows.append(np.where(own, each, 0.0))
             left.append(float(max(limit - used.get(name, 0), 0)))
+    nodes, price = world.below_ceilings
+    for spare, each in ((nodes, np.ones(len(pools))), (price, problem.price)):
+        if spare is not None:
+            rows.append(each)
+            left.append(max(float(spare), 0.0))
     return Toll(np.array(rows), np.array(left)) if rows else None
 
 

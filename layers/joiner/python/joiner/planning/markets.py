@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.planning.groups import Groups
+from joiner.planning.mounting import attachable
 from joiner.planning.offers import NOTHING_AVAILABLE, Market, Unavailable
 from joiner.planning.snapshot import Snapshot
 from joiner.planning.stocking import Scene, stocked
@@ -20,7 +20,7 @@ def markets(
     classes: Mapping[str, ResolvedNodeClass],
 ) -> tuple[Market, ...]:
     """One a pool, the heaviest first, then those that pods need not rather avoid (PreferNoSchedule), then by key."""
-    scene = Scene(groups, catalogue, unavailable, snapshot.overlays, _attachable(snapshot))
+    scene = Scene(groups, catalogue, unavailable, snapshot.overlays, attachable(snapshot.nodes, snapshot.volumes))
 
     def rank(pool: NodePool) -> tuple[object, ...]:
         return (-pool.weight, any(taint.effect == "PreferNoSchedule" for taint in pool.taints), pool.key)
@@ -39,16 +39,6 @@ def _market(pool: NodePool, snapshot: Snapshot, scene: Scene, classes: Mapping[s
         made = Market(pool, node_class, stock, variants)
         return Market(pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made)
     return Market(pool, node_class, stock, variants, "" if stock.launchable else NOTHING_AVAILABLE)
-
-
-def _attachable(snapshot: Snapshot) -> dict[str, dict[str, int]]:
-    """By instance type and driver: the fewest volumes that any node of the type can have."""
-    found: dict[str, dict[str, int]] = {}
-    for node in snapshot.nodes:
-        own = found.setdefault(node.labels.get(names.INSTANCE_TYPE, ""), {})
-        for driver, count in snapshot.volumes.limits.get(node.name, {}).items():
-            own[driver] = min(own.get(driver, count), count)
-    return found if snapshot.volumes.limits else {}
 
 
 def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:

@@ -5,13 +5,17 @@ A claim for one pod at a time goes to the most important pod that wants it; the 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from joiner.cluster import Pod, Requirements, Volumes, VolumeUnusable
+from joiner import names
+from joiner.cluster import Node, Pod, Requirements, Volumes, VolumeUnusable
 
 UNLIMITED: Final = 1 << 60
+MOST_COMMON: Final = 32
+"""So many volumes, those that most pods have, are counted once for all of them on a node; pods of many more, each with few users, would be
+as many groups. Of those each pod counts for itself, which is stricter."""
 PREFIX: Final = "attachable-volumes-csi-"
 """As Kubernetes names the resource that a driver's attachments on a node are."""
 
@@ -22,6 +26,16 @@ def volume_resource(driver: str) -> str:
     'attachable-volumes-csi-ebs.csi.aws.com'
     """
     return PREFIX + driver
+
+
+def attachable(nodes: Iterable[Node], volumes: Volumes) -> dict[str, dict[str, int]]:
+    """By instance type and driver: the fewest volumes that any node of the type can have."""
+    found: dict[str, dict[str, int]] = {}
+    for node in nodes if volumes.limits else ():
+        own = found.setdefault(node.labels.get(names.INSTANCE_TYPE, ""), {})
+        for driver, count in volumes.limits.get(node.name, {}).items():
+            own[driver] = min(own.get(driver, count), count)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +62,14 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
         return {}
     having = [pod for pod in placed if pod.constraints.claims]
     users = {(pod.namespace, claim): pod.key for pod in having for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)}
-    mounts = Counter(volume for pod in (*wanting, *having) for volume in volumes.limited(pod.namespace, pod.constraints.claims))
+    common = _common((*wanting, *having), volumes)
     shared = Counter((pod.namespace, claim) for pod in wanting for claim in volumes.unbound(pod.namespace, pod.constraints.claims))
     alike: dict[tuple[str, tuple[str, ...]], Mounted] = {}
     found: dict[str, Mounted] = {}
     for pod in wanting:
         same = (pod.namespace, pod.constraints.claims)
         if same not in alike:
-            alike[same] = _mounted(pod, volumes, shared, mounts)
+            alike[same] = _mounted(pod, volumes, shared, common)
         taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
         who = next((users[claim] for claim in taken if claim in users), "")
         if who:
@@ -68,14 +82,26 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
     return found
 
 
-def _mounted(pod: Pod, volumes: Volumes, shared: Mapping[tuple[str, str], int], mounts: Mapping[tuple[str, str], int]) -> Mounted:
+def _common(pods: Iterable[Pod], volumes: Volumes) -> frozenset[tuple[str, str]]:
+    """The volumes, of drivers with limits, that several pods have."""
+    if not volumes.limiting:
+        return frozenset()
+    claims = Counter((pod.namespace, pod.constraints.claims) for pod in pods)
+    users: Counter[tuple[str, str]] = Counter()
+    for (namespace, names_of), number in claims.items():
+        users.update(dict.fromkeys(volumes.limited(namespace, names_of), number))
+    several = sorted((volume for volume, number in users.items() if number > 1), key=lambda one: (-users[one], one))
+    return frozenset(several[:MOST_COMMON])
+
+
+def _mounted(pod: Pod, volumes: Volumes, shared: Mapping[tuple[str, str], int], known: Collection[tuple[str, str]]) -> Mounted:
     namespace, claims = pod.namespace, pod.constraints.claims
     try:
         places = tuple(sorted(volumes.where(namespace, claims), key=str))
     except VolumeUnusable as unusable:
         return Mounted(key=str(unusable), refused=str(unusable))
     limited = sorted(volumes.limited(namespace, claims))
-    common = tuple(volume for volume in limited if mounts[volume] > 1)
+    common = tuple(volume for volume in limited if volume in known)
     own = Counter(volume[0] for volume in limited if volume not in common)
     together = tuple(f"{namespace}/{claim}" for claim in volumes.unbound(namespace, claims) if shared[namespace, claim] > 1)
     asked = tuple(sorted(own.items()))

@@ -17,7 +17,7 @@ from joiner.planning.swarming import Attempts, swarm
 
 MOST_AT_ONCE = 6
 ATTEMPTS = 4
-STEPS_A_CELL = 2.5e-5
+STEPS_A_CELL = 2.8e-5
 """What the compiled kernel takes for an item that it looks at."""
 TURNS = 64
 """So many at a time, before anybody looks at the clock."""
@@ -44,7 +44,7 @@ def repack(
     value = by_size(problem, worth)
     plan, total, best, idle = _nodes(problem, packing, value, chance), packing.price, packing.price, 0
     lure = value * urgency(problem, plan.offer[: plan.number], np.ones(plan.number))
-    found, slack, began = plan, warmth * total / plan.number, chance.meter.share
+    found, slack, began = plan, warmth * total / max(plan.number, 1), chance.meter.share
     while plan.number > 1 and best > good_enough and not chance.meter.spent(share) and (warmth or idle < patience * plan.number):
         cooled = min((chance.meter.share - began) / max(share - began, 1e-9), 1.0)
         saved, cells = chance.bench.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))

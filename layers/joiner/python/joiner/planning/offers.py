@@ -4,7 +4,7 @@ Against each offer stands the set of groups whose node rules it meets, as bits, 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -241,3 +241,15 @@ def positions(bits: int) -> list[int]:
         found.append(start)
         start = text.find("1", start + 1)
     return found
+
+
+def largest_first(bits: int) -> Iterator[int]:
+    """The positions of the bits that are set, the last first: offers come by name, and sizes are spread all over, so it is as good as any.
+
+    >>> list(largest_first(0b10110))
+    [4, 2, 1]
+    """
+    while bits:
+        position = bits.bit_length() - 1
+        yield position
+        bits ^= 1 << position

@@ -194,7 +194,7 @@ def _merged(whole: Problem, items: Sequence["Item"], place: Whole, domain: Whole
     for offer in range(len(whole.price)):
         shape = (whole.room[offer].tobytes(), whole.price[offer], pools[offer], whole.open[offer].tobytes())
         shapes.setdefault(shape, []).append(offer)
-    if any(len(alike) != domains or len(set(domain[alike].tolist())) != domains for alike in shapes.values()):
+    if not domains or any(len(alike) != domains or len(set(domain[alike].tolist())) != domains for alike in shapes.values()):
         return None
     first = np.array([alike[0] for alike in shapes.values()], dtype=np.int64)
     offer_in = np.zeros((len(first), domains), dtype=np.int64)

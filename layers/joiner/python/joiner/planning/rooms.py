@@ -7,6 +7,7 @@ until a good plan is found, then it is read off as a value. Every rule of the sc
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import ge
 from typing import Final
 
 from joiner import names
@@ -65,6 +66,11 @@ def _attachable(group: Group, room: Room) -> int:
     return most
 
 
+def _used_up(pool: NodePool, used: Mapping[str, int]) -> bool:
+    """Whether the pool's limits let no node in any more, however small."""
+    return any(used.get(name, 0) >= limit for name, limit in pool.limits.items())
+
+
 class World:
     """All rooms, what is left to place, and how much of each pool's limits is used."""
 
@@ -86,7 +92,8 @@ class World:
         self.markets = tuple(markets)
         self.existing = tuple(existing)
         self.new: list[Room] = []
-        self.rules: tuple[Rules, ...] = rules_of(groups.all, self.existing, markets, namespaces)
+        still_open = [market for market in markets if not _used_up(market.pool, used.get(market.pool.key, {}))]
+        self.rules: tuple[Rules, ...] = rules_of(groups.all, self.existing, still_open, namespaces)
         self.quoted = tuple(own.quoted for own in self.rules)
         self._feeds = tuple(own.feeds for own in self.rules)
         self._of_hosts = tuple(own.of_hosts for own in self.rules)
@@ -165,6 +172,15 @@ class World:
         if ceiling is not None and self._price + self.price + price > ceiling + 1e-9:
             return Ceiling("price", ceiling, self._price + self.price, price)
         return None
+
+    @property
+    def below_ceilings(self) -> tuple[int | None, float | None]:
+        """How many more nodes the cluster's ceilings leave, and for how much an hour; None where there is no ceiling."""
+        nodes, price = self._ceilings.nodes, self._ceilings.price_per_hour
+        return (
+            None if nodes is None else nodes - self._nodes - len(self.new),
+            None if price is None else price - self._price - self.price,
+        )
 
     def planned_of(self, pool: NodePool, resource: str) -> int:
         """How much of a resource (or how many nodes) the new nodes of a pool have."""
@@ -288,7 +304,9 @@ class World:
     def _flexible_for(self, group: Group, room: Room, choice: Choice) -> int:
         """How many more of the group leave enough instance types that hold all of the room's pods (minValues)."""
         need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
-        open_to = self.stand_ins(choice, (*room.planned, group))
+        for volume in group.attaches:
+            need[volume[0]] += not room.attached.get(volume)
+        open_to = [one for one in self.stand_ins(choice, (*room.planned, group)) if all(map(ge, one.room, need))]
         most = [min([(one.room[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to]
         for number in sorted({each for each in most if each > 0}, reverse=True):
             if flexible((one for one, each in zip(open_to, most, strict=True) if each >= number), choice.market.pool.min_values):

@@ -24,8 +24,9 @@ from joiner.planning.limits import keeps_to, toll_of
 from joiner.planning.packing import Packing
 from joiner.planning.problem import Problem, compile_problem
 from joiner.planning.proposing import propose
+from joiner.planning.rationing import rationed
 from joiner.planning.relaxing import Chance, by_size, raised, solved
-from joiner.planning.resource_lp import Relaxation
+from joiner.planning.resource_lp import Relaxation, Toll
 from joiner.planning.rooms import Room, World
 from joiner.planning.rounding import FEW_ITEMS, greedy
 
@@ -68,12 +69,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The plan by arrays. ``proven``: a bound if all pods have a place; ``hopeful``: pods are left that some offer could hold."""
+    """The plan by arrays. ``proven``: a bound if all pods have a place; ``hopeful``: pods are left that some offer could hold.
+    ``exceeded``: limits that keep pods out, and the problem that they do in."""
 
     attempt: Attempt
     greedy: float
     proven: float | None
     hopeful: bool
+    exceeded: tuple[Problem, Deal, Toll] | None = None
 
 
 def search(world: World, meter: Meter, seed: int) -> Found:
@@ -83,6 +86,8 @@ def search(world: World, meter: Meter, seed: int) -> Found:
         return Found(0.0, 0.0)
     proposed = _proposed(world, meter, seed)
     best = proposed.attempt
+    if best.missing and proposed.exceeded is not None:
+        best = _within_limits(world, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful = proposed.hopeful or bool(best.score[0])
     if (doubtful and pods <= MOST_IN_TURN) or (pods <= FEW_PODS and (proposed.proven is None or _loose(world)) and not meter.spent()):
         clear(world)
@@ -111,6 +116,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
     dealt = deal_out(world, groups, worth)
     inside = expressible(world, groups, dealt)
     proven: float | None = None
+    exceeded: tuple[Problem, Deal, Toll] | None = None
     price = 0.0
     if inside and any(market.launchable for market in world.markets):
         problem = compile_problem(world, dealt, inside, narrowed=world.narrow)
@@ -123,6 +129,8 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
             relaxation = raised(problem, demand, chance, relaxation)
         by_node = NODE_FOR_PODS * float(relaxation.nodes.sum()) / everybody if problem.items <= FEW_ITEMS else 0.0
         meter.keep_back(compiled * max(1 + everybody / CARRIED, by_node))
+        toll = toll_of(world, problem)
+        exceeded = (problem, dealt, toll) if toll is not None and not keeps_to(toll, relaxation) else None
         provable = int(demand.sum()) == everybody and _provable(world, problem, dealt, relaxation)
         if not provable and meter.allowance and FEW_PODS < int(demand.sum()) == world.pods_left and not world.existing:
             proven = bound(world, limited=True).price_per_hour  # for all of them: now, and not when the deadline is near
@@ -142,7 +150,25 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         frontier = Frontier(world)
         Filler(world, frontier, {group.index: worth.get(group, 0.0) for group in world.groups.pending}, Approach()).fill()
         hopeful = any(world.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting)
-    return Proposed(_attempt(world), price, proven, hopeful)
+    return Proposed(_attempt(world), price, proven, hopeful, exceeded)
+
+
+def _within_limits(world: World, before: Attempt, problem: Problem, dealt: Deal, toll: Toll, *, meter: Meter, seed: int) -> Attempt:
+    """The better of this attempt and of one that makes the most of the limits; the world is left with it."""
+    clear(world)
+    _fill_standing(world, [group for group in world.groups.pending if world.left[group] and not group.refused])
+    part, packing = rationed(problem, toll, seed, meter)
+    carrier = Carrier(world, part, dealt)
+    carrier.carry_out(packing)
+    carrier.finish()
+    worth = _sizes(world, [group for group in world.groups.pending if world.left[group]])
+    Filler(world, Frontier(world), {group.index: worth.get(group, 0.0) for group in world.groups.pending}, Approach()).fill()
+    made = _attempt(world)
+    if made.score < before.score:
+        return made
+    clear(world)
+    restore(world, before.layout)
+    return before
 
 
 def _provable(world: World, problem: Problem, dealt: Deal, relaxation: Relaxation) -> bool:

@@ -9,7 +9,7 @@ from joiner.catalogue import Catalogue, allocatable, capacity
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
 from joiner.planning.groups import Groups
-from joiner.planning.mounting import PREFIX, UNLIMITED, volume_resource
+from joiner.planning.mounting import PREFIX, UNLIMITED, attachable
 from joiner.planning.offers import node_labels
 from joiner.planning.pending import Waiting, holding, nodes_of_claims, on_its_way, retiring_nodes
 from joiner.planning.rooms import Room, attach
@@ -49,16 +49,19 @@ def standing(snapshot: Snapshot, catalogue: Catalogue, groups: Groups, waiting: 
     for pod in holding(snapshot):
         on_node.setdefault(pod.node_name or pod.nominated_node, []).append(pod)
     found: list[tuple[tuple[int, str], Room]] = []
+    told = attachable(snapshot.nodes, snapshot.volumes)
     for node in snapshot.nodes:
         if node.name not in leaving:
             claim = claims.get(node.name)
-            room = _room_of_node(node, claim, on_node.get(node.name, []), groups, snapshot.volumes)
+            like_it = told.get(claim.instance_type, {}) if claim and not claim.initialized else {}
+            room = _room_of_node(node, claim, on_node.get(node.name, []), groups, snapshot.volumes, like_it=like_it)
             _reserve(room, waiting.reserved.get(claim.key, ()) if claim else (), groups, snapshot.volumes)
             found.append(((1 if claim and not claim.initialized else 0, node.name), room))
     pools = {pool.key: pool for pool in snapshot.pools}
     for claim in snapshot.claims:
         if claim.key not in joined and on_its_way(claim, None, snapshot):
-            room = _room_of_claim(claim, pools.get(claim.pool_key), snapshot, catalogue, groups)
+            like_it = told.get(claim.instance_type, {})
+            room = _room_of_claim(claim, pools.get(claim.pool_key), snapshot, catalogue, groups, like_it=like_it)
             _reserve(room, waiting.reserved.get(claim.key, ()), groups, snapshot.volumes)
             found.append(((2, claim.name), room))
     used, number, price = _usage(snapshot, joined, catalogue)
@@ -78,7 +81,9 @@ def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection
     return dict(found)
 
 
-def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], groups: Groups, volumes: Volumes) -> Room:
+def _room_of_node(
+    node: Node, claim: NodeClaim | None, pods: Sequence[Pod], groups: Groups, volumes: Volumes, *, like_it: Mapping[str, int]
+) -> Room:
     joining = claim is not None and not claim.initialized
     known = node.allocatable
     if claim is not None and joining:  # a node that has just come has not counted everything yet
@@ -88,7 +93,7 @@ def _room_of_node(node: Node, claim: NodeClaim | None, pods: Sequence[Pod], grou
         name=node.name,
         labels={**(claim.labels if claim and joining else {}), names.HOSTNAME: node.name, **_with_new_names(node.labels)},
         taints=(*taints, UNSCHEDULABLE) if node.unschedulable else taints,
-        free=[_amount(name, known, volumes.limits.get(node.name, {})) for name in groups.resources],
+        free=[_amount(name, known, {**like_it, **volumes.limits.get(node.name, {})}) for name in groups.resources],
         node=node.name,
         claim=claim.name if claim else "",
     )
@@ -123,8 +128,11 @@ def _passes(taint: Taint, claim: NodeClaim) -> bool:
     return taint.key in EPHEMERAL or taint.key.startswith(READINESS) or any(taint.matches(one) for one in claim.startup_taints)
 
 
-def _room_of_claim(claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, catalogue: Catalogue, groups: Groups) -> Room:
-    """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own pods only."""
+def _room_of_claim(
+    claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, catalogue: Catalogue, groups: Groups, *, like_it: Mapping[str, int]
+) -> Room:
+    """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own pods only.
+    ``like_it``: how many volumes others of its type can have, by driver."""
     known = catalogue.types.get(claim.instance_type)
     labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
     can = claim.allocatable if claim.launched else Resources()
@@ -137,7 +145,7 @@ def _room_of_claim(claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, 
         name=name,
         labels={**labels, names.HOSTNAME: name},
         taints=claim.taints,
-        free=[UNLIMITED if resource.startswith(PREFIX) else can.get(resource, 0) for resource in groups.resources],
+        free=[_amount(resource, can, like_it) for resource in groups.resources],
         claim=claim.name,
     )
     for daemon, own in groups.daemons:
@@ -157,9 +165,9 @@ def _reserve(room: Room, pods: Iterable[Pod], groups: Groups, volumes: Volumes) 
 def _hold(room: Room, pod: Pod, groups: Groups, volumes: Volumes) -> None:
     """A pod that has its place. One that is ending holds its resources until it is gone, and nobody counts it any more."""
     _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
-    for driver, volume in volumes.limited(pod.namespace, pod.constraints.claims) if pod.constraints.claims else ():
-        if (resource := volume_resource(driver)) in groups.resources:
-            attach(room, (groups.resources.index(resource), volume), 1)
+    for driver, volume in volumes.limited(pod.namespace, pod.constraints.claims) if groups.drivers and pod.constraints.claims else ():
+        if driver in groups.drivers:
+            attach(room, (groups.drivers[driver], volume), 1)
     room.ports.extend(pod.constraints.host_ports)
     if not pod.deletion:
         own = groups.of_pod[pod.key]

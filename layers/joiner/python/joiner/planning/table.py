@@ -229,6 +229,7 @@ class Choices:
 
     def __init__(self, world: World, table: Table, kept: Whole, used: Marks | None = None, units: Floats | None = None) -> None:
         self._groups = [group for group in world.groups.pending if group in table.kind_of]
+        self._world = world
         self._table = table
         self._kept = kept
         self._kinds = np.array([table.kind_of[group] for group in self._groups], dtype=int)
@@ -236,6 +237,10 @@ class Choices:
         self._made: dict[int, Choice] = {}
         self._used = used
         self._units = units
+
+    def ordered(self, order: Whole) -> "Choices":
+        """The same in another order."""
+        return Choices(self._world, self._table, self._kept[order], self._used, self._units)
 
     @property
     def has_supplies(self) -> bool:

@@ -15,9 +15,9 @@ from typing import Protocol
 
 from joiner import names
 from joiner.cluster import LabelSelector, PodTerm, Spread, Taint
-from joiner.planning.groups import Group, rule_keys, terms
+from joiner.planning.groups import Group, fits, rule_keys, terms
 from joiner.planning.mounting import UNLIMITED
-from joiner.planning.offers import Market, Variant
+from joiner.planning.offers import Market, Variant, largest_first
 
 Namespaces = Mapping[str, Mapping[str, str]]
 
@@ -319,9 +319,10 @@ class Ruling:
         makes a node there is no domain."""
         key = spread.topology_key
         open_to: tuple[object, ...] = ()
-        if spread.honors_affinity:
+        anywhere = all(not place for place in group.places)
+        if spread.honors_affinity and anywhere:
             open_to = tuple(variant.bits[group.index] for market in self._markets for variant in market.variants)
-        asked = (key, identity, open_to, group.mounted.key)
+        asked = (key, identity, open_to, anywhere)
         if asked not in self._universes:
             there = {place.labels[key] for place in self._places if key in place.labels and only(place)}
             self._universes[asked] = frozenset(there.union(*(self._to_come(group, spread, market) for market in self._markets)))
@@ -343,12 +344,13 @@ class Ruling:
         return found
 
     def _wanted_of(self, market: Market, variant: Variant) -> int:
-        """The offers that somebody who waits could use."""
+        """The offers that somebody who waits could use, if one of them is large enough."""
         if variant not in self._wanted:
             found = 0
             for group in self._groups:
-                if group.pods and not group.constraints.untolerated(market.pool.taints):
-                    found |= variant.bits[group.index]
+                bits = variant.bits[group.index] if group.pods else 0
+                if bits & ~found and not group.constraints.untolerated(market.pool.taints):
+                    found |= bits if any(fits(group, market.launchable[at].room) for at in largest_first(bits)) else 0
             self._wanted[variant] = found
         return self._wanted[variant]
 

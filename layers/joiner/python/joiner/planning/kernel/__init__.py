@@ -37,7 +37,7 @@ def suited() -> tuple[str, ...]:
     plain = loaded(machine)
     if plain is None:
         return ()
-    return ("avx2-x86_64", machine) if plain.has_avx2() else (machine,)
+    return ("avx2-x86_64", machine) if plain.has_avx2() and loaded("avx2-x86_64") else (machine,)
 
 
 @cache
@@ -54,7 +54,7 @@ def loaded(machine: str) -> "ctypes.CDLL | None":
 @cache
 def best() -> "ctypes.CDLL | None":
     """The library that is the fastest here."""
-    return next((library for library in map(loaded, suited()) if library), None)
+    return next(map(loaded, suited()), None)
 
 
 def digest_of(library: ctypes.CDLL) -> str:
