@@ -46,7 +46,9 @@ Region = Annotated[str | None, typer.Option("--region", metavar="REGION", help="
 Deadline = Annotated[
     float, typer.Option("--deadline", metavar="SECONDS", min=0.01, max=3600.0, help="How long to look for a cheaper plan.")
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between plans that look alike; the same seed, the same plan.")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="NUMBER", min=0, help="Decides between plans that look alike; the same seed, the same plan.")
+]
 
 
 def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
@@ -127,7 +129,8 @@ def _rendered(found: Answer, output: PlanFormat) -> str:
             return yaml.safe_dump(found.to_json(), sort_keys=False, allow_unicode=True, width=200).rstrip()
         case PlanFormat.html:
             snapshot = found.world.snapshot
-            return picture(found.plan, snapshot.pods, {node.name: node.allocatable for node in snapshot.nodes})
+            notes = object_problems(found.plan.problems, found.world.where)
+            return picture(found.plan, snapshot.pods, {node.name: node.allocatable for node in snapshot.nodes}, notes=notes)
 
 
 def _comment(found: Answer) -> None:
@@ -141,6 +144,8 @@ def _comment(found: Answer) -> None:
         _say(f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_counted(found)}")
     elif not (found.world.where or found.world.passed_over):
         _say("joiner: there is no manifest in what was given")
+    if found.plan.cut_short:
+        _say("joiner: the deadline ended the search: a longer --deadline may find a cheaper plan")
     if found.world.passed_over:
         _say(f"passed over: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
     facts = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute, give them with --catalogue)"

@@ -56,8 +56,9 @@ class _Box:
     blocks: Sequence[tuple[str, Sequence[str], Resources]]
 
 
-def picture(plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Resources] | None = None) -> str:
-    """The page. ``pods`` are those of the snapshot, for what each requests; ``existing`` is what nodes that are there can allocate."""
+def picture(plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Resources] | None = None, *, notes: Sequence[str] = ()) -> str:
+    """The page. ``pods`` are those of the snapshot, for what each requests; ``existing`` is what nodes that are there can allocate;
+    ``notes`` are what was left out, or taken in another way than it may have been meant."""
     requests = {pod.key: pod.requests for pod in pods}
     boxes = [_planned(node, requests) for node in plan.nodes[:MOST_NODES]]
     there = [
@@ -74,6 +75,7 @@ def picture(plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Resources] |
         _section("New nodes", boxes, len(plan.nodes)),
         _section("Existing nodes", there, len(plan.existing)),
         _pending(plan),
+        f"<h2>Left out, or to be known</h2><ul>{''.join(f'<li>{_text(one)}</li>' for one in notes)}</ul>" if notes else "",
         "</body></html>",
     ]
     return "\n".join(part for part in parts if part)

@@ -183,6 +183,10 @@ def _places(said: Constraints, what: Mounted) -> tuple[tuple[Requirements, ...],
         return (), what.refused
     both = [own & place for own, place in product(said.on_new_nodes(), what.places)]
     where = tuple(one for one in both if not one.contradictions())
+    if both and not where and any(not own.contradictions() for own in said.on_new_nodes()):
+        asked = " or ".join(sorted({str(own) for own in said.on_new_nodes()}))
+        there = " or ".join(sorted(map(str, what.places)))
+        return (), f"its volumes can be used where nodes have {there} only, and the pod asks for {asked}: change one of them"
     if both and not where:
         return (), f"its own requirements exclude each other on {', '.join(both[0].contradictions())}"
     return where, ""

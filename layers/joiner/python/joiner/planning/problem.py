@@ -220,7 +220,8 @@ def _merged(whole: Problem, items: Sequence["Item"], place: Whole, domain: Whole
 
 def _coarse_units(need: Floats) -> Floats:
     """The largest units in which all requests are whole: a node's fraction of a unit is of no use to anybody."""
-    unit = np.array([np.gcd.reduce(need[:, resource].astype(np.int64)) for resource in range(need.shape[1])], float)
+    whole = np.minimum(need, PLENTY).astype(np.int64)
+    unit = np.array([np.gcd.reduce(whole[:, resource]) for resource in range(need.shape[1])], float)
     least: Floats = np.maximum(unit, 1)
     return least
 

@@ -344,13 +344,13 @@ class Ruling:
         return found
 
     def _wanted_of(self, market: Market, variant: Variant) -> int:
-        """The offers that somebody who waits could use, if one of them is large enough."""
+        """The offers that could hold somebody who waits. The smallest are asked first: they leave little to ask the others about."""
         if variant not in self._wanted:
             found = 0
-            for group in self._groups:
-                bits = variant.bits[group.index] if group.pods else 0
+            for group in sorted((one for one in self._groups if one.pods), key=lambda one: one.vector):
+                bits = variant.bits[group.index]
                 if bits & ~found and not group.constraints.untolerated(market.pool.taints):
-                    found |= bits if any(fits(group, market.launchable[at].room) for at in largest_first(bits)) else 0
+                    found |= sum(1 << at for at in largest_first(bits & ~found) if fits(group, market.launchable[at].room))
             self._wanted[variant] = found
         return self._wanted[variant]
 
