@@ -166,3 +166,12 @@ def test_a_pod_in_a_zone_without_offers_waits_whatever_its_spread_looks_past() -
     waiting = pods(1, topologySpreadConstraints=[spread(nodeAffinityPolicy="Ignore")], nodeSelector={ZONE: ZONES[1]})
 
     assert len(checked(world(waiting, one_zone, nodes=[node("there")])).pending) == 1
+
+
+@pytest.mark.parametrize(("leaders", "followers", "cpu"), [(1, 2, "900m"), (10, 20, "900m"), (10, 40, "300m")])
+def test_nodes_are_large_enough_for_who_must_be_beside_a_pod_on_them(leaders: int, followers: int, cpu: str) -> None:
+    """A node that has just its leader and whoever fits leaves the others nowhere to go, ever."""
+    leading = pods(leaders, "web", cpu="900m", **affinity(podAntiAffinity=[near(HOST, "web")]))
+    following = pods(followers, "cache", cpu=cpu, **affinity(podAffinity=[near(HOST, "web")]))
+
+    assert not checked(world([*leading, *following])).pending

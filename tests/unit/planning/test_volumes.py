@@ -277,3 +277,16 @@ def test_pods_in_pairs_that_share_many_volumes_are_planned_soon_and_by_the_rules
     )
 
     assert not checked(lists).pending
+
+
+def test_a_pod_that_asks_for_another_zone_than_its_volume_is_in_is_told_of_both() -> None:
+    lists = world(
+        [mounting("db", "data", nodeSelector={ZONE: ZONES[0]})],
+        persistentvolumeclaims=[claim("data", volume="pv")],
+        persistentvolumes=[volume("pv", ZONES[2])],
+    )
+
+    told = next(iter(why(checked(lists))))
+
+    assert ZONES[0] in told
+    assert ZONES[2] in told

@@ -59,6 +59,7 @@ class Filler:
         self.approach = approach
         self.order = ordered(world, self.shares, approach.order)
         self.neighbourly = any(world.rules[group.index].affinity for group in self.order)
+        self._followers = [group for group in self.order if self._follows(group)] if self.neighbourly else []
         self._shunned = any(not taint.hard for room in world.existing for taint in room.taints)
         self.plain = all(world.rules[group.index].free for group in self.order)
         self.ending: Ending | None = None
@@ -145,13 +146,15 @@ class Filler:
         worth_all = float("inf") if self._one_host(seed) else left * (1 + 1e-9)
         for choice in choices:
             price = choice.one.offer.price_per_hour
-            if best is not None and price > best[1] * worth_all and self.ending is not None and before + price >= self.ending.price:
+            dear = best is not None and not best[0] and price > best[2] * worth_all
+            if dear and self.ending is not None and before + price >= self.ending.price:
                 continue  # not even everything that is left would make it the best, or the end of all
             room = self.world.open(choice)
             if self._stock(room, seed):
                 worth = sum(number * self.shares[group.index] for group, number in room.planned.items())
                 together = room.planned[seed] if self._one_host(seed) else 0
-                score = (-together, price / worth if worth > 0 else float("inf"), price, -self._liking(seed, room))
+                each = price / worth if worth > 0 else float("inf")
+                score = (self._stranded(room), -together, each, price, -self._liking(seed, room))
                 if best is None or score < best:
                     best, found = score, choice
                 if not self._more() and (self.ending is None or before + price < self.ending.price - 1e-12):
@@ -215,6 +218,22 @@ class Filler:
         """Whether all its pods have to be on one node, so that the node must be large enough for as many as possible."""
         own = self.world.rules[group.index]
         return own.may_begin and any(tally.key == names.HOSTNAME for tally in own.affinity)
+
+    def _follows(self, group: Group) -> bool:
+        """Whether its pods go where a pod of another group is, on the same node."""
+        own = self.world.rules[group.index]
+        return not own.may_begin and any(tally.key == names.HOSTNAME for tally in own.affinity)
+
+    def _stranded(self, room: Room) -> int:
+        """How many followers would find no place if all whom they follow got nodes like this one."""
+        short = 0
+        for group in self._followers:
+            if room.planned.get(group):
+                leaders = sum(self.world.left.get(friend, 0) for friend in self.world.rules[group.index].friends)
+                short += max(self.world.left[group] - leaders * room.planned[group], 0)
+            elif any(friend in room.planned for friend in self.world.rules[group.index].friends):
+                short += self.world.left[group]
+        return short
 
     def _escort(self, room: Room, seed: Group) -> bool:
         """Lets in a seed that wants somebody beside it who is nowhere yet: that somebody goes in first."""
