@@ -19,12 +19,14 @@ import msgspec
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, usable
 from joiner.cluster import InvalidField
-from joiner.pools import NodeClass, ResolvedNodeClass, Subnet
+from joiner.pools import InvalidManifest, NodeClass, ResolvedNodeClass, Subnet
 from joiner.pools.nodepool import ClassRef
 from joiner.pools.reading import Fields, Notes
 from joiner_cli.manifests.documents import Unreadable
 
 HOME: Final = "us-east-1"
+CAPACITY_TYPES: Final = (names.ON_DEMAND, names.SPOT, names.RESERVED)
+MOST_TOLD: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,17 @@ def _read(path: Path) -> Catalogue:
     notes = Notes(str(path))
     types = [_read_type(name, one, notes) for name, one in said.items()]
     if notes.errors:
-        first = notes.errors[0]
-        more = f" (and {len(notes.errors) - 1} more)" if len(notes.errors) > 1 else ""
-        said = f"{first.field} is {first.value}" if first.value else f"{first.field} is missing"
-        raise Unreadable(str(path), f"{said}{more}", first.remedy)
+        *others, last = notes.errors[:MOST_TOLD]
+        more = f" (and {len(notes.errors) - MOST_TOLD} more)" if len(notes.errors) > MOST_TOLD else ""
+        told = [f"{_said(one)}: {one.remedy}" for one in others]
+        raise Unreadable(str(path), "; ".join((*told, _said(last))) + more, last.remedy)
+    if not types:
+        raise Unreadable(str(path), "there is no instance type in it", "name a file that `joiner catalogue -o json` wrote")
     return Catalogue.of(types)
+
+
+def _said(one: InvalidManifest) -> str:
+    return f"{one.field} is {one.value}" if one.value else f"{one.field} is missing"
 
 
 def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
@@ -136,9 +144,10 @@ def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
 
 
 def _check_offering(fields: Fields) -> None:
-    for one in ("zone", "capacityType"):
-        if not fields.text(one):
-            fields.wrong(one, "it is missing")
+    if not fields.text("zone"):
+        fields.wrong("zone", "give the zone that it is offered in, such as us-east-1a")
+    if fields.text("capacityType") not in CAPACITY_TYPES:
+        fields.wrong("capacityType", f"write one of {', '.join(CAPACITY_TYPES)}")
     price = fields.raw("pricePerHour")
     if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
         fields.wrong("pricePerHour", "give a price in $/h, such as 0.096")

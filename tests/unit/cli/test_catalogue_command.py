@@ -63,7 +63,11 @@ def test_a_type_that_nobody_knows_is_an_error() -> None:
         ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": -1}]}}, "pricePerHour is -1: give a price"),
         ({"m5.large": {"labels": {"a": 1}}}, 'm5.large.labels[a] is 1: put it in quotes: "1"'),
         ({"m5.large": {}}, "m5.large.capacity is missing: give cpu, memory and pods, as `joiner catalogue -o json` does"),
-        ({"m5.large": {"network": {}}}, "m5.large.network.interfaces is missing (and 1 more): give a whole number"),
+        ({"m5.large": {"network": {}}}, "m5.large.network.interfaces is missing: give a whole number; m5.large.network.addressesEach is"),
+        ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "sport", "pricePerHour": 1}]}},
+         "m5.large.offerings[0].capacityType is sport: write one of on-demand, spot, reserved"),
+        ({"m5.large": {"offerings": [{"capacityType": "spot", "pricePerHour": 1}]}}, "m5.large.offerings[0].zone is missing: give the zone"),
+        ({}, "there is no instance type in it"),
     ],
 )  # fmt: skip
 def test_a_catalogue_that_is_none_is_refused_with_its_field(said: Any, refusal: str, tmp_path: Path) -> None:
