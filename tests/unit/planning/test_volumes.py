@@ -96,7 +96,15 @@ def test_a_claim_for_one_pod_at_a_time_goes_to_the_most_important() -> None:
     plan = checked(world(waiting, persistentvolumeclaims=[once], storageclasses=[LATER]))
 
     assert [one.pods for one in plan.nodes] == [("default/high",)]
-    assert why(plan) == ["its PersistentVolumeClaim is for one pod at a time, and default/high has it"]
+    assert why(plan) == ["default: its PersistentVolumeClaim is for one pod at a time, and another pod that waits has it"]
+
+
+def test_a_pod_that_can_go_nowhere_keeps_no_claim_from_others() -> None:
+    once = claim("once", modes="ReadWriteOncePod")
+    waiting = [mounting("low", "once"), mounting("high", "once", priority=10, cpu="100")]
+    plan = checked(world(waiting, persistentvolumeclaims=[once], storageclasses=[LATER]))
+
+    assert [one.pods for one in plan.nodes] == [("default/low",)]
 
 
 def test_an_ephemeral_volume_is_a_claim_that_its_controller_will_make() -> None:

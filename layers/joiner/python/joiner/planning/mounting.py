@@ -1,7 +1,8 @@
 """What volumes ask of the nodes that their pods run on: places, attachments that are limited, company or none.
 
 A claim that several pods mount before its volume exists keeps them in one zone: the volume is made where the first of them goes.
-A claim for one pod at a time goes to the most important pod that wants it; the others wait. Source: Kubernetes, "Persistent Volumes".
+A claim for one pod at a time goes to the most important pod that can have a place; the others wait. Source: Kubernetes, "Persistent
+Volumes".
 """
 
 from collections import Counter
@@ -42,13 +43,14 @@ def attachable(nodes: Iterable[Node], volumes: Volumes) -> dict[str, dict[str, i
 class Mounted:
     """``places`` are alternatives of node labels; ``volumes`` counts attachments by driver, but for those in ``common`` (driver, volume):
     others have these as well, and a node attaches each once for all of them. ``shared`` names claims (``namespace/name``) that must bring
-    all their pods into one zone. ``key`` is equal for what asks the same."""
+    all their pods into one zone, ``alone`` those that one of several waiting pods can have. ``key`` is equal for what asks the same."""
 
     key: str = ""
     places: tuple[Requirements, ...] = (Requirements(),)
     volumes: tuple[tuple[str, int], ...] = ()
     common: tuple[tuple[str, str], ...] = ()
     shared: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
     refused: str = ""
 
 
@@ -62,22 +64,20 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
         return {}
     having = [pod for pod in placed if pod.constraints.claims]
     users = {(pod.namespace, claim): pod.key for pod in having for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)}
+    wanted = Counter((pod.namespace, claim) for pod in wanting for claim in pod.constraints.claims)
     common = _common((*wanting, *having), volumes)
-    shared = Counter((pod.namespace, claim) for pod in wanting for claim in volumes.unbound(pod.namespace, pod.constraints.claims))
     alike: dict[tuple[str, tuple[str, ...]], Mounted] = {}
     found: dict[str, Mounted] = {}
     for pod in wanting:
         same = (pod.namespace, pod.constraints.claims)
         if same not in alike:
-            alike[same] = _mounted(pod, volumes, shared, common)
+            alike[same] = _mounted(pod, volumes, wanted, common)
         taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
         who = next((users[claim] for claim in taken if claim in users), "")
         if who:
             why = f"its PersistentVolumeClaim is for one pod at a time, and {who} has it"
             found[pod.key] = Mounted(key=why, refused=why)
             continue
-        if not alike[same].refused:
-            users.update(dict.fromkeys(taken, pod.key))
         found[pod.key] = alike[same]
     return found
 
@@ -94,15 +94,17 @@ def _common(pods: Iterable[Pod], volumes: Volumes) -> frozenset[tuple[str, str]]
     return frozenset(several[:MOST_COMMON])
 
 
-def _mounted(pod: Pod, volumes: Volumes, shared: Mapping[tuple[str, str], int], known: Collection[tuple[str, str]]) -> Mounted:
+def _mounted(pod: Pod, volumes: Volumes, wanted: Mapping[tuple[str, str], int], several: Collection[tuple[str, str]]) -> Mounted:
+    """``wanted``: how many who wait want a claim; ``several``: volumes that are counted once for all who have them."""
     namespace, claims = pod.namespace, pod.constraints.claims
     try:
         places = tuple(sorted(volumes.where(namespace, claims), key=str))
     except VolumeUnusable as unusable:
         return Mounted(key=str(unusable), refused=str(unusable))
     limited = sorted(volumes.limited(namespace, claims))
-    common = tuple(volume for volume in limited if volume in known)
+    common = tuple(volume for volume in limited if volume in several)
     own = Counter(volume[0] for volume in limited if volume not in common)
-    together = tuple(f"{namespace}/{claim}" for claim in volumes.unbound(namespace, claims) if shared[namespace, claim] > 1)
+    together = tuple(f"{namespace}/{claim}" for claim in volumes.unbound(namespace, claims) if wanted[namespace, claim] > 1)
     asked = tuple(sorted(own.items()))
-    return Mounted(f"{' or '.join(map(str, places))} {asked} {common} {together}", places, asked, common, together)
+    alone = tuple(f"{namespace}/{claim}" for claim in volumes.for_one_pod(namespace, claims) if wanted[namespace, claim] > 1)
+    return Mounted(f"{' or '.join(map(str, places))} {asked} {common} {together} {alone}", places, asked, common, together, alone)

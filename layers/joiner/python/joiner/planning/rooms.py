@@ -281,7 +281,7 @@ class World:
         own = self.rules[group.index]
         if group.refused or group.constraints.host_ports or group.attaches or self.narrow:
             return False
-        if own.affinity or own.together or any(tally.key != names.HOSTNAME for tallies in (own.away, own.unwanted) for tally in tallies):
+        if own.affinity or own.together or own.alone or any(tally.key != names.HOSTNAME for tally in (*own.away, *own.unwanted)):
             return False
         dealt = self.quoted[group.index] if group.index in self.quotas else None
         return all(rule.universe is None or rule is dealt for rule in own.spreads)

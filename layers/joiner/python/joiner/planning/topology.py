@@ -11,13 +11,15 @@ tallies, and asking whether a pod may go somewhere reads a few. Sources: Kuberne
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from joiner import names
 from joiner.cluster import LabelSelector, PodTerm, Spread, Taint
 from joiner.planning.groups import Group, fits, rule_keys, terms
 from joiner.planning.mounting import UNLIMITED
 from joiner.planning.offers import Market, Variant, largest_first
+
+CLAIM_TAKEN: Final = "its PersistentVolumeClaim is for one pod at a time, and another pod that waits has it"
 
 Namespaces = Mapping[str, Mapping[str, str]]
 
@@ -89,6 +91,7 @@ class Rules:
 
     ``friends`` are the other groups beside which its affinity wants to be; ``may_begin`` says that it is its own friend. ``together``
     count the pods that share a volume which is not there yet: it is made where the first of them goes, and all others follow.
+    ``alone`` count the pods that have a claim which is for one pod at a time.
     """
 
     spreads: list[SpreadRule] = field(default_factory=list)
@@ -100,6 +103,7 @@ class Rules:
     feeds: list[Tally] = field(default_factory=list)
     wishes: list[tuple[int, Tally]] = field(default_factory=list)
     together: list[Tally] = field(default_factory=list)
+    alone: list[Tally] = field(default_factory=list)
 
     @property
     def apart(self) -> list[tuple[Tally, int]]:
@@ -115,14 +119,16 @@ class Rules:
     @property
     def free(self) -> bool:
         """Whether it may go wherever there is room, however many there are."""
-        return not (self.spreads or self.affinity or self.away or self.unwanted or self.together)
+        return not (self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone)
 
     def limit(self, place: Place, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None) -> tuple[int, str]:
         """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says so.
 
         ``quota`` replaces the live skew of the ``dealt`` spread while a plan is being made: what each domain may still take.
         """
-        most, labels = UNLIMITED, place.labels
+        most, labels = 1 if self.alone else UNLIMITED, place.labels
+        if any(tally.total for tally in self.alone):
+            return 0, CLAIM_TAKEN
         for tallies, whose in ((self.away, "its anti-affinity"), (self.unwanted, "the anti-affinity of other pods")):
             for tally in tallies:
                 domain = labels.get(tally.key)
@@ -163,7 +169,7 @@ def rules_of(groups: Sequence[Group], places: Sequence[Place], markets: Sequence
 
     Of pods that run already (and daemons) only what they mean to others matters: they will not be placed again.
     """
-    if all(not one.constraints.spreads and not terms(one.constraints) and not one.mounted.shared for one in groups):
+    if all(not one.constraints.spreads and not terms(one.constraints) and not one.mounted.shared + one.mounted.alone for one in groups):
         return tuple(Rules() for _ in groups)
     return Ruling(groups, places, markets, namespaces).rules()
 
@@ -203,6 +209,9 @@ class Ruling:
                 for claim in group.mounted.shared:
                     sharing = [other for other in self._groups if claim in other.mounted.shared]
                     self._found[group.index].together.append(self._tally(("shared", claim), names.ZONE, sharing))
+                for claim in group.mounted.alone:
+                    wanting = [other for other in self._groups if claim in other.mounted.alone]
+                    self._found[group.index].alone.append(self._tally(("alone", claim), names.HOSTNAME, wanting))
             self._anti_affinity(group)
         return self._found
 
