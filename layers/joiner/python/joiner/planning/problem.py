@@ -245,7 +245,7 @@ EVERY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - addresses that p
 
 FEW_PODS: Final = 6000
 """Up to here a pod that clashes with its neighbours costs a part of a node, so it is told apart who asks something of its neighbours and
-whom they count. With more it finds another place, and fewer items are worth more: only who does both is told apart."""
+whom they count. With more it finds another place, and fewer items are worth more: whoever asks is taken to count as well."""
 
 HostRow = tuple[object, int, bool]
 """A rule about hosts (its tally, or a port), how many pods under it may share a node, and whether every plan must keep to that."""
@@ -262,8 +262,7 @@ def _items(world: World, deal: Deal, groups: Sequence[Group], kind_of: Mapping[G
     for group in groups:
         rows = host_rows(group, world.rules[group.index], addresses)
         feeds = world.rules[group.index].feeds
-        counted = tuple(row for row in rows if not isinstance(row[0], Tally) or row[0] in feeds)
-        rows = rows if precise else counted
+        counted = tuple(row for row in rows if not precise or not isinstance(row[0], Tally) or row[0] in feeds)
         counted += tuple(row for tally in feeds for row in asked.get(tally, ()) if row not in rows)
         for key, value, number in deal.shares(group, world.left[group]):
             identity = (group.vector, kind_of[group], key, value, rows, counted)
