@@ -50,9 +50,10 @@ def repack(
         saved, cells = chance.bench.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))
         chance.meter.spend(0.05 + STEPS_A_CELL * cells)
         total -= saved
-        idle = 0 if total < best - 1e-9 else idle + TURNS
         if total < best - 1e-9:
-            best, found = total, plan.copy() if warmth else plan
+            best, found, idle = total, plan.copy() if warmth else plan, 0
+        else:
+            idle += TURNS
     rows = [(int(found.offer[node]), np.flatnonzero(found.counts[node]), found.counts[node]) for node in range(found.number)]
     patterns = tuple(Pattern(offer, items, counts[items], 1) for offer, items, counts in rows)
     price = sum(float(problem.price[one.offer]) for one in patterns)

@@ -29,11 +29,13 @@ LESS: Final = 0.995
 def rationed(problem: Problem, toll: Toll, seed: int, meter: Meter) -> tuple[Problem, Packing]:
     """A packing of as many pods as these limits let in, and the problem that it is of: offers in another order, at costs that are no
     prices, and fewer pods."""
-    thrifty = _by_toll(problem, toll)
+    costs = _costs(problem, toll)
+    order = np.argsort(costs, kind="stable")
+    thrifty = _by_toll(problem, toll, costs, order)
     own = Chance.of(thrifty, seed, meter)
     demand = np.where(thrifty.open.any(axis=0), thrifty.demand, 0)
     found = solved(thrifty, demand, own)
-    each = toll.each[:, _order(problem, toll)] / np.maximum(toll.left, 1e-9)[:, None]
+    each = toll.each[:, order] / np.maximum(toll.left, 1e-9)[:, None]
     share = 1 / max(float((each[:, found.offers] @ found.nodes).max(initial=0.0)), 1.0)
     part, packing = thrifty, NOTHING_FOUND
     for _ in range(TRIES):
@@ -55,18 +57,12 @@ def _costs(problem: Problem, toll: Toll) -> Floats:
     return costs
 
 
-def _order(problem: Problem, toll: Toll) -> Whole:
-    order: Whole = np.argsort(_costs(problem, toll), kind="stable")
-    return order
-
-
-def _by_toll(problem: Problem, toll: Toll) -> Problem:
-    order = _order(problem, toll)
+def _by_toll(problem: Problem, toll: Toll, costs: Floats, order: Whole) -> Problem:
     possible: Marks = np.logical_and.reduce(toll.each <= toll.left[:, None], axis=0)
     return replace(
         problem,
         room=problem.room[order],
-        price=_costs(problem, toll)[order],
+        price=costs[order],
         open=(problem.open & possible[:, None])[order],
         domain=problem.domain[order],
         choices=problem.choices.ordered(order),

@@ -3,7 +3,7 @@
 Better is a plan that places more pods, the more important ones first; among those the cheaper; then the one with fewer nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,7 +108,7 @@ def _loose(world: World) -> bool:
 
 def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
     """By arrays as far as they can express it; whoever is left is placed one after the other."""
-    waiting = [group for group in world.groups.pending if world.left[group] and not group.refused]
+    waiting = _waiting(world)
     everybody = sum(world.left[group] for group in waiting)
     _fill_standing(world, waiting)
     groups = [group for group in waiting if world.left[group]]
@@ -148,7 +148,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
     hopeful = False
     if any(world.left[group] for group in waiting):
         frontier = Frontier(world)
-        Filler(world, frontier, {group.index: worth.get(group, 0.0) for group in world.groups.pending}, Approach()).fill()
+        Filler(world, frontier, _shares(world, worth), Approach()).fill()
         hopeful = any(world.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting)
     return Proposed(_attempt(world), price, proven, hopeful, exceeded)
 
@@ -156,13 +156,13 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
 def _within_limits(world: World, before: Attempt, problem: Problem, dealt: Deal, toll: Toll, *, meter: Meter, seed: int) -> Attempt:
     """The better of this attempt and of one that makes the most of the limits; the world is left with it."""
     clear(world)
-    _fill_standing(world, [group for group in world.groups.pending if world.left[group] and not group.refused])
+    _fill_standing(world, _waiting(world))
     part, packing = rationed(problem, toll, seed, meter)
     carrier = Carrier(world, part, dealt)
     carrier.carry_out(packing)
     carrier.finish()
     worth = _sizes(world, [group for group in world.groups.pending if world.left[group]])
-    Filler(world, Frontier(world), {group.index: worth.get(group, 0.0) for group in world.groups.pending}, Approach()).fill()
+    Filler(world, Frontier(world), _shares(world, worth), Approach()).fill()
     made = _attempt(world)
     if made.score < before.score:
         return made
@@ -223,11 +223,21 @@ def _sizes(world: World, groups: list[Group]) -> dict[Group, float]:
     return {group: 1e-6 + sum(map(float.__mul__, by_position, map(float, group.vector))) for group in groups}
 
 
+def _waiting(world: World) -> list[Group]:
+    """Groups with pods that need a place, and could have one."""
+    return [group for group in world.groups.pending if world.left[group] and not group.refused]
+
+
+def _shares(world: World, worth: Mapping[Group, float]) -> dict[int, float]:
+    """What a pod is worth, by its group's index; nothing where nobody has worked it out."""
+    return {group.index: worth.get(group, 0.0) for group in world.groups.pending}
+
+
 def _fill_standing(world: World, waiting: list[Group]) -> None:
     """What stands is filled first: it is paid for."""
     if world.existing:
         worth = _sizes(world, waiting)
-        Filler.filling_only(world, {group.index: worth.get(group, 0.0) for group in world.groups.pending}).fill_standing()
+        Filler.filling_only(world, _shares(world, worth)).fill_standing()
 
 
 def _sequential(world: World, frontier: Frontier, known: Bound, meter: Meter, *, complete: bool) -> Iterator[Attempt]:

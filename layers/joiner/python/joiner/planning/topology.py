@@ -189,6 +189,7 @@ class Ruling:
         self._eligible: dict[object, Callable[[Place], bool]] = {}
         self._universes: dict[object, frozenset[str]] = {}
         self._wanted: dict[Variant, int] = {}
+        self._waiting = sorted((one for one in groups if one.pods), key=lambda one: one.vector)
         self._head_room = any(group.head_room for group in groups)
         keys = sorted(rule_keys(one.constraints for one in groups))
         self._kinds: dict[object, list[Group]] = {}
@@ -356,7 +357,7 @@ class Ruling:
         """The offers that could hold somebody who waits. The smallest are asked first: they leave little to ask the others about."""
         if variant not in self._wanted:
             found = 0
-            for group in sorted((one for one in self._groups if one.pods), key=lambda one: one.vector):
+            for group in self._waiting:
                 bits = variant.bits[group.index]
                 if bits & ~found and not group.constraints.untolerated(market.pool.taints):
                     found |= sum(1 << at for at in largest_first(bits & ~found) if fits(group, market.launchable[at].room))
