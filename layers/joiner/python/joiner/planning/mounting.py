@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from joiner import names
-from joiner.cluster import Node, Pod, Requirements, Volumes, VolumeUnusable
+from joiner.cluster import Node, Pod, Requirements, Resources, Volumes, VolumeUnusable
 
 UNLIMITED: Final = 1 << 60
 MOST_COMMON: Final = 32
@@ -37,6 +37,11 @@ def attachable(nodes: Iterable[Node], volumes: Volumes) -> dict[str, dict[str, i
         for driver, count in volumes.limits.get(node.name, {}).items():
             own[driver] = min(own.get(driver, count), count)
     return found
+
+
+def amount_of(name: str, known: Resources, attachable: Mapping[str, int]) -> int:
+    """What a node has of a resource before its pods; of volumes, what their driver says (``attachable``, by driver)."""
+    return attachable.get(name.removeprefix(PREFIX), UNLIMITED) if name.startswith(PREFIX) else known.get(name, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from joiner.catalogue import Catalogue, allocatable, capacity
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
 from joiner.planning.groups import Groups
-from joiner.planning.mounting import PREFIX, UNLIMITED, attachable
+from joiner.planning.mounting import amount_of, attachable
 from joiner.planning.offers import node_labels
 from joiner.planning.pending import Waiting, holding, nodes_of_claims, on_its_way, retiring_nodes
 from joiner.planning.rooms import Room, attach
@@ -89,11 +89,12 @@ def _room_of_node(
     if claim is not None and joining:  # a node that has just come has not counted everything yet
         known = Resources({**claim.allocatable, **{name: amount for name, amount in node.allocatable.items() if amount}})
     taints = tuple(taint for taint in node.taints if not (claim and _passes(taint, claim)))
+    told = {**like_it, **volumes.limits.get(node.name, {})}
     room = Room(
         name=node.name,
         labels={**(claim.labels if claim and joining else {}), names.HOSTNAME: node.name, **_with_new_names(node.labels)},
         taints=(*taints, UNSCHEDULABLE) if node.unschedulable else taints,
-        free=[_amount(name, known, {**like_it, **volumes.limits.get(node.name, {})}) for name in groups.resources],
+        free=[amount_of(name, known, told) for name in groups.resources],
         node=node.name,
         claim=claim.name if claim else "",
     )
@@ -107,11 +108,6 @@ def _room_of_node(
             room.held[own] = room.held.get(own, 0) + 1
             room.ports.extend(own.constraints.host_ports)
     return room
-
-
-def _amount(name: str, known: Resources, attachable: Mapping[str, int]) -> int:
-    """What a node has of a resource before its pods; of volumes, what their driver says."""
-    return attachable.get(name.removeprefix(PREFIX), UNLIMITED) if name.startswith(PREFIX) else known.get(name, 0)
 
 
 def _with_new_names(labels: Mapping[str, str]) -> dict[str, str]:
@@ -145,7 +141,7 @@ def _room_of_claim(
         name=name,
         labels={**labels, names.HOSTNAME: name},
         taints=claim.taints,
-        free=[_amount(resource, can, like_it) for resource in groups.resources],
+        free=[amount_of(resource, can, like_it) for resource in groups.resources],
         claim=claim.name,
     )
     for daemon, own in groups.daemons:

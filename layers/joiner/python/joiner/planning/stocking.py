@@ -13,7 +13,7 @@ from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, allocatable, capacity
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, total
 from joiner.planning.groups import Groups
-from joiner.planning.mounting import PREFIX, UNLIMITED
+from joiner.planning.mounting import amount_of
 from joiner.planning.offers import DECIDED, NEW_HOST, Launchable, Model, Stock, Unavailable, place_labels, pool_labels, type_labels
 from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
 
@@ -39,10 +39,7 @@ class Scene:
             amounts = can.amounts
             return tuple([amounts.get(resource, 0) for resource in self.groups.resources])
         told = self.attachable.get(name, {})
-        return tuple(
-            told.get(resource.removeprefix(PREFIX), UNLIMITED) if resource.startswith(PREFIX) else can.get(resource, 0)
-            for resource in self.groups.resources
-        )
+        return tuple(amount_of(resource, can, told) for resource in self.groups.resources)
 
     def overlaid(self, model: Model, offering: Offering, place: Mapping[str, str]) -> tuple[Model, Offering]:
         """Both as NodeOverlays have them."""
