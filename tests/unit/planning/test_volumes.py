@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.planning.checked import checked, drawn, why, world
+from tests.unit.planning.test_in_flight import assigned
 from tests.unit.planning.test_in_flight import claim as on_its_way
-from tests.unit.planning.worlds import CATALOGUE, ZONE, ZONES, Json, instance_type, node, node_pool, pod, running
+from tests.unit.planning.worlds import CATALOGUE, ZONE, ZONES, Json, instance_type, node, node_pool, planned, pod, running
 
 EBS = "ebs.csi.aws.com"
 ONE_TYPE = node_pool(requirements=[{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}])
@@ -298,3 +299,97 @@ def test_a_pod_that_asks_for_another_zone_than_its_volume_is_in_is_told_of_both(
 
     assert ZONES[0] in told
     assert ZONES[2] in told
+
+
+BY_HAND = {"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def disk(name: str, zone: str, **more: Any) -> Json:
+    """A volume that somebody made, free for claims of the class ``local``."""
+    terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
+    said = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}}
+    metadata = {"name": name, "labels": more.pop("labels", {})}
+    return {"metadata": metadata, "spec": {**said, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}, **more}}
+
+
+def of_hand(name: str, **more: Any) -> Json:
+    made = claim(name, storage_class="local")
+    return {**made, "spec": {**made["spec"], **more}}
+
+
+def by_hand(claims: Sequence[Json], disks: Sequence[Json], **more: Any) -> Any:
+    waiting = [mounting(f"db-{number}", one["metadata"]["name"], cpu="100m") for number, one in enumerate(claims)]
+    return checked(world(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND], **more))
+
+
+def test_each_claim_has_a_volume_made_by_hand_of_its_own() -> None:
+    claims = [of_hand("data-0"), of_hand("data-1")]
+    two = by_hand(claims, [disk("one", ZONES[0]), disk("two", ZONES[2])])
+    single = by_hand(claims, [disk("one", ZONES[1])])
+
+    assert drawn(two) == ["g.large a spot: db-0", "g.large c spot: db-1"]
+    assert drawn(single) == ["g.large b spot: db-0"]
+    assert why(single) == ["other claims that wait take all 1 PersistentVolumes that claim data-1 could have"]
+
+
+def test_pods_go_together_where_there_are_enough_volumes_made_by_hand() -> None:
+    disks = [disk(f"{zone}-{number}", zone) for zone in ZONES[:2] for number in range(2)]
+
+    assert drawn(by_hand([of_hand("data-0"), of_hand("data-1")], disks)) == ["g.large a spot: db-0 db-1"]
+
+
+def test_a_claim_has_only_volumes_that_it_selects_in_its_mode_and_of_its_size() -> None:
+    disks = [
+        disk("plain", ZONES[0]),
+        disk("fast", ZONES[1], labels={"speed": "fast"}),
+        disk("raw", ZONES[2], volumeMode="Block"),
+        disk("kept", ZONES[0], claimRef={"namespace": "default", "name": "mine"}, labels={"speed": "slow"}),
+    ]
+
+    assert drawn(by_hand([of_hand("fast", selector={"matchLabels": {"speed": "fast"}})], disks)) == ["g.large b spot: db-0"]
+    assert drawn(by_hand([of_hand("raw", volumeMode="Block")], disks)) == ["g.large c spot: db-0"]
+    assert drawn(by_hand([of_hand("mine")], disks)) == ["g.large a spot: db-0"]
+    assert why(by_hand([of_hand("large", resources={"requests": {"storage": "11Gi"}})], disks)) == [
+        "no PersistentVolume is free for claim large (StorageClass local makes none)"
+    ]
+
+
+def test_a_volume_that_is_being_made_for_a_node_keeps_its_pod_for_that_node() -> None:
+    chosen = claim("data")
+    chosen["metadata"] |= {"annotations": {"volume.kubernetes.io/selected-node": "there"}}
+    lists = world([mounting("db", "data", cpu="100m")], nodes=[node("there")], persistentvolumeclaims=[chosen], storageclasses=[LATER])
+    full = {**lists, "nodes": [node("there", cpu="50m")]}
+
+    assert [(one.node, one.pods) for one in checked(lists).existing] == [("there", ("default/db",))]
+    assert checked(full).nodes == ()
+    assert "kubernetes.io/hostname In [there]" in why(checked(full))[0]
+    assert len(checked({**lists, "nodes": []}).nodes) == 1
+
+
+def test_a_pod_follows_one_on_its_way_with_whom_it_shares_a_volume_to_come() -> None:
+    first, second = mounting("web-0", "data", cpu="3"), mounting("web-1", "data", cpu="2", app="later")
+    elsewhere = node_pool(requirements=[{"key": ZONE, "operator": "In", "values": [*ZONES[1:]]}])
+    lists = world(
+        [first, second],
+        elsewhere,
+        nodeclaims=[on_its_way()],
+        persistentvolumeclaims=[claim("data", modes="ReadWriteMany")],
+        storageclasses=[LATER],
+    )
+    plan = planned(lists, assignments=assigned([first], 1))
+
+    assert plan.nodes == ()
+    assert [(one.pod, "a volume that it shares with pods elsewhere" in str(one.reasons)) for one in plan.pending] == [
+        ("default/web-1", True)
+    ]
+    assert drawn(planned({**lists, "nodepools": [node_pool()]}, assignments=assigned([first], 1))) == ["m.xlarge a spot: web-1"]
+
+
+def test_pods_that_share_a_volume_of_every_zone_need_not_meet() -> None:
+    shared = {"metadata": {"name": "ebs"}, "provisioner": "efs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    waiting = [mounting(f"web-{zone[-1]}", "data", nodeSelector={ZONE: zone}) for zone in ZONES[:2]]
+    lists = world(waiting, persistentvolumeclaims=[claim("data", modes="ReadWriteMany")], storageclasses=[shared])
+    zonal = {"metadata": {"name": "any"}, "spec": {"drivers": [{"name": "efs.csi.aws.com", "topologyKeys": [ZONE]}]}}
+
+    assert len(checked(lists).nodes) == 2
+    assert len(checked({**lists, "csinodes": [zonal]}).nodes) == 1

@@ -4,13 +4,15 @@ Sources: Kubernetes, "Persistent Volumes" (node affinity, access modes), "Storag
 "Ephemeral Volumes", "Node-specific Volume Limits".
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final
 
 from joiner.cluster.invalid import InvalidField
-from joiner.cluster.quantities import parse
+from joiner.cluster.made_by_hand import MadeByHand, dealt
 from joiner.cluster.requirements import Requirement, Requirements
 from joiner.cluster.values import ValueSet
 
@@ -33,6 +35,13 @@ IN_TREE: Final = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
 BY_HAND: Final = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 ONE_POD_ONLY: Final = "ReadWriteOncePod"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""An annotation: the scheduler has chosen this node, and the volume is being made for it. Until it is there, nothing else will do."""
+HOSTNAME: Final = "kubernetes.io/hostname"
+EVERYWHERE: Final = frozenset(
+    {"efs.csi.aws.com", "fsx.csi.aws.com", "fsx.openzfs.csi.aws.com", "s3.csi.aws.com", "nfs.csi.k8s.io", "smb.csi.k8s.io"}
+)
+"""Drivers of network file systems, whose volumes belong to no zone; what a driver says of itself on a node (topology keys) goes first."""
 
 MOST_ALTERNATIVES: Final = 64
 
@@ -44,28 +53,60 @@ class VolumeUnusable(Exception):
 @dataclass(frozen=True, slots=True)
 class Volumes:
     """Claims by ``namespace/name``, volumes and storage classes by name, as manifests. ``limits`` counts by node name and driver how many
-    volumes can be attached there."""
+    volumes can be attached there; ``zonal`` says of drivers whether their volumes belong to a zone; ``hosts`` are nodes' hostname labels.
+    ``given`` are the volumes made by hand that claims have been dealt, by claim; empty where none was left."""
 
     claims: Mapping[str, Manifest] = field(default_factory=dict)
     volumes: Mapping[str, Manifest] = field(default_factory=dict)
     classes: Mapping[str, Manifest] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    zonal: Mapping[str, bool] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
     limiting: frozenset[str] = field(init=False)
     """Drivers that have told of some node how many volumes it can have."""
+    made: MadeByHand = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limiting", frozenset(driver for each in self.limits.values() for driver in each))
+        object.__setattr__(self, "made", MadeByHand.of(self.volumes.values() if self.claims else ()))
 
     @classmethod
     def from_lists(
-        cls, claims: Iterable[Manifest], volumes: Iterable[Manifest], classes: Iterable[Manifest], csi_nodes: Iterable[Manifest] = ()
+        cls,
+        claims: Iterable[Manifest],
+        volumes: Iterable[Manifest],
+        classes: Iterable[Manifest],
+        csi_nodes: Sequence[Manifest] = (),
+        nodes: Iterable[Manifest] = (),
     ) -> "Volumes":
         return cls(
             claims={f"{one['metadata'].get('namespace') or 'default'}/{one['metadata']['name']}": one for one in claims},
             volumes={one["metadata"]["name"]: one for one in volumes},
             classes={one["metadata"]["name"]: one for one in classes},
             limits={one["metadata"]["name"]: _limits(one) for one in csi_nodes},
+            zonal={driver["name"]: bool(driver.get("topologyKeys")) for one in csi_nodes for driver in _drivers(one) if driver.get("name")},
+            hosts={one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(HOSTNAME, one["metadata"]["name"]) for one in nodes},
         )
+
+    def dealt_to(self, wanted: Mapping[tuple[str, str], int]) -> "Volumes":
+        """The same, with the volumes made by hand dealt to these claims (namespace, name), the first of which come first; the number says
+        how many pods want a claim. Where there is enough for all in every place, and no two pods must meet, it is left to the
+        scheduler."""
+        made: dict[str, tuple[str, ...]] = {}
+        meeting = False
+        for (namespace, name), users in wanted.items():
+            claim = self.claims.get(f"{namespace}/{name}") or {}
+            spec: Manifest = claim.get("spec") or {}
+            storage = None if not claim or spec.get("volumeName") else self._class_of(spec)
+            if storage is not None and storage.get("provisioner") == BY_HAND:
+                with suppress(VolumeUnusable):
+                    made[f"{namespace}/{name}"] = self._made_by_hand(f"{namespace}/{name}", claim, storage)
+                meeting |= users > 1
+        if not meeting and self._enough(made):
+            return self
+        has = dealt(made)
+        return replace(self, given={key: has.get(key, "") for key in made})
 
     def where(self, namespace: str, claims: Sequence[str]) -> tuple[Requirements, ...]:
         """Alternatives that a node must meet one of, for all these claims at once; VolumeUnusable if one cannot be used anywhere."""
@@ -108,9 +149,15 @@ class Volumes:
         return tuple(name for name, claim in known if ONE_POD_ONLY in ((claim.get("spec") or {}).get("accessModes") or ()))
 
     def unbound(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
-        """Those of the claims whose volume is made where their first pod goes: all other pods must follow."""
-        known = ((name, self.claims.get(f"{namespace}/{name}") or {}) for name in claims)
-        return tuple(name for name, claim in known if claim and not (claim.get("spec") or {}).get("volumeName"))
+        """Those of the claims whose volume is made in the zone where their first pod goes: all other pods must follow."""
+        return tuple(name for name in claims if self._follows(self.claims.get(f"{namespace}/{name}") or {}))
+
+    def _follows(self, claim: Manifest) -> bool:
+        spec: Manifest = claim.get("spec") or {}
+        if not claim or spec.get("volumeName"):
+            return False
+        maker = (self._class_of(spec) or {}).get("provisioner") or ""
+        return maker != BY_HAND and self.zonal.get(IN_TREE.get(maker, maker), maker not in EVERYWHERE)
 
     def _class_of(self, spec: Manifest) -> Manifest | None:
         """The claim's storage class; the default one for a claim that leaves it open (which is not the same as naming none)."""
@@ -118,6 +165,14 @@ class Volumes:
         if name is not None:
             return self.classes.get(name)
         return next((one for _, one in sorted(self.classes.items()) if _is_default(one)), None)
+
+    def _enough(self, wanted: Mapping[str, Sequence[str]]) -> bool:
+        """Whether each of these claims finds a volume wherever it could, though all others were there before."""
+        for names in {*wanted.values()}:
+            there = Counter(map(self._places_of, names))
+            if len(there) > MOST_ALTERNATIVES or min(there.values(), default=len(wanted)) < len(wanted):
+                return False
+        return True
 
     def _where(self, namespace: str, name: str) -> tuple[Requirements, ...]:
         claim = self.claims.get(f"{namespace}/{name}")
@@ -130,7 +185,7 @@ class Volumes:
             raise VolumeUnusable(f"PersistentVolumeClaim {name} has lost its volume")
         if spec.get("volumeName"):
             return self._of_volume(name, spec["volumeName"])
-        return self._of_class(name, spec)
+        return self._of_class(namespace, name, claim)
 
     def _of_volume(self, claim: str, name: str) -> tuple[Requirements, ...]:
         volume = self.volumes.get(name)
@@ -138,39 +193,50 @@ class Volumes:
             raise VolumeUnusable(f"PersistentVolume {name} of claim {claim} does not exist")
         return _places(volume)
 
-    def _of_class(self, claim: str, spec: Manifest) -> tuple[Requirements, ...]:
-        name, storage = spec.get("storageClassName"), self._class_of(spec)
-        if not name and storage is None:
-            raise VolumeUnusable(f"PersistentVolumeClaim {claim} is not bound and has no storage class")
+    def _of_class(self, namespace: str, name: str, claim: Manifest) -> tuple[Requirements, ...]:
+        spec: Manifest = claim.get("spec") or {}
+        called, storage = spec.get("storageClassName"), self._class_of(spec)
+        if not called and storage is None:
+            raise VolumeUnusable(f"PersistentVolumeClaim {name} is not bound and has no storage class")
         if storage is None:
-            raise VolumeUnusable(f"StorageClass {name} of claim {claim} does not exist")
-        name = storage["metadata"]["name"]
+            raise VolumeUnusable(f"StorageClass {called} of claim {name} does not exist")
+        called = storage["metadata"]["name"]
         if storage.get("volumeBindingMode", "Immediate") != "WaitForFirstConsumer":
-            raise VolumeUnusable(f"PersistentVolumeClaim {claim} is not bound yet (StorageClass {name} binds at once)")
+            raise VolumeUnusable(f"PersistentVolumeClaim {name} is not bound yet (StorageClass {called} binds at once)")
+        host = self.hosts.get((claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) or "")
+        if host:
+            return (Requirements.of([Requirement(HOSTNAME, ValueSet.of(host))]),)
         if storage.get("provisioner") == BY_HAND:
-            found = [place for volume in self._made_by_hand(spec, name) for place in _places_if_any(volume)]
-            if not found:
-                raise VolumeUnusable(f"no PersistentVolume is free for claim {claim} (StorageClass {name} makes none)")
-            return tuple(found)
+            return self._of_made_by_hand(namespace, name, claim, storage)
         allowed = storage.get("allowedTopologies")
         if not allowed:
             return (Requirements(),)
-        return tuple(
+        there = [place for volume in self._made_by_hand(f"{namespace}/{name}", claim, storage) for place in self._places_of(volume)]
+        terms = (
             _requirements({"key": one["key"], "operator": "In", "values": one["values"]} for one in term.get("matchLabelExpressions") or ())
             for term in allowed
         )
+        return tuple(dict.fromkeys((*terms, *there)))
 
-    def _made_by_hand(self, spec: Manifest, storage_class: str) -> list[Manifest]:
-        """Volumes that nobody claims yet, large enough, with the access modes that are asked for."""
-        wanted = ((spec.get("resources") or {}).get("requests") or {}).get("storage", 0)
-        found = []
-        for _, volume in sorted(self.volumes.items()):
-            own: Manifest = volume.get("spec") or {}
-            free = own.get("storageClassName") == storage_class and not own.get("claimRef")
-            modes = set(spec.get("accessModes") or ()) <= set(own.get("accessModes") or ())
-            if free and modes and parse((own.get("capacity") or {}).get("storage", 0)) >= parse(wanted):
-                found.append(volume)
-        return found
+    def _of_made_by_hand(self, namespace: str, name: str, claim: Manifest, storage: Manifest) -> tuple[Requirements, ...]:
+        key, called = f"{namespace}/{name}", storage["metadata"]["name"]
+        free = self._made_by_hand(key, claim, storage)
+        mine = self.given.get(key, None)
+        found = [place for volume in (free if mine is None else filter(None, (mine,))) for place in self._places_of(volume)]
+        if not found and free and mine == "":
+            raise VolumeUnusable(f"other claims that wait take all {len(free)} PersistentVolumes that claim {name} could have")
+        if not found:
+            raise VolumeUnusable(f"no PersistentVolume is free for claim {name} (StorageClass {called} makes none)")
+        return tuple(dict.fromkeys(found))
+
+    def _made_by_hand(self, key: str, claim: Manifest, storage: Manifest) -> tuple[str, ...]:
+        try:
+            return self.made.for_claim(key, claim, storage["metadata"]["name"])
+        except InvalidField as invalid:
+            raise VolumeUnusable(f"PersistentVolumeClaim {key} cannot be read: {invalid}") from invalid
+
+    def _places_of(self, volume: str) -> tuple[Requirements, ...]:
+        return _places_if_any(self.volumes[volume])
 
 
 def _is_default(storage: Manifest) -> bool:
@@ -178,9 +244,12 @@ def _is_default(storage: Manifest) -> bool:
     return any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
 
 
+def _drivers(csi_node: Manifest) -> Sequence[Manifest]:
+    return (csi_node.get("spec") or {}).get("drivers") or ()
+
+
 def _limits(csi_node: Manifest) -> dict[str, int]:
-    drivers = (csi_node.get("spec") or {}).get("drivers") or ()
-    counts = {one.get("name") or "": (one.get("allocatable") or {}).get("count") for one in drivers}
+    counts = {one.get("name") or "": (one.get("allocatable") or {}).get("count") for one in _drivers(csi_node)}
     return {name: int(count) for name, count in counts.items() if count is not None}
 
 

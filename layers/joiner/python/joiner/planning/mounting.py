@@ -1,6 +1,7 @@
 """What volumes ask of the nodes that their pods run on: places, attachments that are limited, company or none.
 
-A claim that several pods mount before its volume exists keeps them in one zone: the volume is made where the first of them goes.
+A claim that several pods mount before its volume exists keeps them in one zone: the volume is made where the first of them goes, and
+that may be a pod whose node is on its way.
 A claim for one pod at a time goes to the most important pod that can have a place; the others wait. Source: Kubernetes, "Persistent
 Volumes".
 """
@@ -12,6 +13,9 @@ from typing import Final
 
 from joiner import names
 from joiner.cluster import Node, Pod, Requirements, Resources, Volumes, VolumeUnusable
+
+Claim = tuple[str, str]
+"""Namespace and name."""
 
 UNLIMITED: Final = 1 << 60
 MOST_COMMON: Final = 32
@@ -63,20 +67,29 @@ NOTHING_MOUNTED: Final = Mounted()
 
 
 def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> Mapping[str, Mounted]:
-    """By pod key, for the pending pods that mount claims; ``pending`` must come in order of importance."""
+    """By pod key, for the pending pods that mount claims, and for those with a place whom they must follow; ``pending`` must come in order
+    of importance."""
     wanting = [pod for pod in pending if pod.constraints.claims]
     if not wanting:
         return {}
     having = [pod for pod in placed if pod.constraints.claims]
     users = {(pod.namespace, claim): pod.key for pod in having for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)}
     wanted = Counter((pod.namespace, claim) for pod in wanting for claim in pod.constraints.claims)
+    held = Counter((pod.namespace, claim) for pod in having for claim in pod.constraints.claims)
     common = _common((*wanting, *having), volumes)
+    volumes = volumes.dealt_to(held + wanted)
     alike: dict[tuple[str, tuple[str, ...]], Mounted] = {}
     found: dict[str, Mounted] = {}
+    for pod in having:
+        leads = tuple(
+            f"{pod.namespace}/{name}" for name in volumes.unbound(pod.namespace, pod.constraints.claims) if wanted[pod.namespace, name]
+        )
+        if leads:
+            found[pod.key] = Mounted(key=f"leads {leads}", shared=leads)
     for pod in wanting:
         same = (pod.namespace, pod.constraints.claims)
         if same not in alike:
-            alike[same] = _mounted(pod, volumes, wanted, common)
+            alike[same] = _mounted(pod, volumes, wanted, held, common)
         taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
         who = next((users[claim] for claim in taken if claim in users), "")
         if who:
@@ -99,8 +112,9 @@ def _common(pods: Iterable[Pod], volumes: Volumes) -> frozenset[tuple[str, str]]
     return frozenset(several[:MOST_COMMON])
 
 
-def _mounted(pod: Pod, volumes: Volumes, wanted: Mapping[tuple[str, str], int], several: Collection[tuple[str, str]]) -> Mounted:
-    """``wanted``: how many who wait want a claim; ``several``: volumes that are counted once for all who have them."""
+def _mounted(pod: Pod, volumes: Volumes, wanted: Counter[Claim], held: Counter[Claim], several: Collection[tuple[str, str]]) -> Mounted:
+    """``wanted``: how many who wait want a claim, ``held``: how many with a place have it; ``several``: volumes that are counted once for
+    all who have them."""
     namespace, claims = pod.namespace, pod.constraints.claims
     try:
         places = tuple(sorted(volumes.where(namespace, claims), key=str))
@@ -109,7 +123,8 @@ def _mounted(pod: Pod, volumes: Volumes, wanted: Mapping[tuple[str, str], int], 
     limited = sorted(volumes.limited(namespace, claims))
     common = tuple(volume for volume in limited if volume in several)
     own = Counter(volume[0] for volume in limited if volume not in common)
-    together = tuple(f"{namespace}/{claim}" for claim in volumes.unbound(namespace, claims) if wanted[namespace, claim] > 1)
+    to_come = [(namespace, claim) for claim in volumes.unbound(namespace, claims)]
+    together = tuple("/".join(claim) for claim in to_come if wanted[claim] + held[claim] > 1)
     asked = tuple(sorted(own.items()))
     alone = tuple(f"{namespace}/{claim}" for claim in volumes.for_one_pod(namespace, claims) if wanted[namespace, claim] > 1)
     return Mounted(f"{' or '.join(map(str, places))} {asked} {common} {together} {alone}", places, asked, common, together, alone)

@@ -105,6 +105,7 @@ class Snapshot:
                 lists.get("persistentvolumes") or (),
                 lists.get("storageclasses") or (),
                 lists.get("csinodes") or (),
+                lists.get("nodes") or (),
             ),
             overlays=overlays,
             assignments=assignments or {},

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from joiner.planning.checking.amounts import Json, Lists, Spot, key, namespace_of
-from joiner.planning.checking.nodes import HOST, holds, label, likes, tolerated
+from joiner.planning.checking.nodes import HOST, label, likes, selects, tolerated
 from joiner.planning.checking.offers import offers_of
 from joiner.planning.checking.volumes import check_claim, claims_of
 
@@ -64,15 +64,6 @@ def check_neighbours(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     if key(pod) in scene.placed:
         wrong += check_affinity(pod, spot, scene) + check_spread(pod, spot, scene)
     return wrong
-
-
-def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
-    """No selector selects nothing, an empty one everything."""
-    if selector is None:
-        return False
-    exact = all(labels.get(name) == value for name, value in (selector.get("matchLabels") or {}).items())
-    more = selector.get("matchExpressions") or ()
-    return exact and all(holds(one["operator"], list(one.get("values") or ()), labels.get(one["key"])) for one in more)
 
 
 def labels_of(pod: Json) -> Mapping[str, str]:

@@ -49,6 +49,15 @@ def meets(expressions: Iterable[Json], labels: Mapping[str, str]) -> bool:
     return all(holds(one["operator"], list(one.get("values") or ()), label(labels, one["key"])) for one in expressions)
 
 
+def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
+    """No selector selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    exact = all(labels.get(name) == value for name, value in (selector.get("matchLabels") or {}).items())
+    more = selector.get("matchExpressions") or ()
+    return exact and all(holds(one["operator"], list(one.get("values") or ()), labels.get(one["key"])) for one in more)
+
+
 def likes(spec: Json, labels: Mapping[str, str], name: str) -> bool:
     if any(label(labels, wanted) != value for wanted, value in (spec.get("nodeSelector") or {}).items()):
         return False

@@ -4,17 +4,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from joiner.planning.checking.amounts import Json, Lists, Spot, key, namespace_of
-from joiner.planning.checking.nodes import ZONE, holds, label
+from joiner.planning.checking.amounts import Json, Lists, Spot, amount, key, namespace_of
+from joiner.planning.checking.nodes import ZONE, holds, label, selects
 
 EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
 EBS: Final = "ebs.csi.aws.com"
+BY_HAND: Final = "kubernetes.io/no-provisioner"
+NETWORK: Final = ("efs.csi.aws.com", "fsx.csi.aws.com", "fsx.openzfs.csi.aws.com", "s3.csi.aws.com", "nfs.csi.k8s.io", "smb.csi.k8s.io")
+"""Drivers whose volumes every zone can reach, unless they tell a topology."""
 
 
 def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -> list[str]:
     wrong: list[str] = []
     zones: dict[str, set[str | None]] = defaultdict(set)
     users: dict[str, list[str]] = defaultdict(list)
+    reach: dict[str, set[str]] = {}
     for spot in spots:
         attached: dict[str, set[str]] = defaultdict(set)
         new = False
@@ -28,7 +32,12 @@ def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -
                     continue
                 where = f"{namespace_of(pod)}/{name}"
                 if not claim["spec"].get("volumeName"):
-                    zones[where].add(label(spot.labels, ZONE))
+                    maker = str((class_of(claim["spec"], lists) or {}).get("provisioner"))
+                    if in_a_zone(maker, lists):
+                        zones[where].add(label(spot.labels, ZONE))
+                    if maker == BY_HAND and planned:
+                        could = {one["metadata"]["name"] for one in hand_made(where, claim, lists) if reachable(one, spot)}
+                        reach[where] = reach.get(where, could) & could
                 if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()):
                     users[where].append(key(pod))
                 driver, handle = driver_of(where, claim, lists)
@@ -41,7 +50,22 @@ def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -
         f"{where}: its pods are in {len(each)} zones, its volume can be in one only" for where, each in zones.items() if len(each) > 1
     ]
     wrong += [f"{where}: is for one pod at a time, and {', '.join(pods)} have it" for where, pods in users.items() if len(pods) > 1]
-    return wrong
+    return wrong + [f"{where}: no volume made by hand is left for it" for where in without_one(reach)]
+
+
+def without_one(reach: dict[str, set[str]]) -> list[str]:
+    """The claims that get none of the volumes they could have, if as many as possible get one."""
+    owner: dict[str, str] = {}
+
+    def finds(claim: str, asked: set[str]) -> bool:
+        for volume in sorted(reach[claim] - asked):
+            asked.add(volume)
+            if volume not in owner or finds(owner[volume], asked):
+                owner[volume] = claim
+                return True
+        return False
+
+    return [claim for claim in sorted(reach) if not finds(claim, set())]
 
 
 def claims_of(pod: Json, lists: Lists) -> list[tuple[str, Json | None]]:
@@ -69,20 +93,49 @@ def check_claim(name: str, claim: Json | None, spot: Spot, lists: Lists) -> list
         volume = find(lists, "persistentvolumes", spec["volumeName"])
         usable = volume is not None and reachable(volume, spot)
         return [] if usable else [f"the volume of its claim {name} cannot be used on {spot.name}"]
-    return check_unbound(name, class_of(spec, lists), spot, lists)
+    chosen = (claim["metadata"].get("annotations") or {}).get("volume.kubernetes.io/selected-node")
+    if chosen and chosen != spot.name and find(lists, "nodes", chosen):
+        return [f"the volume of its claim {name} is being made for {chosen}"]
+    return check_unbound(name, claim, spot, lists)
 
 
-def check_unbound(name: str, storage: Json | None, spot: Spot, lists: Lists) -> list[str]:
+def check_unbound(name: str, claim: Json, spot: Spot, lists: Lists) -> list[str]:
+    storage = class_of(claim["spec"], lists)
     if storage is None or storage.get("volumeBindingMode") != "WaitForFirstConsumer":
         return [f"its claim {name} is not bound"]
-    if storage.get("provisioner") == "kubernetes.io/no-provisioner":
-        made = [one for one in lists.get("persistentvolumes") or () if one["spec"].get("storageClassName") == storage["metadata"]["name"]]
-        free = any(not one["spec"].get("claimRef") and reachable(one, spot) for one in made)
-        return [] if free else [f"no volume for its claim {name} can be used on {spot.name}"]
+    if any(reachable(one, spot) for one in hand_made(f"{namespace_of(claim)}/{name}", claim, lists)):
+        return []
+    if storage.get("provisioner") == BY_HAND:
+        return [f"no volume for its claim {name} can be used on {spot.name}"]
     terms = storage.get("allowedTopologies")
     if terms and not any(all(at(one["key"], spot) in one["values"] for one in term.get("matchLabelExpressions") or ()) for term in terms):
         return [f"a volume for its claim {name} cannot be made where {spot.name} is"]
     return []
+
+
+def in_a_zone(maker: str, lists: Lists) -> bool:
+    """Whether a volume that this driver will make belongs to the zone it is made in: as the driver says of any node, or as is known."""
+    told = [one for node in lists.get("csinodes") or () for one in node["spec"].get("drivers") or () if one["name"] == maker]
+    return maker != BY_HAND and (any(one.get("topologyKeys") for one in told) if told else maker not in NETWORK)
+
+
+def hand_made(where: str, claim: Json, lists: Lists) -> list[Json]:
+    """The volumes that the claim may be bound to, wherever they are."""
+    spec = claim["spec"]
+    found, kept = [], []
+    for volume in lists.get("persistentvolumes") or ():
+        own, owner = volume["spec"], volume["spec"].get("claimRef")
+        alike = own.get("storageClassName") == (class_of(spec, lists) or {"metadata": {"name": None}})["metadata"]["name"]
+        alike = alike and own.get("volumeMode", "Filesystem") == spec.get("volumeMode", "Filesystem")
+        alike = alike and set(spec.get("accessModes") or ()) <= set(own.get("accessModes") or ())
+        wanted = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
+        if not alike or amount((own.get("capacity") or {}).get("storage", "0")) < amount(wanted):
+            continue
+        if owner and f"{owner.get('namespace', 'default')}/{owner['name']}" == where:
+            kept.append(volume)
+        elif not owner and (not spec.get("selector") or selects(spec["selector"], volume["metadata"].get("labels") or {})):
+            found.append(volume)
+    return kept or found
 
 
 def reachable(volume: Json, spot: Spot) -> bool:
