@@ -1,45 +1,57 @@
 """A handful of pods on a few nodes: every way to divide them is tried, so that a tiny plan is as cheap as can be.
 
-Resources and node rules decide the price of each part; rules between pods are asked when the best division is carried out.
+Resources and node rules decide the price of each part, in each domain that some rule between pods tells apart. The divisions are carried
+out in the world, the cheapest first, until the rules between pods let one stand.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import Final
 
+from joiner import names
 from joiner.planning.auditing import holds
 from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group
 from joiner.planning.offers import Choice
 from joiner.planning.rooms import Room, World
+from joiner.planning.topology import Tally
 
-MOST_PODS = 7
+MOST_PODS: Final = 7
 """877 ways to divide seven; each further pod makes it four times as many."""
+TRIALS: Final = 200
+"""So many are carried out at most, of the cheapest LOOKED_AT that could stand as far as affinity goes."""
+LOOKED_AT: Final = 4000
 
 Part = tuple[Group, ...]
+Way = Sequence[tuple[Choice, Part]]
+Options = list[tuple[float, Choice]]
+"""Where a part could be: in each domain the cheapest choice, the cheapest domain first."""
 
 
-def divide(world: World, frontier: Frontier, rooms: Sequence[Room]) -> bool:
-    """Whether the pods of these rooms could be divided among cheaper ones; then they are."""
-    pods = sorted((group for room in rooms for group, number in room.planned.items() for _ in range(number)), key=lambda one: one.index)
-    weights = {room.choice.market.pool.weight for room in rooms if room.choice}
+def divide(world: World, frontier: Frontier, rooms: Sequence[Room], waiting: Sequence[Group] = ()) -> bool:
+    """Whether the pods of these rooms could be divided among cheaper ones, or together with some who wait (one of each group named, as
+    often as it is) among any; then they are."""
+    pods = sorted(
+        (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))), key=lambda one: one.index
+    )
+    weights = {room.choice.market.pool.weight for room in rooms if room.choice} or {weight for weight, _ in frontier.tiers}
     if not 1 < len(pods) <= MOST_PODS or len(weights) != 1:
         return False
-    weight = weights.pop()
-    known: dict[Part, Choice | None] = {}
-    best, found = sum(room.price for room in rooms) - 1e-9, None
-    for parts in divisions(pods):
-        price, choices = 0.0, []
-        for part in parts:
-            if part not in known:
-                known[part] = _cheapest(frontier, part, weight)
-            choice = known[part]
-            price += choice.one.offer.price_per_hour if choice else float("inf")
-            if price >= best or choice is None:
-                break
-            choices.append((choice, part))
-        else:
-            best, found = price, choices
-    return found is not None and _carry_out(world, rooms, found)
+    price = float("inf") if waiting else sum(room.price for room in rooms) - 1e-9
+    kept = [(room, dict(room.planned)) for room in rooms]
+    ways = _by_price(world, frontier, pods, weights.pop(), price)
+    for room in rooms:
+        world.close(room)
+    could = (way for way in islice(ways, LOOKED_AT) if _could_stand(world, way))
+    if any(_carry_out(world, way) for way in islice(could, TRIALS)):
+        return True
+    for room, planned in kept:
+        world.reopen(room)
+        for group, number in planned.items():
+            world.take(group, room, -number)
+    return False
 
 
 def divisions(pods: Sequence[Group]) -> Iterator[tuple[Part, ...]]:
@@ -57,38 +69,112 @@ def divisions(pods: Sequence[Group]) -> Iterator[tuple[Part, ...]]:
                 yield (together, *others)
 
 
-def _cheapest(frontier: Frontier, part: Part, weight: int) -> Choice | None:
+def _by_price(world: World, frontier: Frontier, pods: Sequence[Group], weight: int, under: float) -> Iterator[Way]:
+    """Divisions with a choice for each part that cost less than this together, the cheapest first."""
+    choices = next((choices for known, choices in frontier.tiers if known == weight), [])
+    keys = sorted({key for group in pods for key in world.keys_of(group)})
+    known: dict[Part, Options] = {}
+    queue: list[tuple[float, int, tuple[int, ...], int]] = []
+    ways: list[tuple[tuple[Part, ...], list[Options]]] = []
+    for parts in divisions(pods):
+        price, options = 0.0, []
+        for part in parts:
+            if part not in known:
+                known[part] = [] if _clash(world, part) else _options(choices, part, keys)
+            options.append(known[part])
+            price += known[part][0][0] if known[part] else float("inf")
+            if price >= under:
+                break
+        else:
+            queue.append((price, len(ways), (0,) * len(parts), 0))
+            ways.append((parts, options))
+    heapify(queue)
+    while queue:
+        price, number, picked, since = heappop(queue)
+        parts, options = ways[number]
+        yield [(each[at][1], part) for each, at, part in zip(options, picked, parts, strict=True)]
+        for place in range(since, len(picked)):  # every other pick is reached once: by raising places from left to right
+            at = picked[place] + 1
+            if at < len(options[place]):
+                dearer = price + options[place][at][0] - options[place][at - 1][0]
+                if dearer < under:
+                    heappush(queue, (dearer, number, (*picked[:place], at, *picked[place + 1 :]), place))
+
+
+def _clash(world: World, part: Part) -> bool:
+    """Whether rules about hosts keep these pods from one node of their own."""
+    counted = Counter(tally for group in part for tally in world.rules[group.index].feeds)
+    return any(
+        any(counted[tally] > most for tally, most in own.of_hosts)
+        or any(tally.key == names.HOSTNAME and not counted[tally] for tally in own.affinity)
+        for own in (world.rules[group.index] for group in set(part))
+    )
+
+
+def _could_stand(world: World, way: Way) -> bool:
+    """Whether nobody is in a domain with those that it is to be kept apart from, and everybody with those it wants beside it."""
+    counted: Counter[tuple[Tally, str | None]] = Counter()
+    for number, (choice, part) in enumerate(way):
+        for group in part:
+            counted.update((tally, _domain(tally, choice, number)) for tally in world.rules[group.index].feeds)
+    for number, (choice, part) in enumerate(way):
+        for group in set(part):
+            own = world.rules[group.index]
+            for tally, most in own.apart:
+                there = _domain(tally, choice, number)
+                if there is not None and counted[tally, there] + tally.by_domain.get(there, 0) > most:
+                    return False
+            for tally in own.affinity:
+                there = _domain(tally, choice, number)
+                if not counted[tally, there] + tally.by_domain.get(there or "", 0):
+                    return False
+    return True
+
+
+def _domain(tally: Tally, choice: Choice, number: int) -> str | None:
+    """Where this part of the plan, a node of this choice, is to a rule."""
+    return f"#{number}" if tally.key == names.HOSTNAME else _label(choice, tally.key)
+
+
+def _label(choice: Choice, key: str) -> str | None:
+    return choice.variant.labels.get(key) or choice.one.label(key)
+
+
+def _options(choices: Iterable[Choice], part: Part, keys: Sequence[str]) -> Options:
     mask, need = 0, [0] * len(part[0].vector)
     for group in part:
         mask |= 1 << group.index
         for position, amount in group.needs:
             need[position] += amount
-    for known, choices in frontier.tiers:
-        if known == weight:
-            for choice in choices:
-                if choice.groups & mask == mask and all(map(int.__le__, need, choice.one.room)):
-                    return choice
-    return None
+    found: dict[tuple[str | None, ...], tuple[float, Choice]] = {}
+    for choice in choices:
+        if choice.groups & mask == mask and all(map(int.__le__, need, choice.one.room)):
+            domain = tuple([_label(choice, key) for key in keys])
+            found.setdefault(domain, (choice.one.offer.price_per_hour, choice))
+    return list(found.values())
 
 
-def _carry_out(world: World, rooms: Sequence[Room], parts: Sequence[tuple[Choice, Part]]) -> bool:
-    kept = [(room, dict(room.planned)) for room in rooms]
-    for room in rooms:
-        world.close(room)
-    opened: list[Room] = []
-    for choice, part in parts:
+def _carry_out(world: World, way: Way) -> bool:
+    """Whether the pods, one after the other, may all go where they are meant to; then they are there."""
+    opened: list[tuple[Room, Counter[Group]]] = []
+    left = 0
+    for choice, part in way:
         if world.over_limit(choice):
             break
-        opened.append(world.open(choice))
-        if any(world.put(group, opened[-1], number) != number for group, number in Counter(part).items()):
-            break
+        opened.append((world.open(choice), Counter(part)))
+        left += len(part)
     else:
-        if holds(world):
+        moved = True
+        while moved and left:  # some have to wait for others: whom they follow, or who keep a spread level
+            moved = False
+            for room, missing in opened:
+                for group in missing:
+                    placed = world.put(group, room, missing[group])
+                    missing[group] -= placed
+                    left -= placed
+                    moved |= placed > 0
+        if not left and holds(world):
             return True
-    for room in opened:
+    for room, _ in opened:
         world.close(room)
-    for room, planned in kept:
-        world.reopen(room)
-        for group, number in planned.items():
-            world.take(group, room, -number)
     return False

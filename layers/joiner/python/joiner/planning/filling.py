@@ -7,6 +7,7 @@ one more node could take all that is left, that ending is remembered, and taken 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 from joiner import names
 from joiner.cluster.resources import CPU, MEMORY
@@ -22,6 +23,8 @@ from joiner.planning.vacancies import Vacancies
 FEW_PODS = 64
 """Up to here every offer worth a look is tried; beyond, only a shortlist."""
 SHORTLIST = 24
+FEW_CROWDS = 12
+"""So many nodes are asked for a pod that others would follow elsewhere."""
 MANY_ROOMS = 24
 """From so many on, rooms are looked at side by side first."""
 
@@ -82,7 +85,7 @@ class Filler:
             self._fill_rooms(self.world.new, waiting[:1])
             if not self.world.left[waiting[0]]:
                 continue
-            if self._open_for(waiting[0]):
+            if self._open_for(waiting[0]) or self._led_away(waiting[0]):
                 stuck.clear()  # whoever waited for a neighbour may have one now
                 self._fill_rooms(
                     [*self.world.existing, *self.world.new], [group for group in self.order if self.world.rules[group.index].affinity]
@@ -212,7 +215,16 @@ class Filler:
                 if self.world.left[group]:
                     moved |= self.world.put(group, room, self.world.left[group]) > 0
             moved = moved and self.neighbourly
+        if self._followers:
+            self._leave_some(room)
         return True
+
+    def _leave_some(self, room: Room) -> None:
+        """Followers that find no place here may need another node, and on it somebody whom they follow."""
+        for group in self._followers:
+            for friend in self.world.rules[group.index].friends if room.planned.get(group) else ():
+                while room.planned.get(friend, 0) > 1 and self._stranded(room):
+                    self.world.take(friend, room, 1)
 
     def _one_host(self, group: Group) -> bool:
         """Whether all its pods have to be on one node, so that the node must be large enough for as many as possible."""
@@ -242,6 +254,40 @@ class Filler:
                 if self.world.put(seed, room, self.world.left[seed]):
                     return True
                 self.world.take(friend, room, 1)
+        return False
+
+    def _led_away(self, group: Group) -> bool:
+        """Opens a node for pods that must be beside others, all of whom are where there is no place for more: one of those comes along."""
+        own = self.world.rules[group.index]
+        if not own.affinity or own.may_begin or group in self.hopeless:
+            return False
+        seen: set[tuple[str | None, ...]] = set()
+        for choice in self.frontier.of(group):
+            there = tuple(choice.one.label(tally.key) for tally in own.affinity)
+            if there in seen or not fits(group, choice.one.room) or self.world.over_limit(choice):
+                continue
+            seen.add(there)
+            room = self.world.open(choice)
+            if any(self._comes_along(friend, group, room) for friend in own.friends):
+                return True
+            self.world.close(room)
+        return False
+
+    def _comes_along(self, friend: Group, group: Group, room: Room) -> bool:
+        """Whether one of the friends can leave the node that it was put on, and nobody misses it there."""
+        crowd = [other for other in self.world.new if other.planned.get(friend)]
+        for other in nlargest(FEW_CROWDS, crowd, key=lambda one: one.planned[friend]):
+            self.world.take(friend, other, 1)
+            if self.world.put(friend, room, 1):
+                placed = self.world.put(group, room, self.world.left[group])
+                if placed and holds(self.world):
+                    if not other.planned:
+                        self.world.close(other)
+                    return True
+                if placed:
+                    self.world.take(group, room, placed)
+                self.world.take(friend, room, 1)
+            self.world.take(friend, other, -1)
         return False
 
     def _repeat(self, choice: Choice, seed: Group) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from joiner.planning.auditing import holds
+from joiner.planning.dividing import MOST_PODS as FEW_PODS
 from joiner.planning.dividing import divide
 from joiner.planning.effort import Meter
 from joiner.planning.filling import Approach, Filler
@@ -22,6 +23,9 @@ A_TRIAL = 0.03
 
 def improve(world: World, frontier: Frontier, shares: Mapping[int, float], meter: Meter) -> None:
     """Makes the plan in this world cheaper if it can, never dearer, and never with fewer pods placed; until the effort is used up."""
+    stranded = [group for group, number in world.left.items() if number and frontier.of(group) for _ in range(number)]
+    if sum(sum(room.planned.values()) for room in world.new) + len(stranded) <= FEW_PODS and _within(meter):
+        divide(world, frontier, tuple(world.new), stranded)
     for _ in range(ROUNDS):
         if (
             not world.new
@@ -70,7 +74,9 @@ def _reset(world: World, rooms: Sequence[tuple[Room, Mapping[Group, int]]]) -> N
         wanted = next((planned for one, planned in rooms if one is room), {})
         _to(world, room, wanted)
     for room, planned in rooms:
-        if room in world.new:
+        if room.choice:
+            if room not in world.new:
+                world.reopen(room)
             _to(world, room, planned)
 
 

@@ -260,7 +260,7 @@ def _items(world: World, deal: Deal, groups: Sequence[Group], kind_of: Mapping[G
     precise = world.pods_left <= FEW_PODS
     asked = _asked(world, groups) if precise else {}
     for group in groups:
-        rows = host_rows(group, world.rules[group.index], addresses)
+        rows = tuple(row for row in host_rows(group, world.rules[group.index], addresses) if precise or row[1])
         feeds = world.rules[group.index].feeds
         counted = tuple(row for row in rows if not precise or not isinstance(row[0], Tally) or row[0] in feeds)
         counted += tuple(row for tally in feeds for row in asked.get(tally, ()) if row not in rows)
@@ -275,7 +275,7 @@ def _items(world: World, deal: Deal, groups: Sequence[Group], kind_of: Mapping[G
 def host_rows(group: Group, own: Rules, addresses: Mapping[tuple[int, str], Collection[str]]) -> tuple[HostRow, ...]:
     """What keeps many pods of a group off one node. A port that is taken on every address is taken on each of ``addresses``."""
     rows: list[HostRow] = [(rule.tally, rule.spread.max_skew, False) for rule in own.spreads if rule.universe is None]
-    rows += [(tally, 1, True) for tally in own.away if tally.key == names.HOSTNAME and tally in own.feeds]
+    rows += [(tally, 1 if tally in own.feeds else 0, True) for tally in own.away if tally.key == names.HOSTNAME]
     taken: set[tuple[int, str, str]] = set()
     for port in group.constraints.host_ports:
         known = (port.port, port.protocol)

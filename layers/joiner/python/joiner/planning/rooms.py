@@ -318,7 +318,7 @@ class World:
         bits, keys = -1, set[str]()
         for group in inside:
             bits &= choice.variant.bits[group.index]
-            keys |= self._keys_of(group)
+            keys |= self.keys_of(group)
         alike = [(key, choice.one.label(key)) for key in sorted(keys)]
         return [
             one
@@ -326,7 +326,7 @@ class World:
             if bits >> one.index & 1 and (one is choice.one or one.supply is None) and all(one.label(key) == value for key, value in alike)
         ]
 
-    def _keys_of(self, group: Group) -> frozenset[str]:
+    def keys_of(self, group: Group) -> frozenset[str]:
         """Labels, but for the hostname, in whose domains some rule counts the group's pods."""
         known = self._domains.get(group)
         if known is None:

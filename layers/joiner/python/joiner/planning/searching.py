@@ -89,16 +89,28 @@ def search(world: World, meter: Meter, seed: int) -> Found:
     if best.missing and proposed.exceeded is not None:
         best = _within_limits(world, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful = proposed.hopeful or bool(best.score[0])
-    if (doubtful and pods <= MOST_IN_TURN) or (pods <= FEW_PODS and (proposed.proven is None or _loose(world)) and not meter.spent()):
+    few = pods <= FEW_PODS and not meter.spent()
+    if (doubtful and pods <= MOST_IN_TURN) or (few and (proposed.proven is None or _loose(world))):
         clear(world)
         frontier = Frontier(world)
         for attempt in _sequential(world, frontier, bound(world), meter, complete=not doubtful):
             best = min(best, attempt, key=lambda one: one.score)
         restore(world, best.layout)
+    elif few and any(not world.rules[group.index].free for group in world.groups.pending):
+        best = _improved(world, best, meter)
     proven = proposed.proven
     if proven is None or best.missing:
         proven = _proven(world, best, meter)
     return Found(float(min(proven, world.price)), float(proposed.greedy))
+
+
+def _improved(world: World, made: Attempt, meter: Meter) -> Attempt:
+    """Whoever clashed with a neighbour when the plan was carried out may have left a node that is too large."""
+    clear(world)
+    frontier, known = Frontier(world), bound(world)
+    restore(world, made.layout)
+    improve(world, frontier, known.shares, meter)
+    return _attempt(world)
 
 
 def _loose(world: World) -> bool:
