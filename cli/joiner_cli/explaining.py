@@ -28,6 +28,7 @@ from joiner_cli.showing.columns import names as listed
 
 EVERY: Final = "*"
 CAPACITY_TYPES: Final = (names.ON_DEMAND, names.SPOT, names.RESERVED)
+MOST_NEAR: Final = 5  # names that a misspelt one could have meant
 ENOUGH_SECONDS: Final = 0.5  # for a what-if, which concerns a few pods
 
 
@@ -63,12 +64,13 @@ def _find(name: str, pods: Sequence[Pod]) -> Pod:
         return matches[0]
     if matches:
         raise UnknownPod(f"several pods are called {name}: {', '.join(pod.key for pod in matches)}; say which with its namespace")
-    near = [pod.key for pod in pods if name.rpartition("/")[2] in pod.name][:5]
+    near = [pod.key for pod in pods if name.rpartition("/")[2] in pod.name]
     raise UnknownPod(f"no pod is called {name} (deployments' pods are called NAMESPACE/DEPLOYMENT-0 and so on){_like(near)}")
 
 
 def _like(near: Sequence[str]) -> str:
-    return f"; there are {', '.join(near)}" if near else ""
+    more = f" and {len(near) - MOST_NEAR} more" if len(near) > MOST_NEAR else ""
+    return f"; there are {', '.join(near[:MOST_NEAR])}{more}" if near else ""
 
 
 # A pod with a place ---------------------------------------------------------------------------------------------------------------

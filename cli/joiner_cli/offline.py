@@ -136,8 +136,9 @@ def _rendered(found: Answer, output: PlanFormat) -> str:
 def _comment(found: Answer) -> None:
     """What a reader should know beside the result, on stderr."""
     problems = sorted(found.plan.problems, key=lambda one: one.severity != "error")
-    for line in object_problems(problems[:MOST_PROBLEMS], found.world.where):
-        _say(f"joiner: {line}")
+    shown = problems[:MOST_PROBLEMS]
+    for one, line in zip(shown, object_problems(shown, found.world.where), strict=True):
+        _say(f"joiner: {'' if one.severity == 'error' else 'note: '}{line}")
     if len(problems) > MOST_PROBLEMS:
         _say(f"joiner: and {len(problems) - MOST_PROBLEMS} more")
     if found.errors:

@@ -123,12 +123,12 @@ def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, c
         ("nothing", "joiner: no pod is called nothing (deployments' pods are called NAMESPACE/DEPLOYMENT-0 and so on)\n"),
         (
             "web",
-            "pods are called NAMESPACE/DEPLOYMENT-0 and so on); there are shop/web-0, shop/web-1\n",
+            "and so on); there are shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4 and 2 more\n",
         ),
     ],
 )
 def test_a_pod_that_nobody_knows_is_an_error(name: str, said: str, tmp_path: Path, catalogue: Path) -> None:
-    answer = joiner("explain", "pod", name, "-f", write(tmp_path, pool(), deployment("web", 2)), "--catalogue", catalogue)
+    answer = joiner("explain", "pod", name, "-f", write(tmp_path, pool(), deployment("web", 7)), "--catalogue", catalogue)
 
     assert (answer.exit_code, answer.out) == (1, "")
     assert answer.err.endswith(said)

@@ -1,6 +1,8 @@
 """`joiner plan`: the table a person reads, the JSON that programs read, the page with the picture, and the exit codes."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -52,6 +54,7 @@ PENDING  WHICH          POOL     WHY
 def test_commentary_goes_to_stderr(shop: Path, catalogue: Path) -> None:
     said = joiner("plan", "-f", shop, "--catalogue", catalogue).err
 
+    assert said.startswith("joiner: note: ")
     assert "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: there is no such class among the manifests" in said
     assert re.search(r"read in \d+\.\d\d s, planned in \d+\.\d\d s", said)
 
@@ -365,3 +368,13 @@ def test_a_mistyped_command_line_is_not_taken_for_pending_pods(shop: Path) -> No
     assert joiner("plan").exit_code == 1
     assert joiner("plan", "-f", shop, "--deadline", 0).exit_code == 1
     assert joiner("plan", "-f", shop, "-o", "xml").exit_code == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_result_that_cannot_be_written_is_not_done(shop: Path, catalogue: Path) -> None:
+    asked = [sys.executable, "-c", "from joiner_cli.app import main; main()", "plan", "-f", str(shop), "--catalogue", str(catalogue)]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(asked, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("joiner: the result could not be written: No space left on device\n")

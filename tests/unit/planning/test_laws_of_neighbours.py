@@ -58,7 +58,7 @@ def neighbours(draw: st.DrawFn) -> list[App]:
 
 
 def catalogue(names: list[str]) -> dict[str, Json]:
-    found = {}
+    found: dict[str, Json] = {}
     for name in names:
         cpu, gib, price = TYPES[name]
         offerings = [{"zone": zone, "capacityType": "on-demand", "pricePerHour": round(price * more, 5)} for zone, more in DEARER.items()]

@@ -355,10 +355,10 @@ def test_a_claim_has_only_volumes_that_it_selects_in_its_mode_and_of_its_size() 
 
 
 def test_a_volume_that_is_being_made_for_a_node_keeps_its_pod_for_that_node() -> None:
-    chosen = claim("data")
-    chosen["metadata"] |= {"annotations": {"volume.kubernetes.io/selected-node": "there"}}
+    annotations = {"volume.kubernetes.io/selected-node": "there"}
+    chosen = {**claim("data"), "metadata": {"name": "data", "namespace": "default", "annotations": annotations}}
     lists = world([mounting("db", "data", cpu="100m")], nodes=[node("there")], persistentvolumeclaims=[chosen], storageclasses=[LATER])
-    full = {**lists, "nodes": [node("there", cpu="50m")]}
+    full = {**lists, "nodes": [node("there", cpu=0)]}
 
     assert [(one.node, one.pods) for one in checked(lists).existing] == [("there", ("default/db",))]
     assert checked(full).nodes == ()
@@ -393,3 +393,20 @@ def test_pods_that_share_a_volume_of_every_zone_need_not_meet() -> None:
 
     assert len(checked(lists).nodes) == 2
     assert len(checked({**lists, "csinodes": [zonal]}).nodes) == 1
+
+
+def test_a_node_with_too_many_volumes_takes_a_pod_that_attaches_none() -> None:
+    there = running("old", "there", cpu="100m", volumes=[{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in ("a", "b")])
+    claims = [claim("a", volume="pv-a", modes="ReadWriteMany"), claim("b", volume="pv-b"), claim("own")]
+    lists = world(
+        [there, mounting("with-a", "a", cpu="100m"), mounting("with-own", "own", cpu="100m")],
+        nodes=[node("there")],
+        persistentvolumeclaims=claims,
+        persistentvolumes=[volume("pv-a", ZONES[0]), volume("pv-b", ZONES[0])],
+        storageclasses=[LATER],
+        csinodes=[csi_node("there", 1)],
+    )
+    plan = checked(lists)
+
+    assert [(one.node, one.pods) for one in plan.existing] == [("there", ("default/with-a",))]
+    assert [one.pods for one in plan.nodes] == [("default/with-own",)]

@@ -3,7 +3,7 @@
 The fleet chooses among them when some are short. Asked for every node of a plan, so the offers of a pool are laid out as arrays once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -56,7 +56,8 @@ class Alternatives:
         least = pool.min_values
         if least:
             others = [one for one in self._world.stand_ins(choice, room.planned) if one not in found and _holds(one, need)]
-            found.extend(_more_choice(found, sorted(others, key=lambda one: (one.offer, one.index)), least))
+            others.sort(key=lambda one: (_heavier(one, own, pool.limits), one.offer, one.index))
+            found.extend(_more_choice(found, others, least))
         return found
 
 
@@ -115,6 +116,11 @@ def _rank(one: Launchable) -> tuple[float, str, str, str, int]:
 
 def _holds(one: Launchable, need: Sequence[int]) -> bool:
     return all(amount <= there for amount, there in zip(need, one.room, strict=True))
+
+
+def _heavier(one: Launchable, own: Launchable, limits: Iterable[str]) -> bool:
+    """Whether it would take more of some limit than what the plan counts on; where minValues ask for it, it is among the last."""
+    return any(one.capacity.get(name, 0) > own.capacity.get(name, 0) for name in limits)
 
 
 def _more_choice(found: Sequence[Launchable], holding: Sequence[Launchable], least: Mapping[str, int]) -> list[Launchable]:

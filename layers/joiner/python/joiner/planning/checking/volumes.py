@@ -21,13 +21,12 @@ def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -
     reach: dict[str, set[str]] = {}
     for spot in spots:
         attached: dict[str, set[str]] = defaultdict(set)
-        new = False
+        before: dict[str, set[str]] = defaultdict(set)
         for pod in spot.pods:
             planned = key(pod) in placed
             for name, claim in claims_of(pod, lists):
                 if planned:
                     wrong += [f"{key(pod)}: {why}" for why in check_claim(name, claim, spot, lists)]
-                    new = True
                 if claim is None:
                     continue
                 where = f"{namespace_of(pod)}/{name}"
@@ -42,9 +41,11 @@ def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -
                     users[where].append(key(pod))
                 driver, handle = driver_of(where, claim, lists)
                 attached[driver].add(handle)
+                if not planned:
+                    before[driver].add(handle)
         for driver, volumes in attached.items():
             most = limit(spot, driver, lists)
-            if new and most is not None and len(volumes) > most:
+            if volumes > before[driver] and most is not None and len(volumes) > most:
                 wrong.append(f"{spot.name}: {len(volumes)} volumes of {driver}, and only {most} can be attached")
     wrong += [
         f"{where}: its pods are in {len(each)} zones, its volume can be in one only" for where, each in zones.items() if len(each) > 1
