@@ -22,7 +22,14 @@ A_TRIAL = 0.03
 
 
 def improve(world: World, frontier: Frontier, shares: Mapping[int, float], meter: Meter) -> None:
-    """Makes the plan in this world cheaper if it can, never dearer, and never with fewer pods placed; until the effort is used up."""
+    """Makes the plan in this world cheaper if it can, never dearer unless more pods are placed, and never with fewer; until the effort is
+    used up."""
+    _exchange_nodes(world, frontier, shares, meter)
+    if world.pods_left:  # what changed may have opened a place for them
+        Filler(world, frontier, shares, Approach()).fill()
+
+
+def _exchange_nodes(world: World, frontier: Frontier, shares: Mapping[int, float], meter: Meter) -> None:
     stranded = [group for group, number in world.left.items() if number and frontier.of(group) for _ in range(number)]
     if sum(sum(room.planned.values()) for room in world.new) + len(stranded) <= FEW_PODS and _within(meter):
         divide(world, frontier, tuple(world.new), stranded)

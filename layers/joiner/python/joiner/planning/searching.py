@@ -10,11 +10,13 @@ import numpy as np
 
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.planning.arrays import Whole
+from joiner.planning.attempts import Attempt, attempt_of, clear, restore
 from joiner.planning.auditing import holds
 from joiner.planning.bound import Bound, bound, one_group_alone
 from joiner.planning.carrying_out import Carrier, expressible
 from joiner.planning.dealing import Deal, deal_out
 from joiner.planning.effort import Meter
+from joiner.planning.evacuating import evacuate
 from joiner.planning.filling import Approach, Filler, deal
 from joiner.planning.frontier import Frontier
 from joiner.planning.greedy import first_fit
@@ -27,7 +29,7 @@ from joiner.planning.proposing import propose
 from joiner.planning.rationing import rationed
 from joiner.planning.relaxing import Chance, by_size, raised, solved
 from joiner.planning.resource_lp import Relaxation, Toll
-from joiner.planning.rooms import Room, World
+from joiner.planning.rooms import World
 from joiner.planning.rounding import FEW_ITEMS, greedy
 
 FEW_PODS = 40
@@ -47,15 +49,6 @@ CARRIED = 12_000
 
 NODE_FOR_PODS = 25
 """Or, where nodes are many and kinds few, carrying out takes for a node what compiling took for so many pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """How one way ended: comparable, the smaller the better; ``layout`` is enough to make it again."""
-
-    score: tuple[float, ...]
-    missing: int
-    layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +89,8 @@ def search(world: World, meter: Meter, seed: int) -> Found:
         for attempt in _sequential(world, frontier, bound(world), meter, complete=not doubtful):
             best = min(best, attempt, key=lambda one: one.score)
         restore(world, best.layout)
+        if best.missing and pods <= MANY_PODS:
+            best = _evacuated(world, frontier, best, meter)
     elif few and any(not world.rules[group.index].free for group in world.groups.pending):
         best = _improved(world, best, meter)
     proven = proposed.proven
@@ -104,13 +99,20 @@ def search(world: World, meter: Meter, seed: int) -> Found:
     return Found(float(min(proven, world.price)), float(proposed.greedy))
 
 
+def _evacuated(world: World, frontier: Frontier, made: Attempt, meter: Meter) -> Attempt:
+    clear(world)
+    known = bound(world)
+    restore(world, made.layout)
+    return evacuate(world, frontier, known.shares, made, meter)
+
+
 def _improved(world: World, made: Attempt, meter: Meter) -> Attempt:
     """Whoever clashed with a neighbour when the plan was carried out may have left a node that is too large."""
     clear(world)
     frontier, known = Frontier(world), bound(world)
     restore(world, made.layout)
     improve(world, frontier, known.shares, meter)
-    return _attempt(world)
+    return attempt_of(world)
 
 
 def _loose(world: World) -> bool:
@@ -162,7 +164,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         frontier = Frontier(world)
         Filler(world, frontier, _shares(world, worth), Approach()).fill()
         hopeful = any(world.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting)
-    return Proposed(_attempt(world), price, proven, hopeful, exceeded)
+    return Proposed(attempt_of(world), price, proven, hopeful, exceeded)
 
 
 def _within_limits(world: World, before: Attempt, problem: Problem, dealt: Deal, toll: Toll, *, meter: Meter, seed: int) -> Attempt:
@@ -175,7 +177,7 @@ def _within_limits(world: World, before: Attempt, problem: Problem, dealt: Deal,
     carrier.finish()
     worth = _sizes(world, [group for group in world.groups.pending if world.left[group]])
     Filler(world, Frontier(world), _shares(world, worth), Approach()).fill()
-    made = _attempt(world)
+    made = attempt_of(world)
     if made.score < before.score:
         return made
     clear(world)
@@ -264,7 +266,7 @@ def _sequential(world: World, frontier: Frontier, known: Bound, meter: Meter, *,
         meter.spend(2.0)
         if not approach.dealt or holds(world):
             improve(world, frontier, known.shares, meter)
-            attempt = _attempt(world)
+            attempt = attempt_of(world)
             complete = True  # whatever else is tried could only be cheaper, or place more: that is worth no more than the effort
             yield attempt
         clear(world)
@@ -287,36 +289,6 @@ def _approaches(world: World, *, scarce: bool) -> Iterator[Approach]:
             yield Approach(order, largest)
     if spread and many:
         yield Approach(last_resort=True)
-
-
-def _attempt(world: World) -> Attempt:
-    """By priority, the highest first: pods left; then price and nodes."""
-    by_level: dict[int, float] = {}
-    for one, number in world.left.items():
-        by_level[one.constraints.priority] = by_level.get(one.constraints.priority, 0.0) + number
-    missing = [by_level[level] for level in sorted(by_level, reverse=True)]
-    layout = tuple((room, tuple(room.planned.items())) for room in (*world.existing, *world.new) if room.planned)
-    # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
-    ordered_only = 0.0 if holds(world) else 1.0
-    return Attempt((ordered_only, *missing, round(world.price, 9), float(len(world.new))), world.pods_left, layout)
-
-
-def clear(world: World) -> None:
-    """Takes every planned pod out and every new room away."""
-    for room in reversed(list(world.new)):
-        world.close(room)
-    for room in world.existing:
-        for one, number in list(room.planned.items()):
-            world.take(one, room, number)
-
-
-def restore(world: World, layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]) -> None:
-    """Makes an earlier plan again; its rules were asked then."""
-    for room, planned in layout:
-        if room.choice:
-            world.reopen(room)
-        for one, number in planned:
-            world.take(one, room, -number)
 
 
 def _proven(world: World, made: Attempt, meter: Meter) -> float:

@@ -1,0 +1,46 @@
+"""How one way to a plan ended, comparable with others, and the way back to it."""
+
+from dataclasses import dataclass
+
+from joiner.planning.auditing import holds
+from joiner.planning.groups import Group
+from joiner.planning.rooms import Room, World
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How one way ended: comparable, the smaller the better; ``layout`` is enough to make it again."""
+
+    score: tuple[float, ...]
+    missing: int
+    layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]
+
+
+def attempt_of(world: World) -> Attempt:
+    """By priority, the highest first: pods left; then price and nodes."""
+    by_level: dict[int, float] = {}
+    for one, number in world.left.items():
+        by_level[one.constraints.priority] = by_level.get(one.constraints.priority, 0.0) + number
+    missing = [by_level[level] for level in sorted(by_level, reverse=True)]
+    layout = tuple((room, tuple(room.planned.items())) for room in (*world.existing, *world.new) if room.planned)
+    # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
+    ordered_only = 0.0 if holds(world) else 1.0
+    return Attempt((ordered_only, *missing, round(world.price, 9), float(len(world.new))), world.pods_left, layout)
+
+
+def clear(world: World) -> None:
+    """Takes every planned pod out and every new room away."""
+    for room in reversed(list(world.new)):
+        world.close(room)
+    for room in world.existing:
+        for one, number in list(room.planned.items()):
+            world.take(one, room, number)
+
+
+def restore(world: World, layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]) -> None:
+    """Makes an earlier plan again; its rules were asked then."""
+    for room, planned in layout:
+        if room.choice:
+            world.reopen(room)
+        for one, number in planned:
+            world.take(one, room, -number)
