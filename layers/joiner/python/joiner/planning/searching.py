@@ -45,10 +45,10 @@ THEN = 4.0
 """What comes after an order of carrying out, and the order itself, takes so many times as long as one order."""
 CARRIED = 12_000
 """Carrying a plan out takes about as long as compiling its world did, and once more for so many pods: that is by pod, not by kind."""
-
-
 NODE_FOR_PODS = 25
-"""Or, where nodes are many and kinds few, carrying out takes for a node what compiling took for so many pods."""
+"""Or, where nodes are many and kinds few, carrying out takes for a node what compiling took for so many pods. Of fewer than TELLING pods
+compiling takes longer than carrying out whatever their nodes."""
+TELLING = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _proposed(world: World, meter: Meter, seed: int) -> Proposed:
         relaxation = solved(problem, demand, chance)
         if meter.allowance:
             relaxation = raised(problem, demand, chance, relaxation)
-        by_node = NODE_FOR_PODS * float(relaxation.nodes.sum()) / everybody if problem.items <= FEW_ITEMS else 0.0
+        by_node = NODE_FOR_PODS * float(relaxation.nodes.sum()) / max(everybody, TELLING) if problem.items <= FEW_ITEMS else 0.0
         meter.keep_back(compiled * max(1 + everybody / CARRIED, by_node))
         toll = toll_of(world, problem)
         exceeded = (problem, dealt, toll) if toll is not None and not keeps_to(toll, relaxation) else None
