@@ -3,11 +3,8 @@
 Exit codes: 0 done; 1 it could not be done or the command line is wrong, stderr says why. 2 is a result of its own: pods stay pending.
 """
 
-import errno
 import importlib.metadata
 import importlib.util
-import os
-import sys
 from typing import Annotated
 
 import typer
@@ -52,14 +49,5 @@ def _root(
 
 
 def main() -> None:
-    """The entry point of the installed command. A result that could not be written out is not done, whatever it was."""
-    try:
-        try:
-            app()
-        finally:
-            sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it would be tried once more at the end
-        if error.errno != errno.EPIPE:
-            print(f"joiner: the result could not be written: {error.strerror}", file=sys.stderr)
-        raise SystemExit(1) from None
+    """The entry point of the installed command."""
+    app()

@@ -19,6 +19,7 @@ from joiner_cli.planning import Answer, Question, answer, object_problems
 from joiner_cli.showing.catalogue_table import catalogue_table
 from joiner_cli.showing.picture import picture
 from joiner_cli.showing.plan_table import plan_table
+from joiner_cli.showing.result import show
 
 MOST_PROBLEMS: Final = 50
 """So many are told; whoever has more has one mistake many times."""
@@ -68,7 +69,7 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
         found = answer(Question(tuple(files), catalogue, region, deadline, seed))
         _comment(found)
         if not (found.errors and found.empty and output in (PlanFormat.table, PlanFormat.html)):
-            print(_rendered(found, output))
+            show(_rendered(found, output))
         raise typer.Exit(found.exit_code)
 
 
@@ -88,7 +89,7 @@ def catalogue_command(
             raise Unreadable(" ".join(unknown), "no instance type is called so", f"see `joiner catalogue`{asked}")
         number = _number(len(chosen.types), "instance type")
         _say(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{number}")
-        print(json.dumps(chosen.to_json(), indent=1) if output is Format.json else catalogue_table(chosen))
+        show(json.dumps(chosen.to_json(), indent=1) if output is Format.json else catalogue_table(chosen))
 
 
 explain_app = typer.Typer(no_args_is_help=True, help="Why a pod is where it is, or nowhere.")
@@ -115,7 +116,7 @@ def explain_pod(  # noqa: PLR0917 - typer reads the options off the parameters
         except UnknownPod as unknown:
             _say(f"joiner: {unknown}{'; what could not be read is told above' if found.errors else ''}")
             raise typer.Exit(1) from None
-        print(told.text)
+        show(told.text)
         raise typer.Exit(1 if found.errors else 0 if told.placed else 2)
 
 

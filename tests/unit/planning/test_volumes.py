@@ -329,7 +329,55 @@ def test_each_claim_has_a_volume_made_by_hand_of_its_own() -> None:
 
     assert drawn(two) == ["g.large a spot: db-0", "g.large c spot: db-1"]
     assert drawn(single) == ["g.large b spot: db-0"]
-    assert why(single) == ["other claims that wait take all 1 PersistentVolumes that claim data-1 could have"]
+    assert "other claims take the PersistentVolumes that its claim could have" in why(single)[0]
+
+
+def test_few_volumes_made_by_hand_go_to_the_pods_that_can_come_to_them() -> None:
+    claims, disks = [of_hand("data-0"), of_hand("data-1")], [disk("one", ZONES[1]), disk("two", ZONES[0])]
+    waiting = [mounting("db-0", "data-0", nodeSelector={ZONE: ZONES[0]}), mounting("db-1", "data-1")]
+    lists = world(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND])
+
+    assert drawn(checked(lists)) == ["g.large a spot: db-0", "g.large b spot: db-1"]
+
+
+def test_few_disks_of_nodes_are_had_where_there_is_room() -> None:
+    disks = [{**disk(f"disk-{number}", ""), "spec": {**disk("any", "")["spec"], **on_host(f"there-{number}")}} for number in range(3)]
+    lists = world(
+        [mounting(f"db-{number}", f"data-{number}", cpu="1500m") for number in range(2)],
+        nodes=[node("there-0", cpu=0), node("there-1"), node("there-2")],
+        persistentvolumeclaims=[of_hand("data-0"), of_hand("data-1")],
+        persistentvolumes=disks,
+        storageclasses=[BY_HAND],
+    )
+
+    assert [(one.node, one.pods) for one in checked(lists).existing] == [("there-1", ("default/db-0",)), ("there-2", ("default/db-1",))]
+
+
+def on_host(name: str) -> Json:
+    terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}]}]
+    return {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+
+
+def test_a_pod_has_all_its_few_volumes_made_by_hand_in_one_place() -> None:
+    claims = [of_hand(name) for name in ("data-0", "log-0", "data-1", "log-1")]
+    disks = [disk(f"{zone}-{number}", zone) for number in range(2) for zone in ZONES[:2]]
+    waiting = [mounting("db-0", "data-0", "log-0"), mounting("db-1", "data-1", "log-1")]
+    lists = world(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND])
+
+    assert drawn(checked(lists)) == ["g.large a spot: db-0", "g.large b spot: db-1"]
+
+
+def test_a_pod_on_its_way_takes_a_volume_made_by_hand_where_it_goes() -> None:
+    first, second = mounting("db-0", "data-0", cpu="3"), mounting("db-1", "data-1", cpu="1", app="later", nodeSelector={ZONE: ZONES[2]})
+    lists = world(
+        [first, second],
+        nodeclaims=[on_its_way()],
+        persistentvolumeclaims=[of_hand("data-0"), of_hand("data-1")],
+        persistentvolumes=[disk("one", ZONES[2]), disk("two", ZONES[0])],
+        storageclasses=[BY_HAND],
+    )
+
+    assert drawn(planned(lists, assignments=assigned([first], 1))) == ["g.large c spot: db-1"]
 
 
 def test_pods_go_together_where_there_are_enough_volumes_made_by_hand() -> None:

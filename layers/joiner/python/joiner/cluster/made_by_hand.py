@@ -1,11 +1,10 @@
-"""Volumes that somebody made beforehand: which of them a claim may have, and who gets which where there are too few.
+"""Volumes that somebody made beforehand: which of them a claim may have.
 
 The scheduler takes, on the node at hand, the one that is kept for the claim, or else the smallest free one that does. Sources: Kubernetes,
 "Persistent Volumes" (binding, reserving a volume, volume mode, selector) and "Storage Classes".
 """
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,45 +74,6 @@ class MadeByHand:
         mine = [one for one in fits if one in own and uid in (None, one.kept or uid)]
         chosen = mine or [one for one in fits if one not in own and (selector is None or selector.selects(one.labels))]
         return tuple(one.name for one in chosen)
-
-
-def dealt(wanting: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """A volume of its own for as many of the claims as can have one, the first of them at any rate. ``wanting``: by claim, the volumes
-    that it may have, the best first.
-
-    >>> dealt({"a": ["small", "large"], "b": ["small"], "c": ["small"]})
-    {'a': 'large', 'b': 'small'}
-    """
-    owner: dict[str, str] = {}
-    has: dict[str, str] = {}
-    lost: set[str] = set()  # none of those who have these could take another one, now or later
-    for claim in wanting:
-        asked_by: dict[str, str] = {}
-        free = _nearest(claim, wanting, owner, lost, asked_by)
-        if not free:
-            lost |= asked_by.keys()
-        while free:  # each on the way takes what the next one leaves
-            taker = asked_by[free]
-            left = has.get(taker, "")
-            owner[free], has[taker] = taker, free
-            free = left
-    return {claim: has[claim] for claim in wanting if claim in has}
-
-
-def _nearest(
-    claim: str, wanting: Mapping[str, Sequence[str]], owner: Mapping[str, str], lost: Collection[str], asked_by: dict[str, str]
-) -> str:
-    """The free volume that the fewest owners have to change theirs for; empty if there is none. ``asked_by`` tells who would take what."""
-    queue = deque([claim])
-    while queue:
-        asking = queue.popleft()
-        for volume in wanting[asking]:
-            if volume not in asked_by and volume not in lost:
-                asked_by[volume] = asking
-                if volume not in owner:
-                    return volume
-                queue.append(owner[volume])
-    return ""
 
 
 def _made(volume: Manifest) -> Made:

@@ -4,15 +4,13 @@ Sources: Kubernetes, "Persistent Volumes" (node affinity, access modes), "Storag
 "Ephemeral Volumes", "Node-specific Volume Limits".
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
 from joiner.cluster.invalid import InvalidField
-from joiner.cluster.made_by_hand import MadeByHand, dealt
+from joiner.cluster.made_by_hand import MadeByHand
 from joiner.cluster.requirements import Requirement, Requirements
 from joiner.cluster.values import ValueSet
 
@@ -65,11 +63,13 @@ class Volumes:
     given: Mapping[str, str] = field(default_factory=dict)
     limiting: frozenset[str] = field(init=False)
     """Drivers that have told of some node how many volumes it can have."""
-    made: MadeByHand = field(init=False)
+    _made: MadeByHand = field(init=False, repr=False)
+    _found: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _places: dict[str, tuple[Requirements, ...]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limiting", frozenset(driver for each in self.limits.values() for driver in each))
-        object.__setattr__(self, "made", MadeByHand.of(self.volumes.values() if self.claims else ()))
+        object.__setattr__(self, "_made", MadeByHand.of(self.volumes.values() if self.claims else ()))
 
     @classmethod
     def from_lists(
@@ -85,28 +85,30 @@ class Volumes:
             volumes={one["metadata"]["name"]: one for one in volumes},
             classes={one["metadata"]["name"]: one for one in classes},
             limits={one["metadata"]["name"]: _limits(one) for one in csi_nodes},
-            zonal={driver["name"]: bool(driver.get("topologyKeys")) for one in csi_nodes for driver in _drivers(one) if driver.get("name")},
+            zonal=_zonal(csi_nodes),
             hosts={one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(HOSTNAME, one["metadata"]["name"]) for one in nodes},
         )
 
-    def dealt_to(self, wanted: Mapping[tuple[str, str], int]) -> "Volumes":
-        """The same, with the volumes made by hand dealt to these claims (namespace, name), the first of which come first; the number says
-        how many pods want a claim. Where there is enough for all in every place, and no two pods must meet, it is left to the
-        scheduler."""
-        made: dict[str, tuple[str, ...]] = {}
-        meeting = False
-        for (namespace, name), users in wanted.items():
-            claim = self.claims.get(f"{namespace}/{name}") or {}
-            spec: Manifest = claim.get("spec") or {}
-            storage = None if not claim or spec.get("volumeName") else self._class_of(spec)
-            if storage is not None and storage.get("provisioner") == BY_HAND:
-                with suppress(VolumeUnusable):
-                    made[f"{namespace}/{name}"] = self._made_by_hand(f"{namespace}/{name}", claim, storage)
-                meeting |= users > 1
-        if not meeting and self._enough(made):
-            return self
-        has = dealt(made)
-        return replace(self, given={key: has.get(key, "") for key in made})
+    def made_by_hand(self, namespace: str, name: str) -> tuple[str, ...] | None:
+        """The volumes that a claim may have which is not bound and for which none will be made, the best first; None for other claims."""
+        key = f"{namespace}/{name}"
+        claim = self.claims.get(key) or {}
+        spec: Manifest = claim.get("spec") or {}
+        storage = None if not claim or spec.get("volumeName") else self._class_of(spec)
+        if storage is None or storage.get("provisioner") != BY_HAND:
+            return None
+        if key not in self._found:
+            try:
+                self._found[key] = self._made.for_claim(key, claim, storage["metadata"]["name"])
+            except InvalidField as invalid:
+                raise VolumeUnusable(f"PersistentVolumeClaim {name} cannot be read: {invalid}") from invalid
+        return self._found[key]
+
+    def places_of(self, volume: str) -> tuple[Requirements, ...]:
+        """Where a volume can be used: any of these; nowhere if that cannot be read."""
+        if volume not in self._places:
+            self._places[volume] = _places_if_any(self.volumes[volume])
+        return self._places[volume]
 
     def where(self, namespace: str, claims: Sequence[str]) -> tuple[Requirements, ...]:
         """Alternatives that a node must meet one of, for all these claims at once; VolumeUnusable if one cannot be used anywhere."""
@@ -166,14 +168,6 @@ class Volumes:
             return self.classes.get(name)
         return next((one for _, one in sorted(self.classes.items()) if _is_default(one)), None)
 
-    def _enough(self, wanted: Mapping[str, Sequence[str]]) -> bool:
-        """Whether each of these claims finds a volume wherever it could, though all others were there before."""
-        for names in {*wanted.values()}:
-            there = Counter(map(self._places_of, names))
-            if len(there) > MOST_ALTERNATIVES or min(there.values(), default=len(wanted)) < len(wanted):
-                return False
-        return True
-
     def _where(self, namespace: str, name: str) -> tuple[Requirements, ...]:
         claim = self.claims.get(f"{namespace}/{name}")
         if claim is None:
@@ -207,36 +201,23 @@ class Volumes:
         if host:
             return (Requirements.of([Requirement(HOSTNAME, ValueSet.of(host))]),)
         if storage.get("provisioner") == BY_HAND:
-            return self._of_made_by_hand(namespace, name, claim, storage)
+            return self._of_made_by_hand(namespace, name, called)
         allowed = storage.get("allowedTopologies")
         if not allowed:
             return (Requirements(),)
-        there = [place for volume in self._made_by_hand(f"{namespace}/{name}", claim, storage) for place in self._places_of(volume)]
-        terms = (
+        return tuple(
             _requirements({"key": one["key"], "operator": "In", "values": one["values"]} for one in term.get("matchLabelExpressions") or ())
             for term in allowed
         )
-        return tuple(dict.fromkeys((*terms, *there)))
 
-    def _of_made_by_hand(self, namespace: str, name: str, claim: Manifest, storage: Manifest) -> tuple[Requirements, ...]:
-        key, called = f"{namespace}/{name}", storage["metadata"]["name"]
-        free = self._made_by_hand(key, claim, storage)
-        mine = self.given.get(key, None)
-        found = [place for volume in (free if mine is None else filter(None, (mine,))) for place in self._places_of(volume)]
+    def _of_made_by_hand(self, namespace: str, name: str, storage_class: str) -> tuple[Requirements, ...]:
+        free, mine = self.made_by_hand(namespace, name) or (), self.given.get(f"{namespace}/{name}")
+        found = [place for volume in (free if mine is None else filter(None, (mine,))) for place in self.places_of(volume)]
         if not found and free and mine == "":
             raise VolumeUnusable(f"other claims that wait take all {len(free)} PersistentVolumes that claim {name} could have")
         if not found:
-            raise VolumeUnusable(f"no PersistentVolume is free for claim {name} (StorageClass {called} makes none)")
+            raise VolumeUnusable(f"no PersistentVolume is free for claim {name} (StorageClass {storage_class} makes none)")
         return tuple(dict.fromkeys(found))
-
-    def _made_by_hand(self, key: str, claim: Manifest, storage: Manifest) -> tuple[str, ...]:
-        try:
-            return self.made.for_claim(key, claim, storage["metadata"]["name"])
-        except InvalidField as invalid:
-            raise VolumeUnusable(f"PersistentVolumeClaim {key} cannot be read: {invalid}") from invalid
-
-    def _places_of(self, volume: str) -> tuple[Requirements, ...]:
-        return _places_if_any(self.volumes[volume])
 
 
 def _is_default(storage: Manifest) -> bool:
@@ -246,6 +227,15 @@ def _is_default(storage: Manifest) -> bool:
 
 def _drivers(csi_node: Manifest) -> Sequence[Manifest]:
     return (csi_node.get("spec") or {}).get("drivers") or ()
+
+
+def _zonal(csi_nodes: Iterable[Manifest]) -> dict[str, bool]:
+    """By driver, whether it names topology keys on any node: on one that it has just come to it may not have said so yet."""
+    found: dict[str, bool] = {}
+    for driver in (driver for one in csi_nodes for driver in _drivers(one)):
+        name = driver.get("name") or ""
+        found[name] = found.get(name, False) or bool(driver.get("topologyKeys"))
+    return found
 
 
 def _limits(csi_node: Manifest) -> dict[str, int]:

@@ -36,7 +36,7 @@ def _anywhere(own: Rules, carried: Collection[str], most: dict[Tally, int]) -> b
     are level. ``carried`` are keys that every room has, ``most`` remembers what is in the fullest domain."""
     if own.free:
         return True
-    if own.affinity or own.together or any(rule.spread.topology_key not in carried for rule in own.spreads):
+    if own.affinity or own.together or own.stock or any(rule.spread.topology_key not in carried for rule in own.spreads):
         return False
     apart = own.apart
     for tally in (*(tally for tally, _ in apart), *(rule.tally for rule in own.spreads)):
@@ -61,6 +61,9 @@ def _may_stay(world: World, group: Group, room: Room, known: dict[tuple[SpreadRu
         if not level:
             return False
     if any(tally.total > tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.together):
+        return False
+    places = [(tally, there, room.labels.get(tally.key, "")) for tally, there in own.stock]
+    if any(tally.by_domain.get(domain, 0) > there.get(domain, 0) for tally, there, domain in places):
         return False
     return all(tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.affinity)
 

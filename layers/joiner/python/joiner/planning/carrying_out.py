@@ -254,6 +254,6 @@ def expressible(world: World, groups: Sequence[Group], deal: Deal) -> list[Group
 
 def _plain_enough(world: World, group: Group, deal: Deal) -> bool:
     own = world.rules[group.index]
-    if own.together or own.alone or (own.affinity and group not in deal.shares_of):
+    if own.together or own.alone or own.stock or (own.affinity and group not in deal.shares_of):
         return False
     return all(tally.key == names.HOSTNAME for tallies in (own.away, own.unwanted) for tally in tallies)

@@ -12,6 +12,7 @@ from typing import Final
 
 from joiner import names
 from joiner.planning.auditing import holds
+from joiner.planning.effort import Meter
 from joiner.planning.frontier import Frontier
 from joiner.planning.groups import Group
 from joiner.planning.offers import Choice
@@ -23,6 +24,13 @@ MOST_PODS: Final = 7
 TRIALS: Final = 200
 """So many are carried out at most, of the cheapest LOOKED_AT that could stand as far as affinity goes."""
 LOOKED_AT: Final = 4000
+A_DIVISION: Final = 0.01
+A_LOOK: Final = 0.02
+A_TRIAL: Final = 0.15
+"""Steps."""
+
+WAYS: Final = (1, 1, 2, 5, 15, 52, 203, 877)
+"""To divide so many different pods."""
 
 Part = tuple[Group, ...]
 Way = Sequence[tuple[Choice, Part]]
@@ -30,9 +38,9 @@ Options = list[tuple[float, Choice]]
 """Where a part could be: in each domain the cheapest choice, the cheapest domain first."""
 
 
-def divide(world: World, frontier: Frontier, rooms: Sequence[Room], waiting: Sequence[Group] = ()) -> bool:
+def divide(world: World, frontier: Frontier, rooms: Sequence[Room], meter: Meter, waiting: Sequence[Group] = ()) -> bool:
     """Whether the pods of these rooms could be divided among cheaper ones, or together with some who wait (one of each group named, as
-    often as it is) among any; then they are."""
+    often as it is) among any; then they are. No longer than the effort lasts."""
     pods = sorted(
         (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))), key=lambda one: one.index
     )
@@ -42,10 +50,10 @@ def divide(world: World, frontier: Frontier, rooms: Sequence[Room], waiting: Seq
     price = float("inf") if waiting else sum(room.price for room in rooms) - 1e-9
     kept = [(room, dict(room.planned)) for room in rooms]
     ways = _by_price(world, frontier, pods, weights.pop(), price)
+    meter.spend(A_DIVISION * WAYS[len(pods)])
     for room in rooms:
         world.close(room)
-    could = (way for way in islice(ways, LOOKED_AT) if _could_stand(world, way))
-    if any(_carry_out(world, way) for way in islice(could, TRIALS)):
+    if any(_carry_out(world, way) for way in islice(_promising(world, ways, meter), TRIALS)):
         return True
     for room, planned in kept:
         world.reopen(room)
@@ -99,6 +107,16 @@ def _by_price(world: World, frontier: Frontier, pods: Sequence[Group], weight: i
                 dearer = price + options[place][at][0] - options[place][at - 1][0]
                 if dearer < under:
                     heappush(queue, (dearer, number, (*picked[:place], at, *picked[place + 1 :]), place))
+
+
+def _promising(world: World, ways: Iterable[Way], meter: Meter) -> Iterator[Way]:
+    for way in islice(ways, LOOKED_AT):
+        meter.spend(A_LOOK)
+        if meter.spent():
+            return
+        if _could_stand(world, way):
+            meter.spend(A_TRIAL)
+            yield way
 
 
 def _clash(world: World, part: Part) -> bool:

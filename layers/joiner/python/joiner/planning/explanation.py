@@ -17,7 +17,7 @@ from joiner.planning.offers import NOTHING_AVAILABLE, Choice, Launchable, Market
 from joiner.planning.plan import LOOKS_AGAIN, Reason
 from joiner.planning.rooms import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, World
 from joiner.planning.stocking import Daemons
-from joiner.planning.topology import CLAIM_TAKEN
+from joiner.planning.topology import CLAIM_TAKEN, STOCK_TAKEN
 from joiner.planning.variants import MOST_VARIANTS
 
 Alternatives = tuple[Requirements, ...]
@@ -162,7 +162,7 @@ def _between_pods(world: World, group: Group, market: Market, offers: list[Launc
     worst = max(sorted(told), key=lambda why: told[why], default="")
     if worst == TOO_FEW_TYPES:
         return f"minValues requirement is not met for label(s) {', '.join(sorted(market.pool.min_values))}: {worst}"
-    if worst == CLAIM_TAKEN:
+    if worst in (CLAIM_TAKEN, STOCK_TAKEN):
         return worst
     if worst == TOO_MANY_VOLUMES:
         return f"{worst} to any new node"

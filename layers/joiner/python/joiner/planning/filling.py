@@ -5,7 +5,7 @@ opened on trial and filled; the one with the lowest price for what its pods are 
 one more node could take all that is left, that ending is remembered, and taken if going on turns out dearer.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
@@ -24,7 +24,8 @@ FEW_PODS = 64
 """Up to here every offer worth a look is tried; beyond, only a shortlist."""
 SHORTLIST = 24
 FEW_CROWDS = 12
-"""So many nodes are asked for a pod that others would follow elsewhere."""
+"""So many nodes are asked for a pod that others would follow elsewhere; MOST_LEADS for all of them together."""
+MOST_LEADS = 200
 MANY_ROOMS = 24
 """From so many on, rooms are looked at side by side first."""
 
@@ -32,11 +33,13 @@ MANY_ROOMS = 24
 @dataclass(frozen=True, slots=True)
 class Approach:
     """One way to go about it: the order of groups, the largest node (cpu, in millicores; None = any), and whether pods that
-    spread over zones are dealt out to the zones beforehand. A last resort is for when nothing else has placed every pod."""
+    spread over zones are dealt out to the zones beforehand. ``sharing``: of those whom others must be beside a node takes no more than
+    leave one for each follower. A last resort is for when nothing else has placed every pod."""
 
     order: str = "worth"
     largest: int | None = None
     dealt: bool = False
+    sharing: bool = True
     last_resort: bool = False
 
 
@@ -85,7 +88,7 @@ class Filler:
             self._fill_rooms(self.world.new, waiting[:1])
             if not self.world.left[waiting[0]]:
                 continue
-            if self._open_for(waiting[0]) or self._led_away(waiting[0]):
+            if self._open_for(waiting[0]):
                 stuck.clear()  # whoever waited for a neighbour may have one now
                 self._fill_rooms(
                     [*self.world.existing, *self.world.new], [group for group in self.order if self.world.rules[group.index].affinity]
@@ -93,6 +96,7 @@ class Filler:
             else:
                 stuck.add(waiting[0])
         self._end_early()
+        self._lead_away([group for group in self.order if group in stuck and self.world.left[group]])
 
     @classmethod
     def filling_only(cls, world: World, shares: Mapping[int, float]) -> "Filler":
@@ -215,7 +219,7 @@ class Filler:
                 if self.world.left[group]:
                     moved |= self.world.put(group, room, self.world.left[group]) > 0
             moved = moved and self.neighbourly
-        if self._followers:
+        if self._followers and self.approach.sharing:
             self._leave_some(room)
         return True
 
@@ -223,7 +227,7 @@ class Filler:
         """Followers that find no place here may need another node, and on it somebody whom they follow."""
         for group in self._followers:
             for friend in self.world.rules[group.index].friends if room.planned.get(group) else ():
-                while room.planned.get(friend, 0) > 1 and self._stranded(room):
+                while room.planned.get(friend, 0) > 1 and self._short(group, room):
                     self.world.take(friend, room, 1)
 
     def _one_host(self, group: Group) -> bool:
@@ -238,14 +242,15 @@ class Filler:
 
     def _stranded(self, room: Room) -> int:
         """How many followers would find no place if all whom they follow got nodes like this one."""
-        short = 0
-        for group in self._followers:
-            if room.planned.get(group):
-                leaders = sum(self.world.left.get(friend, 0) for friend in self.world.rules[group.index].friends)
-                short += max(self.world.left[group] - leaders * room.planned[group], 0)
-            elif any(friend in room.planned for friend in self.world.rules[group.index].friends):
-                short += self.world.left[group]
-        return short
+        return sum(self._short(group, room) for group in self._followers)
+
+    def _short(self, group: Group, room: Room) -> int:
+        """The same of one group."""
+        friends = self.world.rules[group.index].friends
+        if room.planned.get(group):
+            leaders = sum(self.world.left.get(friend, 0) for friend in friends)
+            return max(self.world.left[group] - leaders * room.planned[group], 0)
+        return self.world.left[group] if any(friend in room.planned for friend in friends) else 0
 
     def _escort(self, room: Room, seed: Group) -> bool:
         """Lets in a seed that wants somebody beside it who is nowhere yet: that somebody goes in first."""
@@ -256,27 +261,37 @@ class Filler:
                 self.world.take(friend, room, 1)
         return False
 
-    def _led_away(self, group: Group) -> bool:
-        """Opens a node for pods that must be beside others, all of whom are where there is no place for more: one of those comes along."""
-        own = self.world.rules[group.index]
-        if not own.affinity or own.may_begin or group in self.hopeless:
-            return False
+    def _lead_away(self, stuck: Sequence[Group]) -> None:
+        """Opens nodes for pods that must be beside others, all of whom are where there is no place for more: one of those comes along."""
+        trials = MOST_LEADS
+        for group in stuck:
+            own = self.world.rules[group.index]
+            led = bool(own.affinity) and not own.may_begin
+            while led and self.world.left[group] and trials > 0:
+                led = False
+                for choice, friend in self._ways_for_two(group):
+                    crowd = [other for other in self.world.new if other.planned.get(friend)]
+                    asked = nlargest(min(FEW_CROWDS, trials), crowd, key=lambda one: one.planned[friend])
+                    trials -= len(asked)
+                    if led := self._come_along(friend, group, choice, asked):
+                        break
+
+    def _ways_for_two(self, group: Group) -> Iterator[tuple[Choice, Group]]:
+        """The cheapest offer in each domain that could hold one of the group and one of those that it follows, and the latter."""
+        keys = sorted(self.world.keys_of(group))
         seen: set[tuple[str | None, ...]] = set()
         for choice in self.frontier.of(group):
-            there = tuple(choice.one.label(tally.key) for tally in own.affinity)
-            if there in seen or not fits(group, choice.one.room) or self.world.over_limit(choice):
-                continue
-            seen.add(there)
-            room = self.world.open(choice)
-            if any(self._comes_along(friend, group, room) for friend in own.friends):
-                return True
-            self.world.close(room)
-        return False
+            there = tuple(choice.variant.labels.get(key) or choice.one.label(key) for key in keys)
+            for friend in self.world.rules[group.index].friends if there not in seen and not self.world.over_limit(choice) else ():
+                both = map(int.__add__, group.vector, friend.vector)
+                if friend.pods and choice.groups >> friend.index & 1 and all(map(int.__le__, both, choice.one.room)):
+                    seen.add(there)
+                    yield choice, friend
 
-    def _comes_along(self, friend: Group, group: Group, room: Room) -> bool:
-        """Whether one of the friends can leave the node that it was put on, and nobody misses it there."""
-        crowd = [other for other in self.world.new if other.planned.get(friend)]
-        for other in nlargest(FEW_CROWDS, crowd, key=lambda one: one.planned[friend]):
+    def _come_along(self, friend: Group, group: Group, choice: Choice, asked: Iterable[Room]) -> bool:
+        """Whether one of the friends can leave one of these nodes for a new one, and nobody misses it there."""
+        room = self.world.open(choice)
+        for other in asked:
             self.world.take(friend, other, 1)
             if self.world.put(friend, room, 1):
                 placed = self.world.put(group, room, self.world.left[group])
@@ -288,6 +303,7 @@ class Filler:
                     self.world.take(group, room, placed)
                 self.world.take(friend, room, 1)
             self.world.take(friend, other, -1)
+        self.world.close(room)
         return False
 
     def _repeat(self, choice: Choice, seed: Group) -> None:

@@ -47,7 +47,8 @@ class Frontier:
 
 
 def telling_keys(groups: Groups) -> tuple[str, ...]:
-    """The labels, but for the hostname, by which some pod tells nodes apart that are open to it: domains of rules, and wishes."""
+    """The labels, but for the hostname, by which some pod tells nodes apart that are open to it: domains of rules and of volumes, and
+    wishes."""
     found: set[str] = set()
     for group in groups.all:
         said = group.constraints
@@ -55,4 +56,7 @@ def telling_keys(groups: Groups) -> tuple[str, ...]:
         found |= {term.topology_key for term in terms(said)}
         if group.pods:
             found |= {key for wish in said.preferences for key in wish.term.labels}
+        found |= {family.key for family in group.mounted.families}
+        if group.mounted.shared:
+            found.add(names.ZONE)
     return tuple(sorted(found - {names.HOSTNAME}))

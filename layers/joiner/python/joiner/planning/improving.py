@@ -32,7 +32,7 @@ def improve(world: World, frontier: Frontier, shares: Mapping[int, float], meter
 def _exchange_nodes(world: World, frontier: Frontier, shares: Mapping[int, float], meter: Meter) -> None:
     stranded = [group for group, number in world.left.items() if number and frontier.of(group) for _ in range(number)]
     if sum(sum(room.planned.values()) for room in world.new) + len(stranded) <= FEW_PODS and _within(meter):
-        divide(world, frontier, tuple(world.new), stranded)
+        divide(world, frontier, tuple(world.new), meter, stranded)
     for _ in range(ROUNDS):
         if (
             not world.new
@@ -41,7 +41,7 @@ def _exchange_nodes(world: World, frontier: Frontier, shares: Mapping[int, float
         ):
             return
         some = [rooms for size in (1, 2, 3) for rooms in combinations(tuple(world.new), size)]
-        better = len(world.new) <= FEW_NODES and any(_within(meter) and divide(world, frontier, rooms) for rooms in some)
+        better = len(world.new) <= FEW_NODES and any(_within(meter) and divide(world, frontier, rooms, meter) for rooms in some)
         if not better and not any(_within(meter) and _rebuild(world, frontier, shares, rooms, meter) for rooms in some):
             return
 
@@ -74,16 +74,14 @@ def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], room
 
 def _reset(world: World, rooms: Sequence[tuple[Room, Mapping[Group, int]]]) -> None:
     """Back to these rooms with these pods in them."""
-    known = {room for room, _ in rooms}
+    known = dict(rooms)
     for room in [one for one in world.new if one not in known]:
         world.close(room)
-    for room in world.existing:
-        wanted = next((planned for one, planned in rooms if one is room), {})
-        _to(world, room, wanted)
+    there = set(world.new)
     for room, planned in rooms:
-        if room.choice:
-            if room not in world.new:
-                world.reopen(room)
+        if room.choice and room not in there:
+            world.reopen(room)
+        if room.planned != planned:
             _to(world, room, planned)
 
 

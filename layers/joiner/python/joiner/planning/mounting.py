@@ -8,14 +8,12 @@ Volumes".
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from joiner import names
 from joiner.cluster import Node, Pod, Requirements, Resources, Volumes, VolumeUnusable
-
-Claim = tuple[str, str]
-"""Namespace and name."""
+from joiner.planning.handing_out import Claim, Family, hand_out
 
 UNLIMITED: Final = 1 << 60
 MOST_COMMON: Final = 32
@@ -52,7 +50,8 @@ def amount_of(name: str, known: Resources, attachable: Mapping[str, int]) -> int
 class Mounted:
     """``places`` are alternatives of node labels; ``volumes`` counts attachments by driver, but for those in ``common`` (driver, volume):
     others have these as well, and a node attaches each once for all of them. ``shared`` names claims (``namespace/name``) that must bring
-    all their pods into one zone, ``alone`` those that one of several waiting pods can have. ``key`` is equal for what asks the same."""
+    all their pods into one zone, ``alone`` those that one of several waiting pods can have, ``families`` are of volumes made by hand that
+    do not suffice everywhere. ``key`` is equal for what asks the same."""
 
     key: str = ""
     places: tuple[Requirements, ...] = (Requirements(),)
@@ -60,6 +59,7 @@ class Mounted:
     common: tuple[tuple[str, str], ...] = ()
     shared: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
+    families: tuple[Family, ...] = ()
     refused: str = ""
 
 
@@ -77,19 +77,22 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
     wanted = Counter((pod.namespace, claim) for pod in wanting for claim in pod.constraints.claims)
     held = Counter((pod.namespace, claim) for pod in having for claim in pod.constraints.claims)
     common = _common((*wanting, *having), volumes)
-    volumes = volumes.dealt_to(held + wanted)
+    volumes, families = hand_out(having, wanting, volumes)
     alike: dict[tuple[str, tuple[str, ...]], Mounted] = {}
     found: dict[str, Mounted] = {}
     for pod in having:
         leads = tuple(
             f"{pod.namespace}/{name}" for name in volumes.unbound(pod.namespace, pod.constraints.claims) if wanted[pod.namespace, name]
         )
-        if leads:
-            found[pod.key] = Mounted(key=f"leads {leads}", shared=leads)
+        own = _families_of(pod, families)
+        if leads or own:
+            found[pod.key] = Mounted(key=f"leads {leads} {own}", shared=leads, families=own)
     for pod in wanting:
         same = (pod.namespace, pod.constraints.claims)
         if same not in alike:
-            alike[same] = _mounted(pod, volumes, wanted, held, common)
+            own = _families_of(pod, families)
+            each = _mounted(pod, volumes, wanted, held, common)
+            alike[same] = replace(each, key=f"{each.key} {own}", families=own) if own and not each.refused else each
         taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
         who = next((users[claim] for claim in taken if claim in users), "")
         if who:
@@ -98,6 +101,12 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
             continue
         found[pod.key] = alike[same]
     return found
+
+
+def _families_of(pod: Pod, families: Mapping[Claim, Family]) -> tuple[Family, ...]:
+    if not families:
+        return ()
+    return tuple(families[claim] for name in pod.constraints.claims if (claim := (pod.namespace, name)) in families)
 
 
 def _common(pods: Iterable[Pod], volumes: Volumes) -> frozenset[tuple[str, str]]:
@@ -127,4 +136,5 @@ def _mounted(pod: Pod, volumes: Volumes, wanted: Counter[Claim], held: Counter[C
     together = tuple("/".join(claim) for claim in to_come if wanted[claim] + held[claim] > 1)
     asked = tuple(sorted(own.items()))
     alone = tuple(f"{namespace}/{claim}" for claim in volumes.for_one_pod(namespace, claims) if wanted[namespace, claim] > 1)
-    return Mounted(f"{' or '.join(map(str, places))} {asked} {common} {together} {alone}", places, asked, common, together, alone)
+    key = f"{' or '.join(map(str, places))} {asked} {common} {together} {alone}"
+    return Mounted(key, places, asked, common, together, alone)

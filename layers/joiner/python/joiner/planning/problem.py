@@ -246,6 +246,8 @@ EVERY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - addresses that p
 FEW_PODS: Final = 6000
 """Up to here a pod that clashes with its neighbours costs a part of a node, so it is told apart who asks something of its neighbours and
 whom they count. With more it finds another place, and fewer items are worth more: whoever asks is taken to count as well."""
+FEW_GROUPS: Final = 60
+"""Of so many it is told apart whatever their number."""
 
 HostRow = tuple[object, int, bool]
 """A rule about hosts (its tally, or a port), how many pods under it may share a node, and whether every plan must keep to that."""
@@ -257,7 +259,7 @@ def _items(world: World, deal: Deal, groups: Sequence[Group], kind_of: Mapping[G
     for group in groups:
         for port in group.constraints.host_ports:
             addresses.setdefault((port.port, port.protocol), set()).add(ANY if port.ip in EVERY else port.ip)
-    precise = world.pods_left <= FEW_PODS
+    precise = world.pods_left <= FEW_PODS or len(groups) <= FEW_GROUPS
     asked = _asked(world, groups) if precise else {}
     for group in groups:
         rows = tuple(row for row in host_rows(group, world.rules[group.index], addresses) if precise or row[1])

@@ -281,7 +281,13 @@ class World:
         own = self.rules[group.index]
         if group.refused or group.constraints.host_ports or group.attaches or self.narrow:
             return False
-        if own.affinity or own.together or own.alone or any(tally.key != names.HOSTNAME for tally in (*own.away, *own.unwanted)):
+        if (
+            own.affinity
+            or own.together
+            or own.alone
+            or own.stock
+            or any(tally.key != names.HOSTNAME for tally in (*own.away, *own.unwanted))
+        ):
             return False
         dealt = self.quoted[group.index] if group.index in self.quotas else None
         return all(rule.universe is None or rule is dealt for rule in own.spreads)

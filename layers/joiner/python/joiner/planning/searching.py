@@ -287,6 +287,8 @@ def _approaches(world: World, *, scarce: bool) -> Iterator[Approach]:
             yield Approach(order, largest, dealt=True)
         if not (spread and many):
             yield Approach(order, largest)
+    if not many:
+        yield Approach(sharing=False)
     if spread and many:
         yield Approach(last_resort=True)
 

@@ -20,6 +20,7 @@ from joiner.planning.mounting import UNLIMITED
 from joiner.planning.offers import Market, Variant, largest_first
 
 CLAIM_TAKEN: Final = "its PersistentVolumeClaim is for one pod at a time, and another pod that waits has it"
+STOCK_TAKEN: Final = "other claims take the PersistentVolumes that its claim could have"
 
 Namespaces = Mapping[str, Mapping[str, str]]
 
@@ -91,7 +92,8 @@ class Rules:
 
     ``friends`` are the other groups beside which its affinity wants to be; ``may_begin`` says that it is its own friend. ``together``
     count the pods that share a volume which is not there yet: it is made where the first of them goes, and all others follow.
-    ``alone`` count the pods that have a claim which is for one pod at a time.
+    ``alone`` count the pods that have a claim which is for one pod at a time. ``stock`` counts those that take one of a family of volumes
+    made by hand, with how many of these there are in each domain.
     """
 
     spreads: list[SpreadRule] = field(default_factory=list)
@@ -104,6 +106,7 @@ class Rules:
     wishes: list[tuple[int, Tally]] = field(default_factory=list)
     together: list[Tally] = field(default_factory=list)
     alone: list[Tally] = field(default_factory=list)
+    stock: list[tuple[Tally, Mapping[str, int]]] = field(default_factory=list)
 
     @property
     def apart(self) -> list[tuple[Tally, int]]:
@@ -119,7 +122,7 @@ class Rules:
     @property
     def free(self) -> bool:
         """Whether it may go wherever there is room, however many there are."""
-        return not (self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone)
+        return not (self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone or self.stock)
 
     def limit(self, place: Place, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None) -> tuple[int, str]:
         """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says so.
@@ -139,8 +142,10 @@ class Rules:
                         most = 1
         if self.affinity and not self._beside(labels):
             return 0, f"its affinity on {', '.join(dict.fromkeys(tally.key for tally in self.affinity))}"
-        if any(tally.total and not tally.by_domain.get(labels.get(tally.key, ""), 0) for tally in self.together):
-            return 0, "a volume that it shares with pods elsewhere"
+        room, why = self._volumes(labels)
+        if room <= 0:
+            return 0, why
+        most = min(most, room)
         for rule in self.spreads:
             domain = labels.get(rule.spread.topology_key)
             more = quota.get(domain or "", 0) if quota is not None and rule is dealt else rule.limit(domain)
@@ -148,6 +153,15 @@ class Rules:
                 return 0, f"its spread over {rule.spread.topology_key}"
             most = min(most, more)
         return most, ""
+
+    def _volumes(self, labels: Mapping[str, str]) -> tuple[int, str]:
+        """How many more may go there for the volumes' sake that they share, or of which there are only so many."""
+        if any(tally.total and not tally.by_domain.get(labels.get(tally.key, ""), 0) for tally in self.together):
+            return 0, "a volume that it shares with pods elsewhere"
+        left = [
+            there.get(domain, 0) - tally.by_domain.get(domain, 0) for tally, there in self.stock if (domain := labels.get(tally.key, ""))
+        ]
+        return min(left, default=UNLIMITED), STOCK_TAKEN
 
     def _beside(self, labels: Mapping[str, str]) -> bool:
         domains = [labels.get(tally.key) for tally in self.affinity]
@@ -169,7 +183,10 @@ def rules_of(groups: Sequence[Group], places: Sequence[Place], markets: Sequence
 
     Of pods that run already (and daemons) only what they mean to others matters: they will not be placed again.
     """
-    if all(not one.constraints.spreads and not terms(one.constraints) and not one.mounted.shared + one.mounted.alone for one in groups):
+    if all(
+        not one.constraints.spreads and not terms(one.constraints) and not one.mounted.shared + one.mounted.alone + one.mounted.families
+        for one in groups
+    ):
         return tuple(Rules() for _ in groups)
     return Ruling(groups, places, markets, namespaces).rules()
 
@@ -213,6 +230,9 @@ class Ruling:
                 for claim in group.mounted.alone:
                     wanting = [other for other in self._groups if claim in other.mounted.alone]
                     self._found[group.index].alone.append(self._tally(("alone", claim), names.HOSTNAME, wanting))
+                for family in group.mounted.families:
+                    taking = [other for other in self._groups if family in other.mounted.families]
+                    self._found[group.index].stock.append((self._tally(family, family.key, taking), dict(family.there)))
             self._anti_affinity(group)
         return self._found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from joiner.planning.checking.amounts import Json, Lists, Spot, key, namespace_of
+from joiner.planning.checking.amounts import NOTHING, Json, Lists, Spot, amounts, asks, key, namespace_of
 from joiner.planning.checking.nodes import HOST, label, likes, selects, tolerated
 from joiner.planning.checking.offers import offers_of
 from joiner.planning.checking.volumes import check_claim, claims_of
@@ -179,7 +179,7 @@ def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) ->
 
 
 def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> set[str | None]:
-    """Domains that a pool could still make a node in for this pod. What others could have there is no domain until they have it."""
+    """Domains that a pool could still make a node in that holds this pod. What others could have there is no domain until they have it."""
     found: set[str | None] = set()
     for pool, labels, offering in offers_of(scene.lists, scene.catalogue):
         taints = pool["spec"]["template"]["spec"].get("taints") or []
@@ -188,6 +188,8 @@ def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: S
         if here in found or here is None or not offering.get("available", True) or not counts_for(pod, constraint, hard, could_be):
             continue
         own = likes(pod["spec"], could_be.labels, could_be.name) and tolerated(pod["spec"], could_be.taints)
+        room = amounts(scene.catalogue[labels["node.kubernetes.io/instance-type"]]["allocatable"])
+        own = own and all(amount <= room.get(name, NOTHING) for name, amount in asks(pod).items())
         if own and not any(check_claim(name, claim, could_be, scene.lists) for name, claim in claims_of(pod, scene.lists)):
             found.add(here)
     return found
