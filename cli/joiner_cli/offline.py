@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -169,7 +169,10 @@ def _number(number: int, noun: str) -> str:
 
 
 def _say(line: str) -> None:
-    print("".join(one if one.isprintable() else "?" for one in line), file=sys.stderr)
+    if sys.stderr is None:  # closed; print would take stdout
+        return
+    with suppress(OSError):  # nobody can be told, and the result is worth writing all the same
+        print("".join(one if one.isprintable() else "?" for one in line), file=sys.stderr, flush=True)
 
 
 @contextmanager

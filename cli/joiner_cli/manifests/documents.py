@@ -43,7 +43,9 @@ class Document:
 def read_documents(paths: Iterable[str]) -> Iterator[Document | Unreadable]:
     """Every document of these files and folders, ``-`` for stdin; what cannot be read stands among them."""
     for path in paths:
-        if path == STDIN:
+        if path == STDIN and sys.stdin is None:
+            yield Unreadable("stdin", "it is closed", "pipe manifests into the command, or name files")
+        elif path == STDIN:
             yield from _read_bytes(sys.stdin.buffer.read(), "stdin")
         elif Path(path).is_dir():
             yield from _read_folder(Path(path))

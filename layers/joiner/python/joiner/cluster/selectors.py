@@ -26,8 +26,12 @@ class LabelSelector:
     def from_kube(cls, said: Mapping[str, Any] | None) -> "LabelSelector":
         if said is None:
             return cls()
+        if not isinstance(said, Mapping):
+            raise InvalidField("", said, "write matchLabels or matchExpressions")
         expressions = said.get("matchExpressions") or []
         for position, expression in enumerate(expressions):
+            if not isinstance(expression, Mapping) or not isinstance(expression.get("key"), str):
+                raise InvalidField(f"matchExpressions[{position}].key", "missing", "name the label that it is about")
             operator = expression.get("operator")
             if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
                 raise InvalidField(f"matchExpressions[{position}].operator", operator, "a label selector has no such operator")

@@ -16,16 +16,20 @@ class Attempt:
     layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]
 
 
-def attempt_of(world: World) -> Attempt:
-    """By priority, the highest first: pods left; then price and nodes."""
+def missing_of(world: World) -> tuple[float, ...]:
+    """How many pods have no place, by priority, the highest first."""
     by_level: dict[int, float] = {}
     for one, number in world.left.items():
         by_level[one.constraints.priority] = by_level.get(one.constraints.priority, 0.0) + number
-    missing = [by_level[level] for level in sorted(by_level, reverse=True)]
+    return tuple(by_level[level] for level in sorted(by_level, reverse=True))
+
+
+def attempt_of(world: World) -> Attempt:
+    """By priority, the highest first: pods left; then price and nodes."""
     layout = tuple((room, tuple(room.planned.items())) for room in (*world.existing, *world.new) if room.planned)
     # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
     ordered_only = 0.0 if holds(world) else 1.0
-    return Attempt((ordered_only, *missing, round(world.price, 9), float(len(world.new))), world.pods_left, layout)
+    return Attempt((ordered_only, *missing_of(world), round(world.price, 9), float(len(world.new))), world.pods_left, layout)
 
 
 def clear(world: World) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+from joiner.planning.attempts import missing_of
 from joiner.planning.auditing import holds
 from joiner.planning.dividing import MOST_PODS as FEW_PODS
 from joiner.planning.dividing import divide
@@ -47,13 +48,13 @@ def _exchange_nodes(world: World, frontier: Frontier, shares: Mapping[int, float
 
 
 def _within(meter: Meter) -> bool:
-    meter.spend(1.0)
+    meter.spend(0.4)
     return not meter.spent()
 
 
 def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], rooms: Sequence[Room], meter: Meter) -> bool:
     """Whether these rooms could be replaced by something cheaper; then they are."""
-    before, left, opened = world.price, world.pods_left, world.opened
+    before, left, opened = world.price, missing_of(world), world.opened
     kept = [(room, dict(room.planned)) for room in rooms]
     others = [(room, dict(room.planned)) for room in (*world.existing, *world.new) if room not in rooms]
     for room in rooms:
@@ -62,7 +63,7 @@ def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], room
         Filler(world, frontier, shares, Approach(order), under=before).fill()
         meter.spend(A_TRIAL * (world.opened - opened))
         opened = world.opened
-        if world.pods_left <= left and world.price < before - 1e-9 and holds(world):
+        if missing_of(world) <= left and world.price < before - 1e-9 and holds(world):
             return True
         _reset(world, others)
     for room, planned in kept:

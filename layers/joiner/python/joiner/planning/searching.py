@@ -34,6 +34,8 @@ from joiner.planning.rounding import FEW_ITEMS, greedy
 
 FEW_PODS = 40
 """Up to here first-fit is always run for comparison, and the sequential ways are tried where arrays could not express everything."""
+NOT_FAR = 1.02
+"""A small plan with rules between pods that is further above its bound is looked for in turn as well."""
 MANY_PODS = 300
 """Beyond, first-fit takes longer than it tells."""
 MOST_IN_TURN = 3_000
@@ -83,7 +85,9 @@ def search(world: World, meter: Meter, seed: int) -> Found:
         best = _within_limits(world, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful = proposed.hopeful or bool(best.score[0])
     few = pods <= FEW_PODS and not meter.spent()
-    if (doubtful and pods <= MOST_IN_TURN) or (few and (proposed.proven is None or _loose(world))):
+    ruled = any(not world.rules[group.index].free for group in world.groups.pending)
+    dear = proposed.proven is None or _loose(world) or (ruled and world.price > NOT_FAR * proposed.proven)
+    if (doubtful and pods <= MOST_IN_TURN) or (few and dear):
         clear(world)
         frontier = Frontier(world)
         for attempt in _sequential(world, frontier, bound(world), meter, complete=not doubtful):
@@ -91,7 +95,7 @@ def search(world: World, meter: Meter, seed: int) -> Found:
         restore(world, best.layout)
         if best.missing and pods <= MANY_PODS:
             best = _evacuated(world, frontier, best, meter)
-    elif few and any(not world.rules[group.index].free for group in world.groups.pending):
+    elif few and ruled:
         best = _improved(world, best, meter)
     proven = proposed.proven
     if proven is None or best.missing:
@@ -112,7 +116,12 @@ def _improved(world: World, made: Attempt, meter: Meter) -> Attempt:
     frontier, known = Frontier(world), bound(world)
     restore(world, made.layout)
     improve(world, frontier, known.shares, meter)
-    return attempt_of(world)
+    found = attempt_of(world)
+    if found.score <= made.score:
+        return found
+    clear(world)
+    restore(world, made.layout)
+    return made
 
 
 def _loose(world: World) -> bool:

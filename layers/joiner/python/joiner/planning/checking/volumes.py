@@ -116,7 +116,9 @@ def check_unbound(name: str, claim: Json, spot: Spot, lists: Lists) -> list[str]
 
 def in_a_zone(maker: str, lists: Lists) -> bool:
     """Whether a volume that this driver will make belongs to the zone it is made in: as the driver says of any node, or as is known."""
-    told = [one for node in lists.get("csinodes") or () for one in node["spec"].get("drivers") or () if one["name"] == maker]
+    told = [
+        one for node in lists.get("csinodes") or () for one in (node.get("spec") or {}).get("drivers") or () if one.get("name") == maker
+    ]
     return maker != BY_HAND and (any(one.get("topologyKeys") for one in told) if told else maker not in NETWORK)
 
 
@@ -125,14 +127,15 @@ def hand_made(where: str, claim: Json, lists: Lists) -> list[Json]:
     spec = claim["spec"]
     found, kept = [], []
     for volume in lists.get("persistentvolumes") or ():
-        own, owner = volume["spec"], volume["spec"].get("claimRef")
+        own: Json = volume.get("spec") or {}
+        owner = own.get("claimRef")
         alike = own.get("storageClassName") == (class_of(spec, lists) or {"metadata": {"name": None}})["metadata"]["name"]
         alike = alike and own.get("volumeMode", "Filesystem") == spec.get("volumeMode", "Filesystem")
         alike = alike and set(spec.get("accessModes") or ()) <= set(own.get("accessModes") or ())
         wanted = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
         if not alike or amount((own.get("capacity") or {}).get("storage", "0")) < amount(wanted):
             continue
-        if owner and f"{owner.get('namespace', 'default')}/{owner['name']}" == where:
+        if owner and f"{owner.get('namespace', 'default')}/{owner.get('name')}" == where:
             kept.append(volume)
         elif not owner and (not spec.get("selector") or selects(spec["selector"], volume["metadata"].get("labels") or {})):
             found.append(volume)
