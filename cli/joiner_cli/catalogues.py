@@ -25,7 +25,6 @@ from joiner.pools.reading import Fields, Notes
 from joiner_cli.manifests.documents import Unreadable
 
 HOME: Final = "us-east-1"
-CAPACITY_TYPES: Final = (names.ON_DEMAND, names.SPOT, names.RESERVED)
 MOST_TOLD: Final = 5
 
 
@@ -146,8 +145,8 @@ def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
 def _check_offering(fields: Fields) -> None:
     if not fields.text("zone"):
         fields.wrong("zone", "give the zone that it is offered in, such as us-east-1a")
-    if fields.text("capacityType") not in CAPACITY_TYPES:
-        fields.wrong("capacityType", f"write one of {', '.join(CAPACITY_TYPES)}")
+    if fields.text("capacityType") not in names.CAPACITY_TYPES:
+        fields.wrong("capacityType", f"write one of {', '.join(names.CAPACITY_TYPES)}")
     price = fields.raw("pricePerHour")
     if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
         fields.wrong("pricePerHour", "give a price in $/h, such as 0.096")

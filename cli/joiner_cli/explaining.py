@@ -27,7 +27,6 @@ from joiner_cli.showing.columns import columns, dollars
 from joiner_cli.showing.columns import names as listed
 
 EVERY: Final = "*"
-CAPACITY_TYPES: Final = (names.ON_DEMAND, names.SPOT, names.RESERVED)
 MOST_NEAR: Final = 5  # names that a misspelt one could have meant
 ENOUGH_SECONDS: Final = 0.5  # for a what-if, which concerns a few pods
 
@@ -112,7 +111,7 @@ def _why(pod: Pod, node: PlannedNode, others: Sequence[str], found: Answer) -> s
 def _next_best(node: PlannedNode, found: Answer) -> str:
     """The node's pods placed anew, the rest of the plan in place, without this instance type."""
     snapshot = _with_plan(found, without=node.name)
-    short = [(capacity_type, node.instance_type, EVERY) for capacity_type in CAPACITY_TYPES]
+    short = [(capacity_type, node.instance_type, EVERY) for capacity_type in names.CAPACITY_TYPES]
     other = plan(
         snapshot,
         found.market.catalogue,

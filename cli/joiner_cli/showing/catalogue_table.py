@@ -18,7 +18,7 @@ def _rows(known: InstanceType) -> list[list[str]]:
     devices = ", ".join(f"{known.capacity[name]} {name}" for name in DEVICES if known.capacity.get(name))
     start = [known.name, known.arch, str(known.vcpus), *(room.get(name, "-") for name in ("cpu", "memory", "pods")), devices or "-"]
     rows = []
-    for capacity_type in (names.ON_DEMAND, names.SPOT, names.RESERVED):
+    for capacity_type in names.CAPACITY_TYPES:
         offered = [one for one in known.offerings if one.capacity_type == capacity_type and one.available]
         if offered:
             rows.append([*start, capacity_type, f"{min(one.price_per_hour for one in offered):.4f}", _zones([one.zone for one in offered])])

@@ -32,6 +32,7 @@ RESERVATION: Final = "karpenter.k8s.aws/capacity-reservation-id"
 ON_DEMAND: Final = "on-demand"
 SPOT: Final = "spot"
 RESERVED: Final = "reserved"
+CAPACITY_TYPES: Final = (ON_DEMAND, SPOT, RESERVED)
 
 # Annotations
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"

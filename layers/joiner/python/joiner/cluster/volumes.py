@@ -137,8 +137,7 @@ class Volumes:
                 driver, handle = _driver(volume.get("spec") or {})
                 found.add((driver, handle or str(spec["volumeName"])))
             elif claim:
-                provisioner = (self._class_of(spec) or {}).get("provisioner") or ""
-                found.add((IN_TREE.get(provisioner, provisioner), f"{namespace}/{name}"))
+                found.add((self._driver_to_come(spec), f"{namespace}/{name}"))
         return frozenset((driver, volume) for driver, volume in found if driver)
 
     def limited(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
@@ -158,8 +157,13 @@ class Volumes:
         spec: Manifest = claim.get("spec") or {}
         if not claim or spec.get("volumeName"):
             return False
+        driver = self._driver_to_come(spec)
+        return driver != BY_HAND and self.zonal.get(driver, driver not in EVERYWHERE)
+
+    def _driver_to_come(self, spec: Manifest) -> str:
+        """Of the volume that the claim's class will make."""
         maker = (self._class_of(spec) or {}).get("provisioner") or ""
-        return maker != BY_HAND and self.zonal.get(IN_TREE.get(maker, maker), maker not in EVERYWHERE)
+        return IN_TREE.get(maker, maker)
 
     def _class_of(self, spec: Manifest) -> Manifest | None:
         """The claim's storage class; the default one for a claim that leaves it open (which is not the same as naming none)."""

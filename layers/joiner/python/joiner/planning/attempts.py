@@ -1,19 +1,23 @@
 """How one way to a plan ended, comparable with others, and the way back to it."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from joiner.planning.auditing import holds
 from joiner.planning.groups import Group
 from joiner.planning.rooms import Room, World
 
+Layout = tuple[tuple[Room, Mapping[Group, int]], ...]
+"""Rooms with what the plan puts in them: enough to make it again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How one way ended: comparable, the smaller the better; ``layout`` is enough to make it again."""
+    """How one way ended: by ``score``, the smaller the better."""
 
     score: tuple[float, ...]
     missing: int
-    layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]
+    layout: Layout
 
 
 def missing_of(world: World) -> tuple[float, ...]:
@@ -26,10 +30,24 @@ def missing_of(world: World) -> tuple[float, ...]:
 
 def attempt_of(world: World) -> Attempt:
     """By priority, the highest first: pods left; then price and nodes."""
-    layout = tuple((room, tuple(room.planned.items())) for room in (*world.existing, *world.new) if room.planned)
+    layout = layout_of(room for room in (*world.existing, *world.new) if room.planned)
     # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
     ordered_only = 0.0 if holds(world) else 1.0
     return Attempt((ordered_only, *missing_of(world), round(world.price, 9), float(len(world.new))), world.pods_left, layout)
+
+
+def better(world: World, before: Attempt) -> Attempt:
+    """The better of the plan in this world and an earlier one, with which the world is left."""
+    made = attempt_of(world)
+    if made.score < before.score:
+        return made
+    clear(world)
+    restore(world, before.layout)
+    return before
+
+
+def layout_of(rooms: Iterable[Room]) -> Layout:
+    return tuple((room, dict(room.planned)) for room in rooms)
 
 
 def clear(world: World) -> None:
@@ -41,10 +59,10 @@ def clear(world: World) -> None:
             world.take(one, room, number)
 
 
-def restore(world: World, layout: tuple[tuple[Room, tuple[tuple[Group, int], ...]], ...]) -> None:
-    """Makes an earlier plan again; its rules were asked then."""
+def restore(world: World, layout: Layout) -> None:
+    """Makes an earlier plan, or a part of one, again; its rules were asked then."""
     for room, planned in layout:
         if room.choice:
             world.reopen(room)
-        for one, number in planned:
+        for one, number in planned.items():
             world.take(one, room, -number)

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final
 
 from joiner import names
+from joiner.planning.attempts import layout_of, restore
 from joiner.planning.auditing import holds
 from joiner.planning.effort import Meter
 from joiner.planning.frontier import Frontier
@@ -48,17 +49,14 @@ def divide(world: World, frontier: Frontier, rooms: Sequence[Room], meter: Meter
     if not 1 < len(pods) <= MOST_PODS or len(weights) != 1:
         return False
     price = float("inf") if waiting else sum(room.price for room in rooms) - 1e-9
-    kept = [(room, dict(room.planned)) for room in rooms]
+    kept = layout_of(rooms)
     ways = _by_price(world, frontier, pods, weights.pop(), price)
     meter.spend(A_DIVISION * WAYS[len(pods)])
     for room in rooms:
         world.close(room)
     if any(_carry_out(world, way) for way in islice(_promising(world, ways, meter), TRIALS)):
         return True
-    for room, planned in kept:
-        world.reopen(room)
-        for group, number in planned.items():
-            world.take(group, room, -number)
+    restore(world, kept)
     return False
 
 
@@ -151,11 +149,7 @@ def _could_stand(world: World, way: Way) -> bool:
 
 def _domain(tally: Tally, choice: Choice, number: int) -> str | None:
     """Where this part of the plan, a node of this choice, is to a rule."""
-    return f"#{number}" if tally.key == names.HOSTNAME else _label(choice, tally.key)
-
-
-def _label(choice: Choice, key: str) -> str | None:
-    return choice.variant.labels.get(key) or choice.one.label(key)
+    return f"#{number}" if tally.key == names.HOSTNAME else choice.label(tally.key)
 
 
 def _options(choices: Iterable[Choice], part: Part, keys: Sequence[str]) -> Options:
@@ -167,7 +161,7 @@ def _options(choices: Iterable[Choice], part: Part, keys: Sequence[str]) -> Opti
     found: dict[tuple[str | None, ...], tuple[float, Choice]] = {}
     for choice in choices:
         if choice.groups & mask == mask and all(map(int.__le__, need, choice.one.room)):
-            domain = tuple([_label(choice, key) for key in keys])
+            domain = tuple([choice.label(key) for key in keys])
             found.setdefault(domain, (choice.one.offer.price_per_hour, choice))
     return list(found.values())
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from joiner import names
-from joiner.planning.attempts import Attempt, attempt_of, clear, restore
+from joiner.planning.attempts import Attempt, better
 from joiner.planning.effort import Meter
 from joiner.planning.filling import Approach, Filler
 from joiner.planning.frontier import Frontier
@@ -35,12 +35,7 @@ def evacuate(world: World, frontier: Frontier, shares: Mapping[int, float], made
             filler = Filler(world, frontier, shares, Approach())
             filler.order.sort(key=lambda one: one is not group)
             filler.fill()
-            tried = attempt_of(world)
-            if tried.score < best.score:
-                best = tried
-            else:
-                clear(world)
-                restore(world, best.layout)
+            best = better(world, best)
     return best
 
 
@@ -50,7 +45,7 @@ def _taken(world: World, frontier: Frontier, group: Group) -> list[tuple[Tally, 
     found: dict[tuple[Tally, str], None] = {}
     for choice in frontier.of(group):
         for tally in (*own.away, *own.unwanted):
-            domain = choice.one.label(tally.key)
+            domain = choice.label(tally.key)
             if tally.key != names.HOSTNAME and domain is not None and tally not in own.feeds and tally.by_domain.get(domain, 0):
                 found[tally, domain] = None
     return list(found)

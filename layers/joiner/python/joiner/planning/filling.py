@@ -11,6 +11,7 @@ from heapq import nlargest
 
 from joiner import names
 from joiner.cluster.resources import CPU, MEMORY
+from joiner.planning.attempts import layout_of, restore
 from joiner.planning.auditing import holds
 from joiner.planning.dealing import reachable
 from joiner.planning.frontier import Frontier
@@ -281,7 +282,7 @@ class Filler:
         keys = sorted(self.world.keys_of(group))
         seen: set[tuple[str | None, ...]] = set()
         for choice in self.frontier.of(group):
-            there = tuple(choice.variant.labels.get(key) or choice.one.label(key) for key in keys)
+            there = tuple(map(choice.label, keys))
             for friend in self.world.rules[group.index].friends if there not in seen and not self.world.over_limit(choice) else ():
                 both = map(int.__add__, group.vector, friend.vector)
                 if friend.pods and choice.groups >> friend.index & 1 and all(map(int.__le__, both, choice.one.room)):
@@ -325,17 +326,14 @@ class Filler:
         ending = self.ending
         if ending is None or len(self.world.new) <= ending.rooms or ending.price >= self.world.price - 1e-12:
             return
-        kept = [(room, dict(room.planned)) for room in self.world.new[ending.rooms :]]
+        kept = layout_of(self.world.new[ending.rooms :])
         for room, _ in reversed(kept):
             self.world.close(room)
         last = self.world.open(ending.choice)
         self._fill_rooms([last])
         if self._more() or not (self.plain or holds(self.world)):  # somebody was let in since because of a neighbour who now went elsewhere
             self.world.close(last)
-            for room, planned in kept:
-                self.world.reopen(room)
-                for group, number in planned.items():
-                    self.world.take(group, room, -number)
+            restore(self.world, kept)
 
 
 def ordered(world: World, shares: Mapping[int, float], order: str) -> list[Group]:

@@ -24,7 +24,7 @@ MOST_PLACES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """``there`` counts the volumes by the value of the label ``key``."""
+    """``name`` is that of its first volume, which no other has; ``there`` counts the volumes by the value of the label ``key``."""
 
     name: str
     key: str
@@ -49,19 +49,21 @@ def hand_out(having: Sequence[Pod], waiting: Sequence[Pod], volumes: Volumes) ->
     for claim, found in wanted.items():
         alike.setdefault(found, []).append(claim)
     families: dict[Claim, Family] = {}
-    handed: list[Claim] = []
+    handed: set[Claim] = set()
     shared = Counter(volume for found in alike for volume in found)
     for found, claims in alike.items():
         apart = all(len(users[claim]) == 1 for claim in claims)
         if apart and _enough(found, len(wanted), volumes):
             continue
         key = _one_key(found, volumes) if apart and all(shared[volume] == 1 for volume in found) else ""
-        if key and len({users[claim][0].key for claim in claims}) == len(claims):
+        if key and len({users[claim][0].key for claim in claims}) == len(claims):  # no pod takes two of them
             there = Counter(next(iter(volumes.places_of(volume)[0].fixed().values())) for volume in found)
-            families |= dict.fromkeys(claims, Family(f"{key} {found}", key, tuple(sorted(there.items()))))
+            families |= dict.fromkeys(claims, Family(found[0], key, tuple(sorted(there.items()))))
         else:
-            handed += claims
-    given = _handed({claim: wanted[claim] for claim in wanted if claim in set(handed)}, users, volumes)
+            handed.update(claims)
+    if not handed:
+        return volumes, families
+    given = _handed({claim: found for claim, found in wanted.items() if claim in handed}, users, volumes)
     return replace(volumes, given={"/".join(claim): volume for claim, volume in given.items()}), families
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from joiner.planning.attempts import missing_of
+from joiner.planning.attempts import Layout, layout_of, missing_of, restore
 from joiner.planning.auditing import holds
 from joiner.planning.dividing import MOST_PODS as FEW_PODS
 from joiner.planning.dividing import divide
@@ -55,8 +55,7 @@ def _within(meter: Meter) -> bool:
 def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], rooms: Sequence[Room], meter: Meter) -> bool:
     """Whether these rooms could be replaced by something cheaper; then they are."""
     before, left, opened = world.price, missing_of(world), world.opened
-    kept = [(room, dict(room.planned)) for room in rooms]
-    others = [(room, dict(room.planned)) for room in (*world.existing, *world.new) if room not in rooms]
+    kept, others = layout_of(rooms), layout_of(room for room in (*world.existing, *world.new) if room not in rooms)
     for room in rooms:
         world.close(room)
     for order in ("worth", "cpu"):
@@ -66,14 +65,11 @@ def _rebuild(world: World, frontier: Frontier, shares: Mapping[int, float], room
         if missing_of(world) <= left and world.price < before - 1e-9 and holds(world):
             return True
         _reset(world, others)
-    for room, planned in kept:
-        world.reopen(room)
-        for group, number in planned.items():
-            world.take(group, room, -number)
+    restore(world, kept)
     return False
 
 
-def _reset(world: World, rooms: Sequence[tuple[Room, Mapping[Group, int]]]) -> None:
+def _reset(world: World, rooms: Layout) -> None:
     """Back to these rooms with these pods in them."""
     known = dict(rooms)
     for room in [one for one in world.new if one not in known]:

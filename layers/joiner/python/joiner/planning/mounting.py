@@ -86,13 +86,13 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
         )
         own = _families_of(pod, families)
         if leads or own:
-            found[pod.key] = Mounted(key=f"leads {leads} {own}", shared=leads, families=own)
+            found[pod.key] = Mounted(key=f"leads {leads} {_names(own)}", shared=leads, families=own)
     for pod in wanting:
         same = (pod.namespace, pod.constraints.claims)
         if same not in alike:
             own = _families_of(pod, families)
             each = _mounted(pod, volumes, wanted, held, common)
-            alike[same] = replace(each, key=f"{each.key} {own}", families=own) if own and not each.refused else each
+            alike[same] = replace(each, key=f"{each.key} {_names(own)}", families=own) if own and not each.refused else each
         taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
         who = next((users[claim] for claim in taken if claim in users), "")
         if who:
@@ -101,6 +101,10 @@ def mounted(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> 
             continue
         found[pod.key] = alike[same]
     return found
+
+
+def _names(families: Iterable[Family]) -> list[str]:
+    return [one.name for one in families]
 
 
 def _families_of(pod: Pod, families: Mapping[Claim, Family]) -> tuple[Family, ...]:

@@ -172,6 +172,10 @@ class Choice:
     one: Launchable
     groups: int
 
+    def label(self, key: str) -> str | None:
+        """One label of its nodes, those included that the pool leaves open."""
+        return self.variant.labels.get(key) or self.one.label(key)
+
 
 def pool_labels(pool: NodePool) -> dict[str, str]:
     """The labels that every node of the pool carries, whatever its type."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.planning.arrays import Whole
-from joiner.planning.attempts import Attempt, attempt_of, clear, restore
+from joiner.planning.attempts import Attempt, attempt_of, better, clear, restore
 from joiner.planning.auditing import holds
 from joiner.planning.bound import Bound, bound, one_group_alone
 from joiner.planning.carrying_out import Carrier, expressible
@@ -89,12 +89,12 @@ def search(world: World, meter: Meter, seed: int) -> Found:
     dear = proposed.proven is None or _loose(world) or (ruled and world.price > NOT_FAR * proposed.proven)
     if (doubtful and pods <= MOST_IN_TURN) or (few and dear):
         clear(world)
-        frontier = Frontier(world)
-        for attempt in _sequential(world, frontier, bound(world), meter, complete=not doubtful):
+        frontier, known = Frontier(world), bound(world)
+        for attempt in _sequential(world, frontier, known, meter, complete=not doubtful):
             best = min(best, attempt, key=lambda one: one.score)
         restore(world, best.layout)
         if best.missing and pods <= MANY_PODS:
-            best = _evacuated(world, frontier, best, meter)
+            best = evacuate(world, frontier, known.shares, best, meter)
     elif few and ruled:
         best = _improved(world, best, meter)
     proven = proposed.proven
@@ -103,25 +103,13 @@ def search(world: World, meter: Meter, seed: int) -> Found:
     return Found(float(min(proven, world.price)), float(proposed.greedy))
 
 
-def _evacuated(world: World, frontier: Frontier, made: Attempt, meter: Meter) -> Attempt:
-    clear(world)
-    known = bound(world)
-    restore(world, made.layout)
-    return evacuate(world, frontier, known.shares, made, meter)
-
-
 def _improved(world: World, made: Attempt, meter: Meter) -> Attempt:
     """Whoever clashed with a neighbour when the plan was carried out may have left a node that is too large."""
     clear(world)
     frontier, known = Frontier(world), bound(world)
     restore(world, made.layout)
     improve(world, frontier, known.shares, meter)
-    found = attempt_of(world)
-    if found.score <= made.score:
-        return found
-    clear(world)
-    restore(world, made.layout)
-    return made
+    return better(world, made)
 
 
 def _loose(world: World) -> bool:
@@ -186,12 +174,7 @@ def _within_limits(world: World, before: Attempt, problem: Problem, dealt: Deal,
     carrier.finish()
     worth = _sizes(world, [group for group in world.groups.pending if world.left[group]])
     Filler(world, Frontier(world), _shares(world, worth), Approach()).fill()
-    made = attempt_of(world)
-    if made.score < before.score:
-        return made
-    clear(world)
-    restore(world, before.layout)
-    return before
+    return better(world, before)
 
 
 def _provable(world: World, problem: Problem, dealt: Deal, relaxation: Relaxation) -> bool:

@@ -142,10 +142,10 @@ class Rules:
                         most = 1
         if self.affinity and not self._beside(labels):
             return 0, f"its affinity on {', '.join(dict.fromkeys(tally.key for tally in self.affinity))}"
-        room, why = self._volumes(labels)
-        if room <= 0:
-            return 0, why
-        most = min(most, room)
+        if self.together or self.stock:
+            most, why = min((most, ""), self._volumes(labels))
+            if most <= 0:
+                return 0, why
         for rule in self.spreads:
             domain = labels.get(rule.spread.topology_key)
             more = quota.get(domain or "", 0) if quota is not None and rule is dealt else rule.limit(domain)

@@ -17,7 +17,7 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 LEGACY_OPERATORS = OPERATORS[:6]
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 KNOWN_VALUES: Mapping[str, tuple[str, ...]] = {
-    names.CAPACITY_TYPE: (names.ON_DEMAND, names.SPOT, names.RESERVED),
+    names.CAPACITY_TYPE: names.CAPACITY_TYPES,
     "karpenter.k8s.aws/instance-tenancy": ("default", "dedicated"),
 }
 

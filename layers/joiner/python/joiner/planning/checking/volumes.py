@@ -124,16 +124,16 @@ def in_a_zone(maker: str, lists: Lists) -> bool:
 
 def hand_made(where: str, claim: Json, lists: Lists) -> list[Json]:
     """The volumes that the claim may be bound to, wherever they are."""
-    spec = claim["spec"]
+    spec, storage = claim["spec"], class_of(claim["spec"], lists)
+    called = storage["metadata"]["name"] if storage else None
+    wanted = amount(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
     found, kept = [], []
     for volume in lists.get("persistentvolumes") or ():
         own: Json = volume.get("spec") or {}
         owner = own.get("claimRef")
-        alike = own.get("storageClassName") == (class_of(spec, lists) or {"metadata": {"name": None}})["metadata"]["name"]
-        alike = alike and own.get("volumeMode", "Filesystem") == spec.get("volumeMode", "Filesystem")
+        alike = own.get("storageClassName") == called and own.get("volumeMode", "Filesystem") == spec.get("volumeMode", "Filesystem")
         alike = alike and set(spec.get("accessModes") or ()) <= set(own.get("accessModes") or ())
-        wanted = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
-        if not alike or amount((own.get("capacity") or {}).get("storage", "0")) < amount(wanted):
+        if not alike or amount((own.get("capacity") or {}).get("storage", "0")) < wanted:
             continue
         if owner and f"{owner.get('namespace', 'default')}/{owner.get('name')}" == where:
             kept.append(volume)
