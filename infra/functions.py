@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -27,6 +27,9 @@ IN_A_VPC: Final = (
     "ec2:UnassignPrivateIpAddresses",
 )
 """What Lambda itself does in the name of a function's role, to place it in a VPC; none of it can be held to one VPC's interfaces."""
+
+WITH_INTERFACES: Final = (*IN_A_VPC, "ec2:AttachNetworkInterface", "ec2:DetachNetworkInterface")
+"""What the function's own code must not do with these rights."""
 
 
 class Layers(Construct):
@@ -150,6 +153,23 @@ class Function(Construct):
         resource = cast(lambda_.CfnFunction, self.function.node.default_child)
         resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(subnet_ids=list(subnets), security_group_ids=[security_group])
         self.role.add_to_policy(iam.PolicyStatement(actions=list(IN_A_VPC), resources=["*"]))
+        self.role.add_to_policy(self._deny_interfaces_to_code())
+
+    def _deny_interfaces_to_code(self) -> iam.PolicyStatement:
+        """Deny the code what Lambda itself needs: only calls from within a function carry `lambda:SourceFunctionArn`.
+
+        Source: AWS Lambda developer guide, "Giving Lambda functions access to resources in an Amazon VPC". Any function stands for this
+        one: nobody else assumes its role, and a policy that named it would depend on the function that depends on the policy.
+        """
+        functions = Stack.of(self).format_arn(
+            service="lambda", resource="function", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+        )
+        return iam.PolicyStatement(
+            effect=iam.Effect.DENY,
+            actions=list(WITH_INTERFACES),
+            resources=["*"],
+            conditions={"ArnLike": {"lambda:SourceFunctionArn": functions}},
+        )
 
 
 def runtime_of(target: Target) -> lambda_.Runtime:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import urllib3
 
+from joiner.adapters.tls import client_context
 from joiner_local.kubeconfig import Endpoint
 from joiner_local.pki import Pair
 
@@ -39,9 +40,11 @@ class KubeApi:
 
     def __init__(self, endpoint: Endpoint, *, pair: Pair | None = None, token: str | None = None, connections: int = 16) -> None:
         self._http = urllib3.PoolManager(
-            ca_certs=str(endpoint.authority),
-            cert_file=str(pair.certificate) if pair else None,
-            key_file=str(pair.key) if pair else None,
+            ssl_context=client_context(
+                endpoint.authority.read_text(),
+                certificate_file=str(pair.certificate) if pair else "",
+                key_file=str(pair.key) if pair else "",
+            ),
             maxsize=connections,
             block=True,
             retries=False,

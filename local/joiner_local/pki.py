@@ -2,6 +2,9 @@
 
 A client certificate is an identity to the API server: its common name is the user, each of its organizations a group
 (Kubernetes documentation, "X509 client certificates").
+
+The CA has the extensions of an older EKS cluster's: basic constraints and key usage, but no subject key identifier, so that no certificate
+has an authority key identifier. A client that verifies strictly refuses them (aws/containers-roadmap#2638); such a client fails here, too.
 """
 
 import datetime as dt
@@ -17,6 +20,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME: Final = dt.timedelta(days=30)  # nobody keeps a local stack up for longer
+AUTHORITY_USAGE: Final = x509.KeyUsage(
+    digital_signature=True,
+    key_encipherment=True,
+    key_cert_sign=True,
+    content_commitment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,7 @@ class Authority:
         self._name = _name("joiner-local")
         self._key = ec.generate_private_key(ec.SECP256R1())
         own = self._builder(self._name, self._key.public_key(), x509.BasicConstraints(ca=True, path_length=None))
+        own = own.add_extension(AUTHORITY_USAGE, critical=True)
         self.certificate: Path = self._write("ca.crt", _pem(own.sign(self._key, hashes.SHA256())))
 
     def server(self, name: str, *hosts: str) -> Pair:

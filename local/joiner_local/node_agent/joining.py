@@ -13,6 +13,7 @@ from typing import Final
 
 import urllib3
 
+from joiner.adapters.tls import InvalidAuthority
 from joiner_local.kube_api import ApiError, KubeApi
 from joiner_local.kubeconfig import Endpoint
 from joiner_local.node_agent.ec2 import ClusterFacts, Ec2
@@ -32,7 +33,7 @@ class NotYet(Exception):
 
 @dataclass(slots=True)
 class Joining:
-    """What is needed to join any instance of one cluster; `folder` is for CA files, which TLS wants as files."""
+    """What is needed to join any instance of one cluster; `folder` is for CA files."""
 
     aws: Ec2
     cluster: str
@@ -50,7 +51,10 @@ class Joining:
             node["metadata"]["labels"][FAULT] = fault
         session = assume_profile_role(self.aws, instance.profile_arn, instance.id)
         token = session.eks_token(self.aws.endpoint, self.aws.region, config.cluster)
-        kube = KubeApi(Endpoint(config.endpoint, self._authority(config.certificate_authority)), token=token, connections=1)
+        try:
+            kube = KubeApi(Endpoint(config.endpoint, self._authority(config.certificate_authority)), token=token, connections=1)
+        except InvalidAuthority as error:
+            raise NotYet(f"the user data's CA cannot be used for {node['metadata']['name']}: {error}") from error
         _register(kube, node)
 
     def _authority(self, pem: bytes) -> Path:
@@ -86,7 +90,6 @@ def _check_cluster(config: NodeConfig, facts: ClusterFacts) -> None:
 
 
 def _register(kube: KubeApi, node: Object) -> None:
-    name = node["metadata"]["name"]
     try:
         kube.create("/api/v1/nodes", node)
     except ApiError as error:
@@ -97,8 +100,6 @@ def _register(kube: KubeApi, node: Object) -> None:
         raise NotYet(f"the API server is not signed by the user data's CA: {error}") from error
     except urllib3.exceptions.HTTPError as error:
         raise NotYet(f"the API server cannot be reached: {error}") from error
-    except OSError as error:  # a CA file that TLS cannot read
-        raise NotYet(f"the user data's CA cannot be used for {name}: {error}") from error
 
 
 def _return(kube: KubeApi, node: Object) -> None:

@@ -26,6 +26,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import urllib3
 
+from joiner.adapters.tls import client_context
 from joiner_local.aws.mishaps.rules import ANSWER_LOST, REFUSED, Mishaps
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class ApiServerDoor:
 
     def __post_init__(self) -> None:
         folder = Path(self.pki)
-        self._pool = urllib3.PoolManager(ca_certs=str(folder / "ca.crt"), maxsize=32, retries=False)
+        self._pool = urllib3.PoolManager(ssl_context=client_context((folder / "ca.crt").read_text()), maxsize=32, retries=False)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "apiserver.crt", folder / "apiserver.key")
         server = _Server(self, context)

@@ -15,6 +15,7 @@ import urllib3
 from joiner.adapters.kube_errors import Expired, Unreachable, error_of
 from joiner.adapters.kube_kinds import KINDS, PODS, Kind
 from joiner.adapters.lean_imports import unopened
+from joiner.adapters.tls import client_context
 from joiner.adapters.tokens import TokenSource
 from joiner.names import FIELD_MANAGER
 
@@ -56,17 +57,13 @@ class Kube:
     """One cluster's API server, as this identity may use it. Safe for several threads."""
 
     def __init__(self, access: ClusterAccess) -> None:
-        settings = Configuration(
-            host=access.endpoint,
-            ca_cert_data=access.ca,
-            cert_file=access.certificate_file or None,
-            key_file=access.key_file or None,
-            connection_pool_maxsize=POOLED,
-            retries=_RETRIES,
-        )
+        context = client_context(access.ca, certificate_file=access.certificate_file, key_file=access.key_file)
+        settings = Configuration(host=access.endpoint, connection_pool_maxsize=POOLED, retries=_RETRIES)
         self._endpoint = access.endpoint.rstrip("/")
         self._tokens = access.tokens
         self._rest = RESTClientObject(settings)
+        # The client's settings cannot name a context, and urllib3 makes a strict one since Python 3.13 (see `tls`)
+        self._rest.pool_manager.connection_pool_kw["ssl_context"] = context
 
     def list(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "") -> Manifests:
         """All objects of a kind, read consistently: the first page at the newest version, the others at that same version."""
