@@ -238,7 +238,7 @@ def test_the_destination_on_failure_gets_the_event_with_the_answer(local_aws: Ru
         ({"Runtime": "python2.7"}, "runtime"),
         ({"Handler": "handler"}, "handler"),
         ({"Environment": {"Variables": {"AWS_REGION": "x"}}}, "Reserved keys"),
-        ({"Environment": {"Variables": {"LONG": "x" * 4096}}}, "4096"),
+        ({"Environment": {"Variables": {"LONG": "x" * 4096}}}, "4KB"),
         ({"Role": "arn:aws:iam::123456789012:role/nobody"}, "cannot be assumed"),
     ],
 )

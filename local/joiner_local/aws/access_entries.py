@@ -17,9 +17,11 @@ from moto.core.utils import utcnow
 from moto.eks.exceptions import InvalidParameterException, InvalidRequestException, ResourceInUseException, ResourceNotFoundException
 from moto.eks.models import eks_backends
 from moto.eks.responses import EKSResponse
+from moto.iam.models import iam_backends
 
 NODE_TYPES: Final = {"EC2_LINUX": ["system:nodes"], "EC2_WINDOWS": ["eks:kube-proxy-windows", "system:nodes"]}
 TYPES: Final = frozenset({"STANDARD", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX", *NODE_TYPES})
+RESERVED_PREFIXES: Final = ("system:", "eks:", "aws:", "amazon:", "iam:")
 POLICIES: Final = (
     "AmazonEKSAdminPolicy",
     "AmazonEKSAdminViewPolicy",
@@ -93,6 +95,19 @@ def default_username(principal: str, kind: str) -> str:
     return principal
 
 
+def principal_problem(principal: str) -> str | None:
+    """Why EKS would take no access entry for this ARN: its format, or no such user or role in the account."""
+    parts = principal.split(":", 5)
+    if len(parts) < 6 or parts[2] != "iam" or not parts[5].startswith(("role/", "user/")):
+        return "The principalArn parameter format is not valid"
+    kind, _, path = parts[5].partition("/")
+    if path.startswith("aws-service-role/"):
+        return "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
+    backend = iam_backends[parts[4]][parts[1]] if parts[4] in iam_backends else None
+    known = () if backend is None else backend.roles.values() if kind == "role" else backend.users.values()
+    return None if any(each.arn == principal for each in known) else "The specified principalArn is invalid: invalid principal."
+
+
 @dataclass(slots=True)
 class AccessEntries:
     """All entries of one account and region, by cluster and principal."""
@@ -111,14 +126,16 @@ class AccessEntries:
         kind, groups, username = asked.get("type") or "STANDARD", list(asked.get("kubernetesGroups") or []), asked.get("username")
         if kind not in TYPES:
             raise InvalidParameterException(**_message(f"The access entry type {kind} is not valid."))
-        if principal.split(":")[2:3] != ["iam"]:
-            raise InvalidParameterException(**_message("The specified principalArn is invalid: invalid principal."))
+        if (problem := principal_problem(principal)) is not None:
+            raise InvalidParameterException(**_message(problem))
         if kind != "STANDARD" and (groups or username):
             raise InvalidRequestException(**_message(f"Access entries of type {kind} take no kubernetesGroups and no username."))
-        if reserved := [group for group in groups if group.startswith(("system:", "eks:", "aws:", "amazon:", "iam:"))]:
+        if reserved := [group for group in groups if group.startswith(RESERVED_PREFIXES)]:
             raise InvalidParameterException(
                 **_message(f"The kubernetes group name {reserved[0]} is invalid, it cannot start with a reserved prefix.")
             )
+        if username and username.startswith(RESERVED_PREFIXES):
+            raise InvalidParameterException(**_message(f"The username {username} is invalid, it cannot start with a reserved prefix."))
         with self._lock:
             if (cluster, principal) in self._entries:
                 raise ResourceInUseException(**_message("The specified access entry resource is already in use on this cluster."))

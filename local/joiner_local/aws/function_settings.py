@@ -24,6 +24,9 @@ RESERVED = (
 )
 LARGEST_ENVIRONMENT = 4096  # bytes
 MOST_LAYERS = 5
+_ENVIRONMENT = "Lambda was unable to configure your environment variables because the environment variables you have provided"
+LEFT_UNRESERVED = 100  # concurrency that an account cannot reserve
+_QUOTA = {"concurrency": 1000}
 _HANDLER = re.compile(r"[^\s.]+(\.[^\s.]+)+")
 
 
@@ -33,13 +36,15 @@ def install() -> None:
     _check_creation(models)
     _keep_settings(models)
     _number_versions(models)
+    _check_concurrency(models)
+    _check_permissions(models)
 
 
 def problems(spec: Mapping[str, Any]) -> list[str]:
     """What is wrong with the settings in a request to create or change a function; what it does not mention is fine.
 
-    >>> problems({"Timeout": 1000, "Environment": {"Variables": {"AWS_REGION": "x"}}})
-    ['Timeout must be from 1 to 900, not 1000', 'Reserved keys used in this request: AWS_REGION']
+    >>> problems({"Timeout": 1000, "Environment": {"Variables": {"AWS_REGION": "x"}}})  # doctest: +ELLIPSIS
+    ['Timeout must be from 1 to 900, not 1000', '...Reserved keys used in this request: AWS_REGION']
     """
     found = []
     for name, least, most in (("Timeout", 1, 900), ("MemorySize", 128, 10240)):
@@ -52,11 +57,12 @@ def problems(spec: Mapping[str, Any]) -> list[str]:
     variables = (spec.get("Environment") or {}).get("Variables") or {}
     reserved = sorted(RESERVED & variables.keys())
     if reserved:
-        found.append(f"Reserved keys used in this request: {', '.join(reserved)}")
-    if len(json.dumps(variables).encode()) > LARGEST_ENVIRONMENT:
-        found.append(f"Environment variables are longer than {LARGEST_ENVIRONMENT} bytes")
+        told = "contains reserved keys that are currently not supported for modification. Reserved keys used in this request: "
+        found.append(f"{_ENVIRONMENT} {told}{', '.join(reserved)}")
+    if len(json.dumps(variables, separators=(",", ":")).encode()) > LARGEST_ENVIRONMENT:
+        found.append(f"{_ENVIRONMENT} exceeded the 4KB limit")
     if len(spec.get("Layers") or ()) > MOST_LAYERS:
-        found.append(f"Cannot reference more than {MOST_LAYERS} layers")
+        found.append(f"Cannot reference more than {MOST_LAYERS} layers.")
     return found
 
 
@@ -109,6 +115,58 @@ def _check_creation(models: Any) -> None:
     backend.create_function = create_function
     backend.update_function_configuration = update_function_configuration
     backend.update_function_code = update_function_code
+
+
+def account_concurrency() -> int:
+    """Executions that the account may have at once: 1,000, or 10 in many new accounts."""
+    return _QUOTA["concurrency"]
+
+
+def set_account_concurrency(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The knob `concurrency-quota {"executions": 10}`: the account's quota from now on; answered with the one before."""
+    before, _QUOTA["concurrency"] = _QUOTA["concurrency"], int(asked["executions"])
+    return {"before": before}
+
+
+def _check_concurrency(models: Any) -> None:
+    """PutFunctionConcurrency leaves at least 100 to functions without a reservation ("Configuring reserved concurrency")."""
+    from moto.awslambda.exceptions import InvalidParameterValueException
+
+    backend = models.LambdaBackend
+    reserve: Callable[..., str] = backend.put_function_concurrency
+
+    def put_function_concurrency(self: Any, function_name: str, reserved_concurrency: str) -> str:
+        others = (each for each in self.list_functions("$LATEST") if each.function_name != self.get_function(function_name).function_name)
+        taken = sum(int(each.reserved_concurrency) for each in others if each.reserved_concurrency not in (None, ""))
+        if int(reserved_concurrency) > 0 and account_concurrency() - taken - int(reserved_concurrency) < LEFT_UNRESERVED:
+            least = min(LEFT_UNRESERVED, account_concurrency())
+            raise InvalidParameterValueException(
+                "Specified ReservedConcurrentExecutions for function decreases account's UnreservedConcurrentExecution "
+                f"below its minimum value of [{least}]."
+            )
+        return reserve(self, function_name, reserved_concurrency)
+
+    backend.put_function_concurrency = put_function_concurrency
+
+
+def _check_permissions(models: Any) -> None:
+    """AddPermission refuses a statement id that the function's policy has; moto adds the statement once more."""
+    from moto.awslambda.exceptions import FunctionAlreadyExists
+
+    backend = models.LambdaBackend
+    add: Callable[..., dict[str, Any]] = backend.add_permission
+
+    def add_permission(self: Any, function_name: str, qualifier: str, raw: str) -> dict[str, Any]:
+        wanted = json.loads(raw).get("StatementId")
+        if any(each.get("Sid") == wanted for each in self.get_function(function_name, qualifier).policy.statements):
+            conflict = FunctionAlreadyExists(function_name)
+            conflict.message = (
+                f"The statement id ({wanted}) provided already exists. Please provide a new statement id, or remove the existing statement."
+            )
+            raise conflict
+        return add(self, function_name, qualifier, raw)
+
+    backend.add_permission = add_permission
 
 
 def _keep_settings(models: Any) -> None:

@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 RETRY_DELAYS = (1.0, 2.0)
 LARGEST_REQUEST = 6_291_456  # bytes
 LARGEST_EVENT = 1_048_576  # bytes of an asynchronous invocation's payload
-ACCOUNT_CONCURRENCY = 1000
 
 
 class FunctionMissing(Exception):
@@ -49,6 +48,7 @@ def install(aws: LocalAws) -> None:
     aws.parts[Lambdas] = lambdas
     aws.closing.append(lambdas.close)
     function_settings.install()
+    aws.knobs["concurrency-quota"] = function_settings.set_account_concurrency
     _replace_invoke(lambdas)
     _forget_deleted(lambdas)
     _deliver_subscriptions()
@@ -132,7 +132,7 @@ class Lambdas:
             layers=self._store.unpack(*(Archive(each.code_sha_256, each.code_bytes) for each in layers)) if layers else None,
             environment=tuple(sorted((key, str(value)) for key, value in (function.environment_vars or {}).items())),
             log_group=function.logs_group_name,
-            concurrency=ACCOUNT_CONCURRENCY if reserved in (None, "") else int(reserved),
+            concurrency=function_settings.account_concurrency() if reserved in (None, "") else int(reserved),
         )
 
     def _variables(self, spec: FunctionSpec) -> Mapping[str, str]:

@@ -48,6 +48,12 @@ class Work:
                 self.error = body
                 self.done.set()
 
+    def kill(self, body: bytes) -> None:
+        """As `fail`, even if the function has answered: its process did not live to hand the answer over."""
+        with self._lock:
+            self.error = body
+            self.done.set()
+
 
 def failure(kind: str, message: str) -> bytes:
     return json.dumps({"errorType": kind, "errorMessage": message}).encode()

@@ -23,6 +23,8 @@ from joiner_local.aws.seams import REGION
 INIT_LIMIT = 10.0  # seconds, Lambda's own for the init phase
 IDLE = 300.0  # seconds until an unused sandbox is retired
 OLDEST = 3300.0  # seconds: the credentials given to a sandbox last an hour
+MEMORY_LOOKS = 0.05  # seconds between two looks at how much memory an invocation uses
+SIGNALS = {signal.SIGKILL: "killed", signal.SIGSEGV: "segmentation fault", signal.SIGTERM: "terminated", signal.SIGABRT: "aborted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Sandbox:
         self._lines: list[str] = []
         self._lock = threading.Lock()
         self.api = RuntimeApi(spec.timeout)
+        self._out_of_memory = False
         self._folder = Path(tempfile.mkdtemp(dir=around.scratch))
         self._process = around.fork(
             ["awslambdaric", spec.handler], libraries=[*self._layers(), around.packages], cwd=spec.code, env=self._environment()
@@ -136,10 +139,12 @@ class Sandbox:
         duration = (self.last_used - (work.started or self.last_used)) * 1000
         init = (self.api.ready_at - self.created) * 1000 if cold and self.api.ready_at else 0.0
         self._line(f"END RequestId: {request_id}")
+        peak = self._peak_mb()
         self._line(
             f"REPORT RequestId: {request_id}\tDuration: {duration:.2f} ms\tBilled Duration: {int(duration + init) + 1} ms\t"
-            f"Memory Size: {self.spec.memory_mb} MB\tMax Memory Used: {self._peak_mb()} MB"
+            f"Memory Size: {self.spec.memory_mb} MB\tMax Memory Used: {min(peak, self.spec.memory_mb)} MB"
             + (f"\tInit Duration: {init:.2f} ms" if init else "")
+            + ("\tStatus: error\tError Type: Runtime.OutOfMemory" if self._out_of_memory else "")
         )
         with self._lock:
             log = "\n".join(self._lines)
@@ -150,8 +155,10 @@ class Sandbox:
 
     def _perform(self, work: Work) -> None:
         self.api.current = work
-        if not self.api.ready.wait(INIT_LIMIT + self.spec.timeout):
+        if not self._within_memory(self.api.ready, INIT_LIMIT + self.spec.timeout):
             self._time_out(work)
+        elif self._out_of_memory:
+            self._run_out_of_memory(work)
         elif self.api.init_error is not None:
             work.fail(self.api.init_error)
             self._process.wait(5)
@@ -160,10 +167,32 @@ class Sandbox:
             work.fail(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited before serving"))
         else:
             self.api.give(work)
-            if not work.done.wait(self.spec.timeout + 0.02):
+            if not self._within_memory(work.done, self.spec.timeout + 0.02):
                 self._time_out(work)
+            elif self._out_of_memory:
+                self._run_out_of_memory(work)
             elif self._process.poll() is None:
                 time.sleep(0.001)  # lets the last lines out of the pipe
+
+    def _within_memory(self, event: threading.Event, seconds: float) -> bool:
+        """Wait for the event or for too much memory; False if neither comes in time.
+
+        The kernel remembers the most that the process had resident (VmHWM), so what was used between two looks counts as well.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            settled = event.wait(min(MEMORY_LOOKS, max(0.0, until - time.monotonic())))
+            self._out_of_memory = self._out_of_memory or self._peak_mb() > self.spec.memory_mb
+            if settled or self._out_of_memory:
+                return True
+            if time.monotonic() >= until:
+                return False
+
+    def _run_out_of_memory(self, work: Work) -> None:
+        """End the function as Lambda does when it exceeds MemorySize, even if it has just answered."""
+        work.kill(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: signal: killed"))
+        self._line(f"RequestId: {work.request_id} Error: Runtime exited with error: signal: killed")
+        self.kill()
 
     def _time_out(self, work: Work) -> None:
         told = f"Task timed out after {self.spec.timeout:.2f} seconds"
@@ -190,7 +219,7 @@ class Sandbox:
         self.api.ready.set()
         work = self.api.current
         if work is not None:
-            why = f"exit status {status}" if status >= 0 else f"signal: {signal.Signals(-status).name.removeprefix('SIG').lower()}"
+            why = f"exit status {status}" if status >= 0 else f"signal: {_signal(-status)}"
             work.fail(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: {why}"))
 
     def _peak_mb(self) -> int:
@@ -215,3 +244,12 @@ class Sandbox:
 
     def forget_folder(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _signal(number: int) -> str:
+    """What Lambda calls a signal.
+
+    >>> _signal(9), _signal(1)
+    ('killed', 'hup')
+    """
+    return SIGNALS.get(signal.Signals(number)) or signal.Signals(number).name.removeprefix("SIG").lower()

@@ -22,6 +22,7 @@ from joiner_local.aws.states.execution import Execution, Identity
 from joiner_local.aws.states.history import Event
 from joiner_local.aws.states.machines import ARN, OFF, Machines, StateMachine, parse
 from joiner_local.aws.states.resources import pascal_case
+from joiner_local.aws.states.sizes import LARGEST_PAYLOAD, exceeds
 from joiner_local.aws.states.tasks import FunctionAnswer, ServiceRefused
 from joiner_local.aws.states.waiting import Failure, TaskGone, UnknownToken
 
@@ -173,6 +174,7 @@ class StepFunctionsApi:
         if asked.get("versionDescription") and not asked.get("publish"):
             raise ServiceRefused("ValidationException", "Version description can only be set when publish is true")
         kind = asked.get("type") or "STANDARD"
+        check_logging(asked.get("loggingConfiguration") or OFF)
         machine = self.machines.create(
             StateMachine(
                 arn=f"{ARN}:stateMachine:{asked['name']}",
@@ -203,6 +205,7 @@ class StepFunctionsApi:
             raise ServiceRefused(
                 "MissingRequiredParameter", "Either the definition, the role ARN, the logging or tracing must be specified"
             )
+        check_logging(asked.get("loggingConfiguration") or OFF)
         machine = self.machines.update(asked["stateMachineArn"], changes)
         answer: Answer = {"updateDate": machine.updated, "revisionId": machine.revision}
         if asked.get("publish"):
@@ -295,6 +298,8 @@ class StepFunctionsApi:
     # -- task tokens
 
     def send_task_success(self, asked: Asked) -> Answer:
+        if exceeds(asked["output"]):
+            raise ServiceRefused("InvalidOutput", f"Invalid Output: 'the output is longer than {LARGEST_PAYLOAD} bytes'")
         try:
             output = json.loads(asked["output"])
         except ValueError as error:
@@ -352,6 +357,20 @@ class StepFunctionsApi:
         for each in running:
             each.stop(None, asked.get("cause"))
         return {"stopped": [each.identity.arn for each in running]}
+
+
+def check_logging(configuration: Mapping[str, Any]) -> None:
+    """Refuse a logging configuration without a log group, or with an ARN that does not end with `:*` ("Logging in CloudWatch Logs")."""
+    destinations = configuration.get("destinations") or []
+    groups = [str((each.get("cloudWatchLogsLogGroup") or {}).get("logGroupArn")) for each in destinations]
+    if configuration.get("level", "OFF") == "OFF" and not groups:
+        return
+    if len(groups) != 1:
+        raise ServiceRefused("InvalidLoggingConfiguration", "Invalid Logging Configuration: Must specify exactly one Log Destination.")
+    if not groups[0].endswith(":*"):
+        raise ServiceRefused(
+            "InvalidLoggingConfiguration", f"Invalid Logging Configuration: the log group's ARN must end with ':*': {groups[0]}"
+        )
 
 
 def describe_execution(execution: Execution) -> Answer:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from joiner_local.aws.states.expressions import Json, is_expression, syntax_error
+from joiner_local.aws.states.expressions import MOST_SECONDS, Json, is_expression, syntax_error
 from joiner_local.aws.states.resources import NotRecognized, Resource, parse_resource
 
 LONGEST_STATE_NAME = 80
@@ -30,6 +30,30 @@ _FIELDS: Mapping[str, frozenset[str]] = {
 }
 _TOP = frozenset({"Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version"})
 _BRANCH = frozenset({"Comment", "StartAt", "States", "ProcessorConfig"})
+_RETRY = frozenset({"ErrorEquals", "IntervalSeconds", "MaxAttempts", "BackoffRate", "MaxDelaySeconds", "JitterStrategy", "Comment"})
+RESERVED_ERRORS = frozenset(
+    f"States.{name}"
+    for name in (
+        "ALL",
+        "TaskFailed",
+        "Timeout",
+        "HeartbeatTimeout",
+        "Permissions",
+        "Runtime",
+        "DataLimitExceeded",
+        "QueryEvaluationError",
+        "NoChoiceMatched",
+        "BranchFailed",
+        "ExceedToleratedFailureThreshold",
+        "ItemReaderFailed",
+        "ResultWriterFailed",
+        "IntrinsicFailure",
+        "ParameterPathFailure",
+        "ResultPathMatchFailure",
+    )
+)
+"""Names that Amazon States Language reserves ("Handling errors in Step Functions workflows")."""
+
 _VARIABLE = re.compile(r"[^\W\d]\w{0,79}")
 
 
@@ -206,6 +230,9 @@ class _Reader:
     def _retriers(self, body: Mapping[str, Json], path: str) -> Iterator[Retrier]:
         for index, each in enumerate(body.get("Retry", [])):
             errors = self._errors(each, f"{path}/Retry[{index}]", last=index == len(body["Retry"]) - 1)
+            self._known_fields(each, _RETRY, f"{path}/Retry[{index}]")
+            for problem in retry_problems(each):
+                self.refuse(problem, f"{path}/Retry[{index}]")
             yield Retrier(
                 errors,
                 float(each.get("IntervalSeconds", 1)),
@@ -227,6 +254,8 @@ class _Reader:
             self.refuse("These fields are required: [ErrorEquals]", path)
         if "States.ALL" in errors and (len(errors) > 1 or not last):
             self.refuse("States.ALL must stand alone, in the last Retry or Catch", path)
+        for unknown in (name for name in errors if name.startswith("States.") and name not in RESERVED_ERRORS):
+            self.refuse(f"'{unknown}' is no error name: names that begin with 'States.' are reserved", path)
         return errors
 
     def _branches(self, kind: str, body: Mapping[str, Json], path: str, scope: frozenset[str]) -> Iterator[Machine]:
@@ -267,6 +296,8 @@ class _Reader:
         fields = state.fields
         if state.type == "Wait" and ("Seconds" in fields) == ("Timestamp" in fields):
             self.refuse("A Wait state must have exactly one of Seconds and Timestamp", path)
+        if state.type == "Wait":
+            self._seconds(fields, "Seconds", path, least=0)
         if state.type == "Choice" and not all("Condition" in choice and "Next" in choice for choice in fields.get("Choices") or [{}]):
             self.refuse("A Choice state needs Choices, each with Condition and Next", path)
         if state.type == "Task":
@@ -276,14 +307,33 @@ class _Reader:
         if state.type == "Parallel" and not state.branches:
             self.refuse("These fields are required: [Branches]", path)
 
-    def _seconds(self, document: Mapping[str, Json], name: str, path: str) -> float | None:
+    def _seconds(self, document: Mapping[str, Json], name: str, path: str, least: int = 1) -> float | None:
         value = document.get(name)
         if value is None or is_expression(value):
             return None
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            self.refuse(f"The field '{name}' must be a positive whole number", f"{path}/{name}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST_SECONDS:
+            self.refuse(f"The field '{name}' must be a whole number from {least} to {MOST_SECONDS}", f"{path}/{name}")
             return None
         return float(value)
+
+
+def retry_problems(retrier: Mapping[str, Json]) -> Iterator[str]:
+    """What is wrong with the numbers of a Retry ("Handling errors in Step Functions workflows", "Retrying after an error").
+
+    >>> list(retry_problems({"IntervalSeconds": 5, "MaxDelaySeconds": 5}))
+    ['MaxDelaySeconds must be greater than IntervalSeconds']
+    """
+    interval, longest = retrier.get("IntervalSeconds", 1), retrier.get("MaxDelaySeconds")
+    for name, least, most in (("IntervalSeconds", 1, MOST_SECONDS), ("MaxAttempts", 0, MOST_SECONDS), ("MaxDelaySeconds", 1, 31_622_399)):
+        value = retrier.get(name, least)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            yield f"{name} must be a whole number from {least} to {most}"
+    if isinstance(longest, int) and isinstance(interval, int) and longest <= interval:
+        yield "MaxDelaySeconds must be greater than IntervalSeconds"
+    if not isinstance(rate := retrier.get("BackoffRate", 2.0), (int, float)) or rate < 1:
+        yield "BackoffRate must be at least 1"
+    if retrier.get("JitterStrategy", "NONE") not in ("FULL", "NONE"):
+        yield "JitterStrategy must be FULL or NONE"
 
 
 def _assigned(body: Json) -> Iterator[str]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from joiner_local.aws.states.definition import Catcher, Machine, Retrier, State
-from joiner_local.aws.states.expressions import Json, QueryEvaluationError
+from joiner_local.aws.states.expressions import Json, QueryEvaluationError, expected, whole_number
 from joiner_local.aws.states.history import NOT_TRUNCATED, History, Sink, TooManyEvents, Track
-from joiner_local.aws.states.running_tasks import LARGEST_PAYLOAD, TIMEOUTS, TOO_LARGE, RunningTask
+from joiner_local.aws.states.running_tasks import TIMEOUTS, RunningTask
+from joiner_local.aws.states.sizes import check_arguments, check_result, check_variables
 from joiner_local.aws.states.tasks import Call, Services
 from joiner_local.aws.states.visits import Thread, Visit, timestamp, to_text
 from joiner_local.aws.states.waiting import Failure, Halted, Promise, Scope, TaskTokens, in_background
@@ -180,13 +181,16 @@ class Interpreter:
         thread.track.add(f"{state.type}StateEntered", name=state.name, input=to_text(given), inputDetails=NOT_TRUNCATED)
         visit.entered_at_event = thread.track.last
         following, output, assigned = self._choice(state, visit) if state.type == "Choice" else self._with_handlers(state, given, visit)
-        text = to_text(output)
-        if len(text) > LARGEST_PAYLOAD // 4 and len(text.encode()) > LARGEST_PAYLOAD:
-            raise visit.of_the_language(Failure("States.DataLimitExceeded", TOO_LARGE.format(state.name)))
+        text, stored = to_text(output), {key: to_text(value) for key, value in assigned.items()}
+        try:
+            check_result(text, state.name)
+            check_variables(stored, thread.variables, state.name)
+        except Failure as failure:
+            raise visit.of_the_language(failure) from None
         thread.variables.update(assigned)
         details: dict[str, Any] = {"name": state.name, "output": text, "outputDetails": NOT_TRUNCATED}
         if assigned:
-            details["assignedVariables"] = {key: to_text(value) for key, value in assigned.items()}
+            details["assignedVariables"] = stored
             details["assignedVariablesDetails"] = NOT_TRUNCATED
         thread.track.add(f"{state.type}StateExited", **details)
         return following, output
@@ -234,23 +238,22 @@ class Interpreter:
     # One method for each type of state: its result, before Output and Assign.
 
     def _fail(self, state: State, _given: Json, visit: Visit) -> Json:
-        raise Failure(*(str(visit.evaluate(state.fields.get(name, ""), name)) for name in ("Error", "Cause")))
+        raise Failure(*(expected(visit.evaluate(state.fields.get(name, ""), name), str, name) for name in ("Error", "Cause")))
 
     def _wait(self, state: State, given: Json, visit: Visit) -> Json:
         if "Timestamp" in state.fields:
             until = dt.datetime.fromisoformat(visit.evaluate(state.fields["Timestamp"], "Timestamp"))
             seconds = (until - dt.datetime.now(dt.UTC)).total_seconds()
         else:
-            seconds = visit.evaluate(state.fields["Seconds"], "Seconds")
-            if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds <= 99_999_999:
-                raise QueryEvaluationError(f"The field 'Seconds' must be a number from 0 to 99999999, not {seconds!r}", "Seconds")
+            seconds = whole_number(visit.evaluate(state.fields["Seconds"], "Seconds"), "Seconds", least=0)
         visit.thread.scope.sleep(seconds * self.pace())
         return given
 
     def _choice(self, state: State, visit: Visit) -> tuple[str | None, Json, dict[str, Json]]:
         try:
             for index, choice in enumerate(state.fields["Choices"]):
-                if visit.evaluate(choice["Condition"], f"Choices[{index}]/Condition") is True:
+                where = f"Choices[{index}]/Condition"
+                if expected(visit.evaluate(choice["Condition"], where), bool, where):
                     # A rule's own Output and Assign take the place of the state's.
                     return choice["Next"], *visit.leave({**state.fields, **choice}, visit.given)
             if "Default" in state.fields:
@@ -265,8 +268,9 @@ class Interpreter:
         try:
             visit.token = token[0] if token is not None else None
             arguments = visit.evaluate(state.fields.get("Arguments", given), "Arguments")
+            check_arguments(arguments, state.name)
             limits = {
-                limit: float(visit.evaluate(state.fields[name], name))
+                limit: float(whole_number(visit.evaluate(state.fields[name], name), name, least=1))
                 for name, limit in (("TimeoutSeconds", "timeout"), ("HeartbeatSeconds", "heartbeat"))
                 if name in state.fields
             }
@@ -281,7 +285,9 @@ class Interpreter:
         items = visit.evaluate(state.fields.get("Items", given), "Items")
         if not isinstance(items, list):
             raise QueryEvaluationError("The field 'Items' must be an array", "Items")
-        at_once = int(visit.evaluate(state.fields.get("MaxConcurrency", 0), "MaxConcurrency")) or INLINE_CONCURRENCY
+        at_once = whole_number(visit.evaluate(state.fields.get("MaxConcurrency", 0), "MaxConcurrency"), "MaxConcurrency", least=0)
+        at_once = at_once or INLINE_CONCURRENCY
+        check_arguments(items, state.name)
         visit.thread.track.add("MapStateStarted", length=len(items))
 
         def iteration(index: int, thread: Thread) -> Json:
@@ -292,6 +298,7 @@ class Interpreter:
                 chosen = items[index]
                 if "ItemSelector" in state.fields:
                     chosen = replace(visit, thread=thread).evaluate(state.fields["ItemSelector"], "ItemSelector")
+                    check_arguments(chosen, state.name)
                 result = self.run(state.branches[0], chosen, thread)
                 thread.track.add("MapIterationSucceeded", **about)
                 return result

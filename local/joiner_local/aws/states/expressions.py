@@ -21,6 +21,9 @@ from jsonata.utils import Utils
 
 Json = Any  # what json.loads gives
 
+MOST_SECONDS = 99_999_999
+_NAMES = {bool: "boolean", str: "string"}
+
 
 class QueryEvaluationError(Exception):
     """States.QueryEvaluationError; `location` is the field, as the history shows it (``Arguments/Payload``)."""
@@ -53,6 +56,24 @@ def evaluate(template: Json, variables: Mapping[str, Json], location: str) -> Js
     if isinstance(template, list):
         return [evaluate(value, variables, f"{location}[{index}]") for index, value in enumerate(template)]
     return template
+
+
+def expected(value: Json, kind: type, location: str) -> Json:
+    """The value, if it is of the type that a field wants (`bool`, `str`); else the query has failed, as on AWS."""
+    if not isinstance(value, kind):
+        raise QueryEvaluationError(f"The value of the field '{location}' is no {_NAMES[kind]}: {value!r}", location)
+    return value
+
+
+def whole_number(value: Json, location: str, *, least: int) -> int:
+    """The value, if it is a whole number from `least` to 99,999,999 (Amazon States Language, "Wait state", "Task state").
+
+    >>> whole_number(2.0, "Seconds", least=0)
+    2
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or not least <= value <= MOST_SECONDS:
+        raise QueryEvaluationError(f"The field '{location}' must be a whole number from {least} to {MOST_SECONDS}, not {value!r}", location)
+    return int(value)
 
 
 def _evaluate_expression(text: str, variables: Mapping[str, Json], location: str) -> Json:

@@ -16,7 +16,7 @@ from joiner_local.aws.seams import ACCOUNT, REGION
 from joiner_local.aws.states.definition import InvalidDefinition, Machine, parse_machine
 from joiner_local.aws.states.execution import Execution, Identity
 from joiner_local.aws.states.history import Event
-from joiner_local.aws.states.running_tasks import LARGEST_PAYLOAD
+from joiner_local.aws.states.sizes import LARGEST_PAYLOAD
 from joiner_local.aws.states.tasks import ServiceRefused, Services
 from joiner_local.aws.states.waiting import TaskTokens
 

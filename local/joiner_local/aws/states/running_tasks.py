@@ -12,12 +12,11 @@ from joiner_local.aws.seams import REGION
 from joiner_local.aws.states.expressions import Json
 from joiner_local.aws.states.history import NOT_TRUNCATED, Track
 from joiner_local.aws.states.resources import Resource
+from joiner_local.aws.states.sizes import check_result
 from joiner_local.aws.states.tasks import Call
 from joiner_local.aws.states.visits import to_text
 from joiner_local.aws.states.waiting import Failure, Halted, Promise, Scope, in_background
 
-LARGEST_PAYLOAD = 262_144  # bytes of a state's input or output
-TOO_LARGE = "The state/task '{}' returned a result with a size exceeding the maximum number of bytes service limit."
 TIMEOUTS = frozenset({"States.Timeout", "States.HeartbeatTimeout"})
 
 
@@ -46,10 +45,11 @@ class RunningTask:
                 self._failed(end)
             raise
         text = to_text(answer)
-        if len(text.encode()) > LARGEST_PAYLOAD:
-            limit = Failure("States.DataLimitExceeded", TOO_LARGE.format(call.resource.type_in_history))
+        try:
+            check_result(text, call.resource.type_in_history)
+        except Failure as limit:
             self._failed(limit)
-            raise limit
+            raise
         self._add("Succeeded", output=text, outputDetails=NOT_TRUNCATED)
         return answer
 

@@ -1,0 +1,76 @@
+"""A row of the table of refusals, and how rows are written: a function that makes the call, under `refuses`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from botocore.exceptions import ClientError
+
+from tests.local.running_aws import RunningAws
+
+Attempt = Callable[[RunningAws], None]
+
+
+class Refused(Exception):
+    """A refusal that is no error of an API: an execution that failed, a resource that CloudFormation could not create."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One refusal. `message` is a part of AWS's message, empty where no source gives its words. Without `attempt` it is not modelled."""
+
+    service: str
+    call: str
+    what: str
+    code: str
+    message: str
+    source: str
+    attempt: Attempt | None = None
+    why_not_modelled: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.service} {self.call}: {self.what}"
+
+
+ROWS: Final[list[Row]] = []
+NOTHING_KNOWN: Final[dict[tuple[str, str], str]] = {}
+"""Calls of which nothing is known beyond their schema, and why nothing is expected."""
+
+
+def refuses(service: str, *calls: str, code: str, source: str, message: str = "") -> Callable[[Attempt], Attempt]:
+    """A row that is modelled: `calls` are the call, then what is refused. The function makes the call, and raises what AWS raises."""
+    call, what = calls
+
+    def note(attempt: Attempt) -> Attempt:
+        ROWS.append(Row(service, call, what, code, message, source, attempt))
+        return attempt
+
+    return note
+
+
+def not_modelled(service: str, call: str, what: str, *, code: str, source: str, why: str) -> None:
+    """A row that the local AWS does not refuse; docs/local-stack.md lists it."""
+    ROWS.append(Row(service, call, what, code, "", source, None, why))
+
+
+def nothing_known(service: str, *calls: str, why: str) -> None:
+    """Calls for which no refusal beyond the schema is known."""
+    NOTHING_KNOWN.update({(service, call): why for call in calls})
+
+
+def refusal_of(row: Row, aws: RunningAws) -> tuple[str, str]:
+    """The code and the message with which the local AWS refuses a row; empty if it does not."""
+    assert row.attempt is not None
+    try:
+        row.attempt(aws)
+    except ClientError as error:
+        return error.response["Error"]["Code"], error.response["Error"]["Message"]
+    except Refused as refused:
+        return refused.code, refused.message
+    return "", ""

@@ -1,0 +1,30 @@
+"""Each row of the table: the local AWS refuses the call with the error of AWS."""
+
+import pytest
+
+from tests.local.refusals import (
+    clusters,
+    functions,
+    state_machines,
+)
+from tests.local.refusals.table import ROWS, Row, refusal_of
+from tests.local.running_aws import RunningAws
+
+pytestmark = pytest.mark.local
+
+SERVICES = (clusters, functions, state_machines)  # imported for their rows
+MODELLED = [row for row in ROWS if row.attempt is not None]
+
+
+@pytest.mark.parametrize("row", MODELLED, ids=lambda row: row.name.replace(" ", "-"))
+def test_the_local_aws_refuses_with_the_error_of_aws(row: Row, local_aws: RunningAws) -> None:
+    code, message = refusal_of(row, local_aws)
+
+    assert code == row.code, message or "it was not refused"
+    assert row.message in message
+    assert message, "a refusal without a message"
+
+
+def test_every_row_is_named_once_and_has_a_source() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert [row.name for row in ROWS if not row.source or not (row.attempt or row.why_not_modelled)] == []
