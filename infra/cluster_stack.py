@@ -83,7 +83,9 @@ class ClusterStack(Stack):
         functions["launch_instances"].may(*ec2_permissions.may_launch(settings, self.place, self.nodes.arns))
         functions["resolve_node_classes"].may(*ec2_permissions.may_resolve_node_classes(settings, self.place))
         self.catalogue.function.may(*ec2_permissions.may_read_the_market(settings))
-        self.sweep.functions["survey_instances"].may(ec2_permissions.may_look(settings, "Instances"), self._describe_executions())
+        self.sweep.functions["survey_instances"].may(
+            ec2_permissions.may_look(settings, "Instances"), ec2_permissions.may_name(settings, self.place), self._describe_executions()
+        )
         self.sweep.functions["collect_garbage"].may(*ec2_permissions.may_terminate(settings, self.place))
         wake = iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=[self.scale_up.machine.arn])
         self.doorbell.function.may(_starting(self.scale_up.machine, self.sweep.machine), wake)

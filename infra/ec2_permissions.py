@@ -19,6 +19,24 @@ CREATED: Final = ("fleet", "instance", "launch-template", "network-interface", "
 CREATING: Final = ("CreateFleet", "CreateLaunchTemplate", "RunInstances")
 
 
+LOOKED_UP_BY_FLEETS: Final = (
+    "CapacityReservations",
+    "Images",
+    "InstanceTypeOfferings",
+    "InstanceTypes",
+    "Instances",
+    "LaunchTemplateVersions",
+    "LaunchTemplates",
+    "PlacementGroups",
+    "SecurityGroups",
+    "SpotPriceHistory",
+    "Subnets",
+)
+"""What a launch reads. Our code asks for Instances and LaunchTemplateVersions; the others CreateFleet may ask for in the caller's name, so
+they are in the policy that Karpenter publishes for its controller (DescribeInstanceStatus aside, which only its interruption handling
+uses). The local EC2 does not ask for them: no local run shows whether one of them is needed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where the deployment is; account and region may be known to CloudFormation only."""
@@ -54,19 +72,21 @@ def may_launch(settings: Settings, place: Place, node_roles: Sequence[str]) -> l
             [place.ec2(kind) for kind in CREATED],
             {**asked, "StringEquals": {**asked["StringEquals"], "ec2:CreateAction": list(CREATING)}},
         ),
-        # Afterwards an instance (and what hangs on it) learns whose it is, and nothing else
-        _allow(
-            ["ec2:CreateTags"],
-            [place.ec2("instance"), place.ec2("network-interface"), place.ec2("volume")],
-            {**owned, "ForAllValues:StringEquals": {"aws:TagKeys": [NAME_TAG, NODECLAIM]}},
-        ),
+        may_name(settings, place),
         _allow(
             ["iam:PassRole"],
             list(node_roles),
             {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}},
         ),
-        may_look(settings, "Instances"),
+        may_look(settings, *LOOKED_UP_BY_FLEETS),
     ]
+
+
+def may_name(settings: Settings, place: Place) -> iam.PolicyStatement:
+    """Tag an instance of ours with its claim after the launch, and with nothing else."""
+    owned = _tags("aws:ResourceTag", settings.cluster)
+    named = {**owned, "ForAllValues:StringEquals": {"aws:TagKeys": [NAME_TAG, NODECLAIM]}}
+    return _allow(["ec2:CreateTags"], [place.ec2("instance")], named)
 
 
 def may_terminate(settings: Settings, place: Place) -> list[iam.PolicyStatement]:

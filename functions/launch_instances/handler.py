@@ -114,7 +114,10 @@ class Launcher:
         return self._ec2.create_fleet(json.loads(record.request))
 
     def _name(self, outcome: Outcome) -> None:
-        """Tag each instance with its claim. A tag that fails costs a name, not a node: the ledger holds the pairing."""
+        """Tag each instance with its claim. A tag that fails costs a name, not a node: the ledger holds the pairing.
+
+        EC2 may not know a new instance yet; the next sweep tags what lacks its name (survey_instances).
+        """
         for each in outcome.launched:
             try:
                 self._ec2.tag([each.instance_id], {NODECLAIM: each.claim, NAME_TAG: each.claim})

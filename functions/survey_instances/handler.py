@@ -16,6 +16,7 @@ from math import ceil
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
+from naming import name_instances
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences
@@ -103,10 +104,14 @@ class Survey:
         }
 
     def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, SeenInstance]:
-        """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all the same."""
+        """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all the same.
+
+        Those that lack the name of their claim are tagged on the way.
+        """
         found = {each.id: each for each in self._ec2.instances_of_cluster(cluster, ended=True)}
         untagged = {claim.instance for claim in seen.claims if claim.instance}.union(seen.ours).difference(found)
         found |= self._ec2.whatever_became_of(untagged)
+        name_instances(self._ec2, found.values(), {claim.instance: claim.name for claim in seen.claims if claim.instance})
         return {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
 
     def _judge(self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]) -> Verdict:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from joiner.adapters.payload import is_express
+from joiner.adapters.prices import LINUX_ON_DEMAND
 from joiner_local.executions import events, execution
 from joiner_local.story import World, instances
 
@@ -97,7 +98,8 @@ def _reports(logs: Any) -> Iterator[tuple[float, float]]:
 
 def price_per_hour(pricing: Any, instance_type: str) -> float:
     """The on-demand price of an instance type, as the Price List API tells it, US$."""
-    filters = [{"Type": "TERM_MATCH", "Field": "instanceType", "Value": instance_type}]
+    asked = {**LINUX_ON_DEMAND, "instanceType": instance_type, "tenancy": "Shared"}
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in asked.items()]
     product = json.loads(pricing.get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"][0])
     term = next(iter(product["terms"]["OnDemand"].values()))
     return float(next(iter(term["priceDimensions"].values()))["pricePerUnit"]["USD"])

@@ -214,7 +214,9 @@ def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted:
         for action in _listed(statement["Action"])
         if action.startswith("ec2:") and not action.startswith("ec2:Describe")
     }
-    assert changing == {"launch_instances", "terminate_instances", "collect_garbage"}
+    assert changing == {"launch_instances", "survey_instances", "terminate_instances", "collect_garbage"}
+    surveying = [action for each in granted["survey_instances"] for action in _listed(each["Action"]) if action.startswith("ec2:")]
+    assert sorted(surveying) == ["ec2:CreateTags", "ec2:DescribeInstances"]
 
     making = [each for each in granted["launch_instances"] if "ec2:RunInstances" in _listed(each["Action"])]
     for statement in making:
@@ -237,7 +239,27 @@ def test_tags_are_written_when_something_is_made_and_later_only_to_what_is_ours(
         **ASKED,
         "StringEquals": {**ASKED["StringEquals"], "ec2:CreateAction": ["CreateFleet", "CreateLaunchTemplate", "RunInstances"]},
     }
-    assert later["Condition"] == {**OWNED, "ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "karpenter.sh/nodeclaim"]}}
+    (of_the_sweep,) = [each for each in granted["survey_instances"] if _listed(each["Action"]) == ["ec2:CreateTags"]]
+    for each in (later, of_the_sweep):
+        assert each["Condition"] == {**OWNED, "ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "karpenter.sh/nodeclaim"]}}
+        assert [arn.rsplit(":", 1)[1] for arn in _listed(each["Resource"])] == ["instance/*"]
+
+
+def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_templates_of_ours(
+    granted: Mapping[str, list[Statement]],
+) -> None:
+    reads = {action for each in granted["launch_instances"] for action in _listed(each["Action"]) if action.startswith("ec2:Describe")}
+    karpenters = (
+        "CapacityReservations Images Instances InstanceTypeOfferings InstanceTypes LaunchTemplates PlacementGroups SecurityGroups "
+        "SpotPriceHistory Subnets"
+    )
+    assert reads == {f"ec2:Describe{each}" for each in [*karpenters.split(), "LaunchTemplateVersions"]}
+    using = [
+        each
+        for each in granted["launch_instances"]
+        if "ec2:RunInstances" in _listed(each["Action"]) and any("launch-template/" in arn for arn in _listed(each["Resource"]))
+    ]
+    assert [each["Condition"] for each in using if "ec2:CreateLaunchTemplate" not in _listed(each["Action"])] == [OWNED]
 
 
 def test_only_instances_with_our_tags_are_ended_and_only_by_those_whose_duty_it_is(granted: Mapping[str, list[Statement]]) -> None:

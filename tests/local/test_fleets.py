@@ -134,7 +134,7 @@ def test_an_instance_has_all_that_template_and_override_say(pad: LaunchPad) -> N
     asked = {"joiner.dev/launch": "l-1", "karpenter.sh/nodepool": "default"}
     specifications = [
         {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in asked.items()]}
-        for kind in ("instance", "volume", "network-interface", "fleet")
+        for kind in ("instance", "volume", "fleet")
     ]
     answer = pad.fleet(
         [pad.override(BlockDeviceMappings=[disk])], user_data=b"#!/bin/sh\nexit 0\n", spot=True, TagSpecifications=specifications
@@ -156,7 +156,8 @@ def test_an_instance_has_all_that_template_and_override_say(pad: LaunchPad) -> N
     assert volume["Attachments"][0]["Device"] == told["RootDeviceName"]
     (interface,) = pad.ec2.describe_network_interfaces(Filters=by_instance)["NetworkInterfaces"]
     (fleet,) = pad.ec2.describe_fleets(FleetIds=[answer["FleetId"]])["Fleets"]
-    assert [tags(each) for each in (told, volume, interface, fleet)] == [asked] * 4
+    assert [tags(each) for each in (told, volume, fleet)] == [asked] * 3
+    assert tags(interface) == {}
     assert (fleet["Type"], fleet["FulfilledCapacity"], fleet["Instances"][0]["InstanceIds"]) == ("instant", 1.0, [identity])
 
 

@@ -6,11 +6,22 @@ from typing import Any
 
 import pytest
 
+from joiner.adapters.prices import on_demand_prices
 from joiner_local.aws.network import seed_network
+from joiner_local.aws.prices import Prices
 from tests.local.launch_pad import LaunchPad, chosen
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
+
+ON_DEMAND = {
+    "regionCode": "us-east-1",
+    "operatingSystem": "Linux",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "tenancy": "Shared",
+    "marketoption": "OnDemand",
+}
 
 
 def price_list(aws: RunningAws, **filters: str) -> dict[str, float]:
@@ -35,26 +46,40 @@ def spot_prices(aws: RunningAws, **asked: Any) -> dict[tuple[str, str], float]:
 
 
 def test_on_demand_prices_are_those_that_aws_publishes(local_aws: RunningAws) -> None:
-    query = {"regionCode": "us-east-1", "operatingSystem": "Linux", "preInstalledSw": "NA", "capacitystatus": "Used", "tenancy": "Shared"}
-
-    prices = price_list(local_aws, **query, marketoption="OnDemand", productFamily="Compute Instance")
+    prices = price_list(local_aws, **ON_DEMAND, productFamily="Compute Instance")
 
     assert (prices["m5.large"], prices["c6g.xlarge"], prices["p4d.24xlarge"]) == (0.096, 0.136, 21.957642)
     assert "m5.metal" not in prices
+
+
+def test_the_catalogue_reads_the_price_of_linux_on_demand_and_of_no_other_product(local_aws: RunningAws) -> None:
+    published = Prices.packaged()
+
+    found = on_demand_prices(local_aws.client("pricing"), "us-east-1")
+
+    assert len(found) > 700
+    assert {name: price for name, price in found.items() if abs(price - published.on_demand(name)) > 1e-6} == {}
+
+
+def test_products_that_are_not_on_demand_have_other_prices(local_aws: RunningAws) -> None:
+    """So that a reader without that filter is seen."""
+    shared = {field: value for field, value in ON_DEMAND.items() if field != "marketoption"}
+
+    assert price_list(local_aws, **shared, marketoption="CapacityBlock")["m5.large"] == 0.024
 
 
 def test_every_type_has_a_price(local_aws: RunningAws) -> None:
     pages = local_aws.client("ec2").get_paginator("describe_instance_type_offerings").paginate(LocationType="region")
     types = {each["InstanceType"] for page in pages for each in page["InstanceTypeOfferings"]}
 
-    prices = price_list(local_aws)
+    prices = price_list(local_aws, **ON_DEMAND)
 
     assert types - prices.keys() == set()
     assert min(prices.values()) > 0
 
 
 def test_spot_is_cheaper_than_on_demand_everywhere_and_differs_by_zone(local_aws: RunningAws) -> None:
-    spot, on_demand = spot_prices(local_aws), price_list(local_aws)
+    spot, on_demand = spot_prices(local_aws), price_list(local_aws, **ON_DEMAND)
 
     assert [offering for offering, price in spot.items() if not 0 < price < on_demand[offering[0]]] == []
     assert len({spot["m5.large", f"us-east-1{zone}"] for zone in "abc"}) == 3

@@ -24,7 +24,13 @@ STRATEGIES: Final = {
     SPOT: ("lowest-price", "diversified", "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"),
     ON_DEMAND: ("lowest-price", "prioritized"),
 }
-TAGGABLE: Final = frozenset({"fleet", "instance", "volume", "network-interface", "spot-instances-request", "launch-template"})
+FLEET_TAGGABLE: Final = frozenset({"fleet", "instance", "volume"})
+"""What an instant fleet's own tag specifications may name; interfaces and requests for spot are tagged by the launch template."""
+
+MAXIMUM_OVERRIDES: Final = 300
+MAXIMUM_TEMPLATES: Final = 50
+"""EC2's quotas for one fleet. Source: EC2 user guide, "EC2 Fleet and Spot Fleet quotas"."""
+
 LEAST: Final = 1e9  # the priority of an override that names none: after all that do
 USER_DATA_BYTES: Final = 16_384
 
@@ -83,6 +89,7 @@ class FleetRequest:
         strategy = options.get("AllocationStrategy") or STRATEGIES[lifecycle][0]
         if strategy not in STRATEGIES[lifecycle]:
             raise invalid(f"The allocation strategy '{strategy}' is not supported for {lifecycle} capacity.")
+        _check_size(params.get("LaunchTemplateConfigs") or [])
         pools = tuple(_pools(params.get("LaunchTemplateConfigs") or [], lifecycle, backend))
         if not pools:
             raise EC2ClientError("MissingParameter", "The request must contain the parameter LaunchTemplateConfigs")
@@ -91,8 +98,22 @@ class FleetRequest:
         if minimum and not (single_type or single_zone):
             raise invalid("MinTargetCapacity needs SingleInstanceType or SingleAvailabilityZone.")
         return cls(
-            lifecycle, target, strategy, single_type, single_zone, minimum, pools, tags_by_type(params.get("TagSpecifications") or [])
+            lifecycle, target, strategy, single_type, single_zone, minimum, pools, _fleet_tags(params.get("TagSpecifications") or [])
         )
+
+
+def _check_size(configs: Sequence[Mapping[str, Any]]) -> None:
+    overrides = sum(len(config.get("Overrides") or [{}]) for config in configs)
+    for what, count, most in (("launch templates", len(configs), MAXIMUM_TEMPLATES), ("overrides", overrides, MAXIMUM_OVERRIDES)):
+        if count > most:
+            raise invalid(f"The number of {what} ({count}) exceeds the maximum of {most} for one fleet.")
+
+
+def _fleet_tags(specifications: Sequence[Mapping[str, Any]]) -> dict[str, Tags]:
+    for specification in specifications:
+        if (kind := specification.get("ResourceType", "")) not in FLEET_TAGGABLE:
+            raise invalid(f"'{kind}' is not a valid taggable resource type for this operation.")
+    return tags_by_type(specifications)
 
 
 def tags_by_type(specifications: Sequence[Mapping[str, Any]]) -> dict[str, Tags]:
@@ -104,8 +125,6 @@ def tags_by_type(specifications: Sequence[Mapping[str, Any]]) -> dict[str, Tags]
     found: dict[str, Tags] = {}
     for specification in specifications:
         kind = specification.get("ResourceType", "")
-        if kind not in TAGGABLE:
-            raise invalid(f"'{kind}' is not a valid taggable resource type for this operation.")
         found.setdefault(kind, {}).update({tag["Key"]: tag.get("Value", "") for tag in specification.get("Tags", [])})
     return found
 

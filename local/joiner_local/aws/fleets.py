@@ -18,7 +18,18 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import random_fleet_id
 
-from joiner_local.aws import capacity, instances, interruptions, launch_templates, launches, lookups, prices
+from joiner_local.aws import (
+    births,
+    capacity,
+    eventual_consistency,
+    instances,
+    interruptions,
+    launch_templates,
+    launches,
+    lookups,
+    prices,
+    spot_role,
+)
 from joiner_local.aws.allocation import Allocation, Candidate, Refusal, allocate
 from joiner_local.aws.capacity import POOLS
 from joiner_local.aws.fleet_requests import FleetRequest, LaunchPool
@@ -36,8 +47,6 @@ MESSAGES: Final = {
     "Unsupported": "The requested configuration is currently not supported. Please check the documentation for supported configurations.",
     "MaxFleetCountExceeded": "You've reached your quota for the maximum number of fleets.",
     "ReservationCapacityExceeded": "The requested reservation does not have sufficient compatible and available capacity.",
-    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": "The provided credentials do not have permission to create the service-linked "
-    "role for EC2 Spot Instances.",
 }
 
 
@@ -135,7 +144,10 @@ def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any) -> 
         launched = [
             (asked, launches.run(launches.Launch(asked, count, fleet_id, request.tags), backend)) for asked, count in allocation.granted
         ]
-    instances.booted([instance for _, made in launched for instance in made])
+    fresh = [instance for _, made in launched for instance in made]
+    eventual_consistency.VISIBILITY.launched(fresh)
+    instances.booted(fresh)
+    births.born(fresh)
     groups = [_group(asked, made, backend) for asked, made in launched]
     errors = [{**refusal.asked.told(), "ErrorCode": refusal.code, "ErrorMessage": refusal.message} for refusal in allocation.refused]
     fleet = InstantFleet(
@@ -235,6 +247,9 @@ def install(aws: LocalAws) -> None:
     lookups.install()
     launch_templates.install()
     instances.install(aws)
+    births.install(aws)
+    eventual_consistency.install(aws)
+    spot_role.install(aws)
     interruptions.install(aws)
     EC2Response.create_fleet = create_fleet
     EC2Response.describe_fleets = describe_fleets

@@ -22,6 +22,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.agenda import Agenda
 from joiner_local.aws.event_rules import publish
+from joiner_local.aws.eventual_consistency import VISIBILITY
 from joiner_local.aws.seams import LocalAws
 
 log = logging.getLogger(__name__)
@@ -198,6 +199,7 @@ def install(aws: LocalAws) -> None:
 
     def run_instances(response: Any) -> ActionResult:
         answer: ActionResult = run(response)
+        VISIBILITY.launched(answer.result.instances)
         booted(answer.result.instances)
         return answer
 

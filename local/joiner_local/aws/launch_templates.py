@@ -4,6 +4,7 @@ EC2 refuses user data that is not base64 in CreateLaunchTemplate already, and a 
 launch-template) are not tags of what it launches; moto writes them into the template's data.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from moto.core.responses import ActionResult
@@ -32,8 +33,31 @@ def install() -> None:
         answer: ActionResult = create_version(response)
         return answer
 
+    describe = EC2Response.describe_launch_template_versions
+
+    def describe_launch_template_versions(response: Any) -> ActionResult:
+        answer: ActionResult = describe(response)
+        versions = [{**each, "LaunchTemplateData": shown(each["LaunchTemplateData"])} for each in answer.result["LaunchTemplateVersions"]]
+        return ActionResult({"LaunchTemplateVersions": versions})
+
+    EC2Response.describe_launch_template_versions = describe_launch_template_versions
     EC2Response.create_launch_template = create_launch_template
     EC2Response.create_launch_template_version = create_launch_template_version
+
+
+def shown(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A version's data as EC2 shows it: not in the order in which it was given, and with fields that were not set.
+
+    >>> shown({"SecurityGroupIds": ["sg-1", "sg-2"], "MetadataOptions": {"HttpTokens": "required"}})["MetadataOptions"]
+    {'State': 'applied', 'HttpTokens': 'required'}
+    """
+    told = dict(data)
+    if "MetadataOptions" in told:
+        told["MetadataOptions"] = {"State": "applied", **told["MetadataOptions"]}
+    if "SecurityGroupIds" in told:
+        told["SecurityGroupIds"] = list(reversed(told["SecurityGroupIds"]))
+    told["TagSpecifications"] = [{**each, "Tags": list(reversed(each.get("Tags", [])))} for each in told.get("TagSpecifications") or []]
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def _check(response: Any) -> None:

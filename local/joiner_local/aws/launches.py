@@ -16,10 +16,20 @@ from moto.iam.models import iam_backends
 
 from joiner_local.aws.capacity import SPOT
 from joiner_local.aws.fleet_requests import LaunchPool, Tags, tags_by_type, user_data_problem
+from joiner_local.aws.spot_role import SPOT_ROLE
 
 ROOT_GIB: Final = 8  # of an image that does not say
 
 Problem = tuple[str, str]  # EC2's error code and message
+
+NO_SPOT_ROLE: Final[Problem] = (
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+    "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.",
+)
+UNTAGGED: Final = {
+    "network-interface": ("network interfaces", "network interfaces"),
+    "spot-instances-request": ("Spot instances requests", "Spot instances requests"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +69,29 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
             yield "InvalidGroup.NotFound", f"The security group '{group_id}' does not exist"
         elif subnet is not None and group.vpc_id != subnet.vpc_id:
             yield "InvalidParameter", f"Security group {group_id} and subnet {subnet.id} belong to different networks."
+    if pool.lifecycle == SPOT and not SPOT_ROLE.exists():
+        yield NO_SPOT_ROLE
+    yield from _tag_problems(data, pool.lifecycle)
     if data.get("UserData") and (found := user_data_problem(str(data["UserData"]))):
         yield found
+
+
+def _tag_problems(data: Mapping[str, Any], lifecycle: str) -> Iterator[Problem]:
+    """RunInstances refuses tags for kinds of resources of which the launch creates none."""
+    interfaces = data.get("NetworkInterfaces") or [{}]
+    created = {
+        "instance": True,
+        "volume": True,
+        "network-interface": any(not nic.get("NetworkInterfaceId") for nic in interfaces),
+        "spot-instances-request": lifecycle == SPOT,
+    }
+    for kind in tags_by_type(data.get("TagSpecifications") or []):
+        if kind not in created:
+            yield "InvalidParameterValue", f"'{kind}' is not a valid taggable resource type for this operation."
+        elif not created[kind]:
+            one, many = UNTAGGED[kind]
+            message = f"You cannot specify tags for {one} if there are no {many} being created by the request."
+            yield "InvalidParameterCombination", message
 
 
 def _offered(instance_type: str, zone: str, region: str) -> bool:
@@ -118,7 +149,7 @@ def _group_ids(data: Mapping[str, Any]) -> list[str]:
 def run(launch: Launch, backend: Any) -> list[Any]:
     """The instances, pending."""
     data = launch.asked.data
-    of_template = tags_by_type([s for s in data.get("TagSpecifications") or [] if s.get("ResourceType") != "launch-template"])
+    of_template = tags_by_type(data.get("TagSpecifications") or [])
     tags = {kind: {**of_template.get(kind, {}), **launch.tags.get(kind, {})} for kind in ("instance", "volume", "network-interface")}
     tags["instance"] |= {
         "aws:ec2launchtemplate:id": launch.asked.template["LaunchTemplateId"],

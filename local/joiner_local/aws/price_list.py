@@ -1,7 +1,9 @@
 """AWS Price List, GetProducts for Amazon EC2: a service that moto has not, so this is a small web application of its own.
 
 Source: Price List API reference; the products' attributes and terms have the form that the real ones have, as far as price readers look:
-`terms.OnDemand.*.priceDimensions.*.pricePerUnit.USD`. Only shared-tenancy Linux without software is sold here.
+`terms.OnDemand.*.priceDimensions.*.pricePerUnit.USD`. Beside Linux on demand each type has products that differ in one attribute and in
+price, as on AWS (capacity blocks, unused reservations, Windows, SQL Server, dedicated hosts): a reader that does not filter them out
+takes a wrong price for the type's.
 """
 
 import hashlib
@@ -22,6 +24,16 @@ PAGE: Final = 100
 OFFER_TERM: Final = "JRTCKXETXF"  # the code by which Amazon's own list says "on demand"
 RATE: Final = "6YS6EN2CT7"  # ... and "an hour"
 OPERATION: Final = "AWSPriceListService.GetProducts"
+
+
+OTHERS: Final = (
+    (("marketoption", "CapacityBlock"), 0.25),
+    (("capacitystatus", "UnusedCapacityReservation"), 0.5),
+    (("operatingSystem", "Windows"), 2.0),
+    (("preInstalledSw", "SQL Std"), 3.0),
+    (("tenancy", "Host"), 4.0),
+)
+"""In what the other products of a type differ from Linux on demand, and their price as a multiple of that."""
 
 
 class Refused(Exception):
@@ -47,7 +59,9 @@ def get_products(asked: Mapping[str, Any]) -> dict[str, Any]:
 @cache
 def _matching(filters: frozenset[tuple[str, str]]) -> list[str]:
     """The products that a page is a part of: the same for every page."""
-    return [json.dumps(product) for product in map(product_of, sorted(INSTANCE_TYPES)) if _matches(product, dict(filters))]
+    wanted = dict(filters)
+    products = (product for instance_type in sorted(INSTANCE_TYPES) for product in products_of(instance_type))
+    return [json.dumps(product) for product in products if _matches(product, wanted)]
 
 
 def _matches(product: Mapping[str, Any], filters: Mapping[str, str]) -> bool:
@@ -55,11 +69,18 @@ def _matches(product: Mapping[str, Any], filters: Mapping[str, str]) -> bool:
     return all(facts.get(field, "").lower() == value.lower() for field, value in filters.items())
 
 
-def product_of(instance_type: str) -> dict[str, Any]:
+def products_of(instance_type: str) -> Iterable[dict[str, Any]]:
+    """All products of a type; a reader that takes the first that matches must not depend on the order."""
+    for different, factor in OTHERS:
+        yield product_of(instance_type, different, factor)
+    yield product_of(instance_type)
+
+
+def product_of(instance_type: str, different: tuple[str, str] = ("", ""), factor: float = 1.0) -> dict[str, Any]:
     info = INSTANCE_TYPES[instance_type]
-    sku = hashlib.sha256(instance_type.encode()).hexdigest()[:16].upper()
+    sku = hashlib.sha256(f"{instance_type}{''.join(different)}".encode()).hexdigest()[:16].upper()
     term = f"{sku}.{OFFER_TERM}"
-    price = f"{Prices.packaged().on_demand(instance_type):.10f}"
+    price = f"{Prices.packaged().on_demand(instance_type) * factor:.10f}"
     dimension = {"unit": "Hrs", "rateCode": f"{term}.{RATE}", "beginRange": "0", "endRange": "Inf", "pricePerUnit": {"USD": price}}
     bare_metal = bool(info.get("BareMetal"))
     return {
@@ -80,7 +101,8 @@ def product_of(instance_type: str) -> dict[str, Any]:
                 "marketoption": "OnDemand",
                 "vcpu": str(info["VCpuInfo"]["DefaultVCpus"]),
                 "memory": f"{info['MemoryInfo']['SizeInMiB'] / 1024:g} GiB",
-            },
+            }
+            | ({different[0]: different[1]} if different[0] else {}),
         },
         "serviceCode": "AmazonEC2",
         "terms": {"OnDemand": {term: {"sku": sku, "offerTermCode": OFFER_TERM, "priceDimensions": {f"{term}.{RATE}": dimension}}}},

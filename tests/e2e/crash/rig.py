@@ -194,6 +194,7 @@ class Rig:
         return [
             *violations(actor.world, table=actor.outputs["TableName"]),
             *(f"{counted[what]} {what}, not {wanted[what]}" for what in counted if counted[what] != wanted[what]),
+            *(f"instance {each['InstanceId']} lacks the name of its claim" for each in alive if not _named(each)),
             *self._left_in_memory({claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}),
         ]
 
@@ -249,6 +250,10 @@ class Rig:
         self.actor.apply("c-template.yaml")
         time.sleep(0.3)
         self.rest()
+
+
+def _named(instance: dict[str, Any]) -> bool:
+    return {"karpenter.sh/nodeclaim", "Name"} <= {tag["Key"] for tag in instance.get("Tags", [])}
 
 
 def _tasks(definition: str) -> Iterable[tuple[str, dict[str, Any]]]:

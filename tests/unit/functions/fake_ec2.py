@@ -38,6 +38,9 @@ class FakeEc2Client:
     def create_launch_template(self, **asked: Any) -> Answer:
         return self._do("CreateLaunchTemplate", lambda: self._template(asked))
 
+    def describe_launch_template_versions(self, **asked: Any) -> Answer:
+        return self._do("DescribeLaunchTemplateVersions", lambda: self._versions(asked["LaunchTemplateName"]))
+
     def create_fleet(self, **asked: Any) -> Answer:
         return self._do("CreateFleet", lambda: self._fleet(asked))
 
@@ -61,6 +64,9 @@ class FakeEc2Client:
             raise refused("CreateLaunchTemplate", "InvalidLaunchTemplateName.AlreadyExistsException")
         self.templates[name] = asked["LaunchTemplateData"]
         return {}
+
+    def _versions(self, name: str) -> Answer:
+        return {"LaunchTemplateVersions": [{"VersionNumber": 1, "LaunchTemplateData": self.templates[name]}]}
 
     def _fleet(self, asked: Mapping[str, Any]) -> Answer:
         token = asked["ClientToken"]

@@ -47,7 +47,7 @@ def test_scenario_cs_first_node_is_asked_for_exactly_so() -> None:
         "OnDemandOptions": {"AllocationStrategy": "lowest-price"},
         "LaunchTemplateConfigs": [
             {
-                "LaunchTemplateSpecification": {"LaunchTemplateName": launch.templates[0].name, "Version": "$Latest"},
+                "LaunchTemplateSpecification": {"LaunchTemplateName": launch.templates[0].name, "Version": "1"},
                 "Overrides": [
                     {"InstanceType": "m5.large", "SubnetId": "subnet-a2", "AvailabilityZone": "us-east-1a", "Priority": 0.0},
                     {"InstanceType": "c5.large", "SubnetId": "subnet-b1", "AvailabilityZone": "us-east-1b", "Priority": 1.0},
@@ -66,8 +66,8 @@ def test_scenario_cs_template_has_its_40_gib_volume_profile_and_groups() -> None
     data = dict(launch.templates[0].data)
     text = base64.b64decode(data.pop("UserData")).decode()
     assert text.startswith("MIME-Version: 1.0\n")
-    specifications = data.pop("TagSpecifications")
     assert data == {
+        "TagSpecifications": [{"ResourceType": "network-interface", "Tags": [{"Key": key, "Value": TAGS[key]} for key in sorted(TAGS)]}],
         "ImageId": "ami-x86_64-standard",
         "IamInstanceProfile": {"Name": "prod-default-profile"},
         "SecurityGroupIds": ["sg-1"],
@@ -81,7 +81,6 @@ def test_scenario_cs_template_has_its_40_gib_volume_profile_and_groups() -> None
         },
         "Monitoring": {"Enabled": False},
     }
-    assert tags(specifications, "network-interface") == TAGS
     assert launch.templates[0].tags == TAGS
     assert launch.templates[0].name.startswith("joiner/prod/")
 
@@ -93,6 +92,29 @@ def test_spot_is_asked_for_by_price_and_capacity_and_never_with_a_maximum_price(
     assert "OnDemandOptions" not in request
     assert request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == "spot"
     assert "Price" not in json.dumps(request)
+
+
+def test_only_templates_of_spot_launches_tag_requests_for_spot() -> None:
+    on_demand, spot = (launches(wanted("x", capacity_type=each))[0].templates[0] for each in ("on-demand", "spot"))
+
+    assert [one["ResourceType"] for one in on_demand.data["TagSpecifications"]] == ["network-interface"]
+    assert [one["ResourceType"] for one in spot.data["TagSpecifications"]] == ["network-interface", "spot-instances-request"]
+    assert tags(spot.data["TagSpecifications"], "spot-instances-request") == TAGS
+    assert on_demand.name != spot.name
+
+
+def test_claims_of_two_capacity_types_never_share_a_fleet_or_a_template() -> None:
+    both = launches(wanted("x"), wanted("y", capacity_type="spot"))
+
+    assert [launch.request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] for launch in both] == ["on-demand", "spot"]
+    assert not {one.name for one in both[0].templates} & {one.name for one in both[1].templates}
+
+
+def test_no_request_has_more_overrides_than_ec2_takes() -> None:
+    offers = [Offer(0.1 + index / 1000, "m5.large", f"us-east-1{zone}") for index in range(200) for zone in "abc"]
+    (launch,) = launches(wanted("x", *offers))
+
+    assert sum(len(config["Overrides"]) for config in launch.request["LaunchTemplateConfigs"]) == 300
 
 
 def test_a_pool_of_today_carries_no_provisioner_tag() -> None:

@@ -10,6 +10,9 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
+from joiner.launching.fleet import TEMPLATE_VERSION
+from joiner.launching.remedies import TEMPLATE_DIFFERS
+from joiner.launching.template_content import differences
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH
 
 Answer = Mapping[str, Any]
@@ -32,6 +35,11 @@ class Ec2Error(Exception):
         self.code = code
         self.message = message
 
+    @property
+    def throttled(self) -> bool:
+        """Was it asked too often?"""
+        return self.code in THROTTLES
+
 
 class Throttled(Ec2Error):
     """Asked too often. It says nothing about capacity: the same request again, later."""
@@ -43,6 +51,15 @@ class NoAnswer(Ec2Error):
 
 class NotFound(Ec2Error):
     """One of the named things does not exist (any more)."""
+
+
+class TemplateDiffers(Ec2Error):
+    """A launch template has the name of one of ours and another content. It must not be used."""
+
+    def __init__(self, name: str, fields: Sequence[str]) -> None:
+        super().__init__(
+            TEMPLATE_DIFFERS, f"launch template {name} was not made by Joiner or was replaced; it differs in {', '.join(fields)}"
+        )
 
 
 @contextmanager
@@ -191,7 +208,11 @@ class Ec2:
     # Launching
 
     def ensure_launch_template(self, name: str, data: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-        """Make a launch template; its name is a digest of its content, so one that exists is the right one."""
+        """Create a launch template, or check that the one of this name has the wanted content.
+
+        Any principal with ec2:CreateLaunchTemplate may have made one of this name, with user data that would run under our node role:
+        `TemplateDiffers` if version 1, which launches use, is not what is wanted.
+        """
         specifications = [{"ResourceType": "launch-template", "Tags": _tags(tags)}] if tags else []
         with our_errors():
             try:
@@ -201,6 +222,14 @@ class Ec2:
             except ClientError as reason:
                 if reason.response["Error"]["Code"] != "InvalidLaunchTemplateName.AlreadyExistsException":
                     raise
+                self._check_template(name, data)
+
+    def _check_template(self, name: str, wanted: Mapping[str, Any]) -> None:
+        answer = self._client.describe_launch_template_versions(LaunchTemplateName=name, Versions=[TEMPLATE_VERSION])
+        found = answer.get("LaunchTemplateVersions") or ()
+        wrong = differences(wanted, found[0]["LaunchTemplateData"]) if found else (f"version {TEMPLATE_VERSION} is gone",)
+        if wrong:
+            raise TemplateDiffers(name, wrong)
 
     def create_fleet(self, request: Mapping[str, Any]) -> Answer:
         """Send one CreateFleet exactly as it is; the answer holds instances and errors both."""

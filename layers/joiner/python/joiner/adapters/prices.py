@@ -10,6 +10,14 @@ from typing import Any, Final
 
 LINUX: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
+LINUX_ON_DEMAND: Final = {
+    "capacitystatus": "Used",  # reserved capacity that is not used has products, too
+    "marketoption": "OnDemand",  # capacity blocks are listed at another price, or at none
+    "operatingSystem": "Linux",
+    "preInstalledSw": "NA",  # no SQL Server
+}
+"""What all questions have in common. Any product more that matches could give a type a wrong price: they come in no order."""
+
 # Dedicated hardware is priced under another family and tenancy: bare metal would be missing without the second question.
 QUESTIONS: Final = (
     {"tenancy": "Shared", "productFamily": "Compute Instance"},
@@ -33,7 +41,7 @@ def on_demand_prices(pricing: Any, region: str) -> dict[str, float]:
     """Linux on-demand prices of a region, by instance type."""
     found: dict[str, float] = {}
     for question in QUESTIONS:
-        asked = {"regionCode": region, "preInstalledSw": "NA", "operatingSystem": "Linux", "capacitystatus": "Used", **question}
+        asked = {"regionCode": region, **LINUX_ON_DEMAND, **question}
         filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in asked.items()]
         for page in pricing.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters):
             for text in page["PriceList"]:

@@ -15,6 +15,9 @@ from joiner.pools import NodeClass, ResolvedNodeClass
 
 MAXIMUM_OVERRIDES = 300  # EC2's, over all templates of an instant fleet
 MAXIMUM_TYPES = 60  # as Karpenter: more make the request slow to answer and no likelier to be met
+TEMPLATE_VERSION = "1"
+"""The version that Joiner itself creates. `$Latest` and `$Default` name whatever version another principal added."""
+
 TAGGED = ("fleet", "instance", "volume")
 
 
@@ -48,7 +51,7 @@ def fleet_request(
         "TargetCapacitySpecification": {"TotalTargetCapacity": count, "DefaultTargetCapacityType": capacity_type},
         "LaunchTemplateConfigs": [
             {
-                "LaunchTemplateSpecification": {"LaunchTemplateName": name, "Version": "$Latest"},
+                "LaunchTemplateSpecification": {"LaunchTemplateName": name, "Version": TEMPLATE_VERSION},
                 "Overrides": list(_overrides(offers, resolved, rank)),
             }
             for name, offers in templates.items()

@@ -107,7 +107,13 @@ def _launch(group: Sequence[Prepared], cluster: Cluster, execution: str, attempt
     offers: dict[str, list[Offer]] = {}
     for offer, image in group[0].images:
         template = template_for(
-            first.node_class, first.resolved, first.pool, cluster=cluster.name, image=image, user_data=group[0].user_data
+            first.node_class,
+            first.resolved,
+            first.pool,
+            cluster=cluster.name,
+            image=image,
+            user_data=group[0].user_data,
+            capacity_type=first.capacity_type,
         )
         templates[template.name] = template
         offers.setdefault(template.name, []).append(offer)

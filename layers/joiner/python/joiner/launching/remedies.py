@@ -46,6 +46,10 @@ WHOLE_ZONE = frozenset({"InsufficientFreeAddressesInSubnet"})
 """What stops every type in the zone (of one capacity type: the subnet is the same for the other, which will learn it as well)."""
 
 
+TEMPLATE_DIFFERS = "LaunchTemplateDiffers"
+"""Joiner's own code, in the place of EC2's: a launch template of the wanted name has another content."""
+
+
 class Remedy(NamedTuple):
     """A word for programs, a sentence for people."""
 
@@ -69,6 +73,10 @@ REMEDIES: Mapping[str, Remedy] = {
     ),
     "InvalidSubnetID.NotFound": Remedy("SubnetNotFound", "the subnet is gone: it will be looked up again"),
     "InvalidUserData.Malformed": Remedy("InvalidUserData", "put the class's userData right"),
+    TEMPLATE_DIFFERS: Remedy(
+        TEMPLATE_DIFFERS,
+        "delete that launch template, then Joiner creates it again; CloudTrail shows who made it (CreateLaunchTemplate)",
+    ),
     "MaxFleetCountExceeded": Remedy("FleetQuotaExceeded", "have the quota of fleets raised in Service Quotas"),
     "MaxSpotInstanceCountExceeded": Remedy("SpotQuotaExceeded", "have the quota of spot instances raised in Service Quotas"),
     "PendingVerification": Remedy("AccountPendingVerification", "AWS is still checking this account or region: wait, or ask AWS"),

@@ -1,6 +1,7 @@
 """Launch templates: all that EC2 wants to know of a node beside its type, zone and capacity type.
 
-A template's name is a digest of its content, so equal content is one template, and one that exists is the right one.
+A template's name is a digest of its content, so equal content is one template. A template that exists already is compared with the content
+that was wanted before it is used (`template_content`): any principal that may create launch templates could have made it.
 Source: EC2 API reference, RequestLaunchTemplateData.
 """
 
@@ -22,10 +23,24 @@ FAMILY_DEVICES: Mapping[ImageFamily, tuple[BlockDevice, ...]] = {
 """The volumes of a node whose class names none; an image of one's own keeps its own."""
 
 
+TAGGED: Mapping[bool, tuple[str, ...]] = {False: ("network-interface",), True: ("network-interface", "spot-instances-request")}
+"""What a template tags, by whether its launches are for spot: only kinds of resources that each such launch creates."""
+
+
 def template_for(
-    node_class: NodeClass, resolved: ResolvedNodeClass, pool: NodePool, *, cluster: str, image: str, user_data: str
+    node_class: NodeClass,
+    resolved: ResolvedNodeClass,
+    pool: NodePool,
+    *,
+    cluster: str,
+    image: str,
+    user_data: str,
+    capacity_type: str,
 ) -> Template:
-    """The template of a class's nodes that start from ``image`` with this user data (text)."""
+    """The template of a class's nodes of one capacity type that start from ``image`` with this user data (text).
+
+    EC2 refuses a launch that tags Spot requests and makes none, so the capacity type is part of a template's content.
+    """
     tags = owner_tags(cluster, pool, node_class)
     groups = [group.id for group in resolved.security_groups]
     options = node_class.metadata_options
@@ -41,8 +56,8 @@ def template_for(
             "InstanceMetadataTags": "disabled",  # a pod on the node's network must not read our tags
         },
         "Monitoring": {"Enabled": node_class.detailed_monitoring},
-        # The fleet tags instances and volumes; interfaces (and requests for spot) take their tags from here only
-        "TagSpecifications": [_tagged("network-interface", tags), _tagged("spot-instances-request", tags)],
+        # The fleet tags instances and volumes; interfaces and requests for spot take their tags from here only
+        "TagSpecifications": [_tagged(kind, tags) for kind in TAGGED[capacity_type == names.SPOT]],
     }
     if node_class.associate_public_ip_address is None:
         data["SecurityGroupIds"] = groups

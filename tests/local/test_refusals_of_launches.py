@@ -1,0 +1,228 @@
+"""What EC2 refuses of a launch beyond the schema of its calls, and that the local EC2 refuses the same: one row, one test."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import ClientError
+
+from joiner_local.aws.network import Network, seed_network
+from tests.local.launch_pad import LaunchPad, launched
+from tests.local.running_aws import RunningAws, eventually
+
+pytestmark = pytest.mark.local
+
+TAG: Final = [{"Key": "a", "Value": "1"}]
+NO_SPOT_REQUESTS: Final = (
+    "You cannot specify tags for Spot instances requests if there are no Spot instances requests being created by the request."
+)
+NO_INTERFACES: Final = "You cannot specify tags for network interfaces if there are no network interfaces being created by the request."
+NO_SPOT_ROLE: Final = "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."
+KARPENTER: Final = "Karpenter adds the specification to templates of spot launches only; terraform-aws-github-runner#4561"
+QUOTAS: Final = "EC2 user guide, EC2 Fleet quotas"
+CONSISTENCY: Final = "EC2 developer guide, eventual consistency"
+
+
+class Bench:
+    """An account with a network, and calls that are about to be refused."""
+
+    def __init__(self, aws: RunningAws, network: Network) -> None:
+        self.aws, self.network = aws, network
+        self.ec2 = aws.client("ec2")
+
+    def pad(self, **data: Any) -> LaunchPad:
+        return LaunchPad.build(self.ec2, self.aws.client("ssm"), self.network, self.aws.fresh("template"), **data)
+
+    def hidden(self) -> str:
+        """An instance that was launched a moment ago."""
+        self.aws.knob("visibility", seconds=60)
+        pad = self.pad()
+        return launched(pad.fleet([pad.override()]))[0]
+
+
+def tagged(*kinds: str) -> list[dict[str, Any]]:
+    return [{"ResourceType": kind, "Tags": TAG} for kind in kinds]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A call that AWS refuses. `pool`: only this pool of the fleet, in the answer's `Errors`."""
+
+    what: str
+    call: Callable[[Bench], Any]
+    code: str
+    message: str
+    source: str
+    pool: bool = False
+
+
+def fleet(template: dict[str, Any] | None = None, *, spot: bool = False, overrides: int = 1, **more: Any) -> Callable[[Bench], Any]:
+    def call(bench: Bench) -> Any:
+        pad = bench.pad(**(template or {}))
+        return pad.fleet([pad.override() for _ in range(overrides)], spot=spot, **more)
+
+    return call
+
+
+def without_spot_role(bench: Bench) -> Any:
+    bench.aws.knob("spot-role", exists=False)
+    return fleet(spot=True)(bench)
+
+
+def many_templates(bench: Bench) -> Any:
+    pad = bench.pad()
+    config = {"LaunchTemplateSpecification": {"LaunchTemplateName": pad.template, "Version": "1"}, "Overrides": [pad.override()]}
+    capacity = {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"}
+    return bench.ec2.create_fleet(Type="instant", LaunchTemplateConfigs=[config] * 51, TargetCapacitySpecification=capacity)
+
+
+def interface_of_its_own(bench: Bench) -> Any:
+    subnet = next(iter(bench.network.subnets.values()))
+    made = bench.ec2.create_network_interface(SubnetId=subnet)["NetworkInterface"]["NetworkInterfaceId"]
+    nic = {"DeviceIndex": 0, "NetworkInterfaceId": made}
+    return fleet({"NetworkInterfaces": [nic], "SecurityGroupIds": [], "TagSpecifications": tagged("network-interface")})(bench)
+
+
+ROWS: Final = (
+    Row(
+        "tags for Spot requests in the template of an on-demand launch",
+        fleet({"TagSpecifications": tagged("network-interface", "spot-instances-request")}),
+        "InvalidParameterCombination",
+        NO_SPOT_REQUESTS,
+        KARPENTER,
+        pool=True,
+    ),
+    Row(
+        "tags for network interfaces where none is made",
+        interface_of_its_own,
+        "InvalidParameterCombination",
+        NO_INTERFACES,
+        "EC2 API reference, RunInstances",
+        pool=True,
+    ),
+    Row(
+        "tags for a fleet in a launch template's data",
+        fleet({"TagSpecifications": tagged("fleet")}),
+        "InvalidParameterValue",
+        "'fleet' is not a valid taggable resource type for this operation.",
+        "EC2 API reference, LaunchTemplateTagSpecificationRequest",
+        pool=True,
+    ),
+    *(
+        Row(
+            f"tags for {kind} in CreateFleet",
+            fleet(spot=True, TagSpecifications=tagged(kind)),
+            "InvalidParameterValue",
+            f"'{kind}' is not a valid taggable resource type for this operation.",
+            "karpenter-provider-aws#4550: CreateFleet does not tag requests for spot or interfaces",
+        )
+        for kind in ("spot-instances-request", "network-interface")
+    ),
+    Row(
+        "a spot launch in an account without the service-linked role",
+        without_spot_role,
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+        NO_SPOT_ROLE,
+        "EC2 user guide, service-linked role for Spot Instances",
+        pool=True,
+    ),
+    Row(
+        "301 overrides",
+        fleet(overrides=301),
+        "InvalidParameterValue",
+        "The number of overrides (301) exceeds the maximum of 300 for one fleet.",
+        QUOTAS,
+    ),
+    Row(
+        "51 launch templates",
+        many_templates,
+        "InvalidParameterValue",
+        "The number of launch templates (51) exceeds the maximum of 50 for one fleet.",
+        QUOTAS,
+    ),
+    *(
+        Row(
+            f"{what} of an instance a moment after its launch",
+            call,
+            "InvalidInstanceID.NotFound",
+            "The instance ID",
+            CONSISTENCY,
+        )
+        for what, call in (
+            ("CreateTags", lambda bench: bench.ec2.create_tags(Resources=[bench.hidden()], Tags=TAG)),
+            ("DescribeInstances", lambda bench: bench.ec2.describe_instances(InstanceIds=[bench.hidden()])),
+            ("TerminateInstances", lambda bench: bench.ec2.terminate_instances(InstanceIds=[bench.hidden()])),
+        )
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def network(local_aws: RunningAws) -> Network:
+    return seed_network(local_aws.endpoint, "refusals-of-launches")
+
+
+@pytest.fixture
+def bench(local_aws: RunningAws, network: Network) -> Iterator[Bench]:
+    yield Bench(local_aws, network)
+    local_aws.knob("visibility", seconds=0)
+    local_aws.knob("spot-role", exists=True)
+    local_aws.knob("births", clear=True)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
+def test_the_local_ec2_refuses(bench: Bench, row: Row) -> None:
+    if row.pool:
+        answer = row.call(bench)
+        assert launched(answer) == []
+        found = [(error["ErrorCode"], error["ErrorMessage"]) for error in answer["Errors"]]
+    else:
+        with pytest.raises(ClientError) as refused:
+            row.call(bench)
+        error = refused.value.response["Error"]
+        found = [(error["Code"], error["Message"])]
+
+    assert [(code, message.startswith(row.message)) for code, message in found] == [(row.code, True)], found
+
+
+@pytest.mark.parametrize("spot", [True, False], ids=["spot", "on-demand"])
+def test_what_a_launch_creates_may_be_tagged(bench: Bench, spot: bool) -> None:
+    kinds = ("network-interface", "spot-instances-request") if spot else ("network-interface",)
+
+    answer = fleet({"TagSpecifications": tagged(*kinds)}, spot=spot, TagSpecifications=tagged("fleet", "instance", "volume"))(bench)
+
+    assert (len(launched(answer)), answer["Errors"]) == (1, [])
+
+
+def test_the_spot_role_that_a_person_creates_lets_spot_launch_again(bench: Bench) -> None:
+    assert without_spot_role(bench)["Errors"]
+
+    bench.aws.client("iam").create_service_linked_role(AWSServiceName="spot.amazonaws.com")
+
+    assert len(launched(fleet(spot=True)(bench))) == 1
+
+
+def test_a_new_instance_is_shown_after_a_while(bench: Bench) -> None:
+    bench.aws.knob("visibility", seconds=0.3)
+    pad = bench.pad()
+    (instance,) = launched(pad.fleet([pad.override()]))
+    named = [{"Name": "instance-id", "Values": [instance]}]
+    assert bench.ec2.describe_instances(Filters=named)["Reservations"] == []
+
+    eventually(lambda: bench.ec2.describe_instances(Filters=named)["Reservations"])
+    bench.ec2.create_tags(Resources=[instance], Tags=TAG)
+    assert pad.state(instance) in ("pending", "running")
+
+
+def test_an_instance_can_die_at_birth_and_says_of_what(bench: Bench) -> None:
+    bench.aws.knob("births", instanceType="m5.large", code="Client.VolumeLimitExceeded", afterSeconds=0.1, count=1)
+    pad = bench.pad()
+    dying, living = launched(pad.fleet([pad.override()], 2))
+
+    eventually(lambda: pad.state(dying) == "terminated")
+    assert pad.instance(dying)["StateReason"] == {
+        "Code": "Client.VolumeLimitExceeded",
+        "Message": "Client.VolumeLimitExceeded: Volume limit exceeded",
+    }
+    assert pad.state(living) == "running"

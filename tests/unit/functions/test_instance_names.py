@@ -1,0 +1,90 @@
+"""The name of its claim reaches every instance, although EC2 may not know an instance that was launched a moment ago."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.names import NAME_TAG, NODECLAIM
+from tests.unit.functions.fake_ec2 import refused
+from tests.unit.functions.scale_up import World, pending
+
+
+def names(world: World) -> dict[str, tuple[str, str]]:
+    """The two tags of each instance."""
+    tags = {name: {tag["Key"]: tag["Value"] for tag in each["Tags"]} for name, each in world.ec2.instances.items()}
+    return {name: (each.get(NODECLAIM, ""), each.get(NAME_TAG, "")) for name, each in tags.items()}
+
+
+def claimed(world: World) -> dict[str, tuple[str, str]]:
+    """As `names`, as the claims say it."""
+    claims = world.kube.all(kinds.NODECLAIMS)
+    return {each["status"]["providerID"].rpartition("/")[2]: (each["metadata"]["name"],) * 2 for each in claims}
+
+
+def refuse_tags(world: World, code: str, *instances: str) -> None:
+    """CreateTags refuses these, or all."""
+    tag = world.ec2._tag
+
+    def fault(operation: str, do: Any) -> Any:
+        if operation == "CreateTags" and not instances:
+            raise refused(operation, code)
+        return do()
+
+    def partly(asked: Any) -> Any:
+        if set(asked["Resources"]) & set(instances):
+            raise refused("CreateTags", code)
+        return tag(asked)
+
+    world.ec2.fault = fault
+    world.ec2._tag = partly  # type: ignore[method-assign] # the fake is the test's own
+
+
+@pytest.fixture
+def nameless(world: World) -> World:
+    """Three nodes whose instances EC2 did not know yet when they were to be tagged."""
+    world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
+    refuse_tags(world, "InvalidInstanceID.NotFound")
+    world.scale_up("up-1")
+    world.now += timedelta(minutes=1)
+    assert set(names(world).values()) == {("", "")}
+    assert len(names(world)) == 3
+    return world
+
+
+def test_the_next_sweep_tags_what_the_launch_could_not(nameless: World) -> None:
+    nameless.ec2.fault = None
+
+    nameless.survey("s1")
+
+    assert names(nameless) == claimed(nameless)
+
+
+def test_what_has_its_name_is_not_tagged_again(nameless: World) -> None:
+    nameless.ec2.fault = None
+    nameless.survey("s1")
+    before = nameless.ec2.asked.count("CreateTags")
+
+    nameless.survey("s2")
+
+    assert nameless.ec2.asked.count("CreateTags") == before
+
+
+def test_one_instance_that_cannot_be_tagged_keeps_no_other_from_its_name(nameless: World) -> None:
+    nameless.ec2.fault = None
+    first = min(nameless.ec2.instances)
+    refuse_tags(nameless, "InvalidInstanceID.NotFound", first)
+
+    nameless.survey("s1")
+
+    assert {name for name, each in names(nameless).items() if each == ("", "")} == {first}
+
+
+def test_a_throttle_ends_the_tagging_of_this_sweep_and_not_the_sweep(nameless: World) -> None:
+    refuse_tags(nameless, "RequestLimitExceeded")
+    before = nameless.ec2.asked.count("CreateTags")
+
+    nameless.survey("s1")
+
+    assert nameless.ec2.asked.count("CreateTags") == before + 1
