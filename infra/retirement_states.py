@@ -23,6 +23,7 @@ from infra.lease_states import LEASE_LOST, Lease, attribute
 from infra.states import (
     CONDITION_FAILED,
     EVERY_ERROR,
+    FAILURE,
     NOW,
     STARTED_BEFORE,
     Callee,
@@ -206,7 +207,7 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
         "Release the lease": _release_the_lease(parts, next="What has begun?"),
         "Begin retirement": _begin(parts, next="What has begun?"),
         "Give back the lease": _release_the_lease(parts, next="The group failed"),
-        "The group failed": note(output={"failed": jsonata("$states.input"), "waves": [], "leftOut": []}),
+        "The group failed": note(output={"failed": jsonata(FAILURE), "waves": [], "leftOut": []}),
     }
 
 
@@ -268,7 +269,7 @@ def _group_ends(parts: RetirementParts) -> Mapping[str, State]:
         "Begin once more": note(assign={"tries": jsonata("$tries + 1")}, next="Begin retirement"),
         "Nothing has begun": note(output={"refused": jsonata("$begun.refused"), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
         "Retire wave by wave": waves,
-        "The waves failed": note(output={"failed": jsonata("$states.input"), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
+        "The waves failed": note(output={"failed": jsonata(FAILURE), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
         "Tell of the group": note(output={"leftOut": jsonata("$begun.leftOut"), "waves": jsonata("$states.input")}),
     }
 
@@ -305,7 +306,7 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
         "Where is there work?": _go_on(parts, *WORKS_ON),
         "Tell of the wave": note(output={"claims": jsonata("$wave")}),
         "The wave is paused": note(output={"claims": jsonata("$wave"), "paused": True}),
-        "The wave failed": note(output={"claims": jsonata("$wave"), "failed": jsonata("$states.input")}),
+        "The wave failed": note(output={"claims": jsonata("$wave"), "failed": jsonata(FAILURE)}),
     }
 
 

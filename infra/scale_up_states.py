@@ -12,6 +12,7 @@ from infra.lease_states import LEASE_LOST, Lease, attribute
 from infra.states import (
     CONDITION_FAILED,
     EVERY_ERROR,
+    FAILURE,
     REFUSED_BY_KARPENTER,
     STARTED_BEFORE,
     Callee,
@@ -37,6 +38,10 @@ NO_CATALOGUE: Final = ("NoCatalogue",)
 
 REPLANS: Final = 10
 """Plans of one execution around offerings that turned out short; after that the pods wait for the sweep."""
+
+GROUPS: Final = 400
+"""Launches of one execution after which it plans no more, and another one takes over: one that fails at every try makes 33 events, a look
+makes 300 launches at most, and the history ends at 25,000 events."""
 
 ROUNDS: Final = 100
 """Looks of one execution that keeps being rung and finds nothing to launch; then a fresh one takes over, long before the history's end
@@ -124,6 +129,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "launched": 0,
                 "short": 0,
                 "failed": 0,
+                "groups": 0,
             },
             catch=[Catch([EVERY_ERROR], "The scale-up failed")],
         ),
@@ -191,7 +197,11 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             },
         ),
         "Did offerings turn out short?": choice(
-            {f"$again and $not($paused) and $replans < {REPLANS}": "Plan around them"}, otherwise="Release the lease"
+            {
+                f"($again or $claims.postponed > 0) and $not($paused) and $replans < {REPLANS} and $groups < {GROUPS}": "Plan around them",
+                "$claims.postponed > 0 and $not($paused)": "Hand over",
+            },
+            otherwise="Release the lease",
         ),
         "Plan around them": note(assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"),
         "Release the lease": _release_the_lease(parts, next="Check registration"),
@@ -277,7 +287,7 @@ def _launch_instances(parts: ScaleUpParts) -> State:
         },
         catch=[Catch([EVERY_ERROR], "This group was not launched", kept=False)],  # no variable of an outer scope may be set in here
     )
-    nothing = note(output={"notLaunched": True, "errors": jsonata("[$states.input.Error, $states.input.Cause]")})
+    nothing = note(output={"notLaunched": True, "error": jsonata(FAILURE)})
     groups = for_each(
         "$claims.groups",
         selector={"index": jsonata("$states.context.Map.Item.Value")},
@@ -291,6 +301,7 @@ def _launch_instances(parts: ScaleUpParts) -> State:
         **groups,
         "Assign": {
             "failed": jsonata("$failed + $count($states.result[notLaunched])"),
+            "groups": jsonata("$groups + $count($claims.groups)"),
             "paused": jsonata("$count($states.result[paused]) > 0"),
         },
     }

@@ -282,9 +282,20 @@ def succeed(output: Any = None) -> State:
     return _without_nothing({"Type": "Succeed", "Output": output})
 
 
+CAUSE_AT_MOST: Final = 500
+"""Characters of an error's cause in a result of a Map: a cause may have 32,768, and the results of all iterations 256 KiB together."""
+
+FAILURE: Final = f"""{{
+  "Error": $states.input.Error,
+  "Cause": $substring($exists($states.input.Cause) ? $states.input.Cause : "", 0, {CAUSE_AT_MOST})
+}}"""
+"""JSONata: the error that a Catch handed on as its output, short enough to be a result of a Map."""
+
+
 def fail() -> State:
-    """A bad end, for the reason that the last Catch kept."""
-    return {"Type": "Fail", "Error": jsonata("$failure.Error"), "Cause": jsonata("$failure.Cause")}
+    """A bad end, for the reason that the last Catch kept; a timeout has no cause."""
+    cause = '$exists($failure.Cause) ? $failure.Cause : ""'
+    return {"Type": "Fail", "Error": jsonata("$failure.Error"), "Cause": jsonata(cause)}
 
 
 def first_of(states: Mapping[str, State]) -> str:

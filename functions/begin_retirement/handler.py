@@ -6,7 +6,7 @@ changes; an involuntary one deletes the claim next, and a deleted claim is found
 nothing can be taken back any more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -23,7 +23,7 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.nodes import change
 from joiner.adapters.parallel import each
-from joiner.adapters.payload import Task
+from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
 from joiner.lifecycle.guards import refusal
@@ -37,6 +37,9 @@ logger = Logger()
 
 WAVE: Final = 20
 """Nodes that are drained by one function at a time."""
+
+BEGUN_AT_ONCE: Final = 100
+"""Claims of one execution, as the sweep asks: their entries are one result, and 256 KiB hold about 250 of the longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class LeftOut:
     why: str
 
     def to_json(self) -> dict[str, str]:
-        return {"claim": self.claim, "why": self.why}
+        return {"claim": self.claim, "why": self.why[:REASON_AT_MOST]}
 
 
 class Beginning:
@@ -72,6 +75,7 @@ class Beginning:
         """``{"refused", "waves", "begun", "moving", "later", "leftOut"}``; LeaseLost if a lease is needed and is somebody else's now."""
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        asked, beyond = asked[:BEGUN_AT_ONCE], asked[BEGUN_AT_ONCE:]
         if refused := refusal(self._guards.look(now)):
             return {
                 "refused": refused,
@@ -79,7 +83,7 @@ class Beginning:
                 "begun": 0,
                 "moving": 0,
                 "later": 0,
-                "leftOut": [LeftOut(one.claim, refused).to_json() for one in asked],
+                "leftOut": [LeftOut(one.claim, refused).to_json() for one in asked] + _beyond(beyond),
             }
         around = Surroundings.read(self._kube, self._ledger, asked, now, leased=bool(task.lease_number))
         answers = each(around.cases(asked), lambda case: self._begin(task, case, around, now), KubeError)
@@ -103,7 +107,7 @@ class Beginning:
             "begun": len(begun),
             "moving": sum(one.moving for one in begun),
             "later": sum(one.why == STILL_LAUNCHED for one in left),
-            "leftOut": [one.to_json() for one in left],
+            "leftOut": [one.to_json() for one in left] + _beyond(beyond),
         }
 
     def _begin(self, task: Task, case: Case, around: Surroundings, now: datetime) -> Begun | LeftOut:
@@ -174,6 +178,15 @@ class Beginning:
         if case.claim is not None and not case.claim.deleting and (node := case.newest(self._kube)) is not None and not node.deletion:
             change(self._kube, node, untainted)
         self._retirements.give_up(case.asked.claim, owner, str(case.asked.reason))
+
+
+def _beyond(asked: Sequence[Asked]) -> list[dict[str, str]]:
+    """One entry for all claims that are too many for one execution; the next sweep finds them again."""
+    if not asked:
+        return []
+    logger.warning("more claims than one execution retires", left=len(asked), first=asked[0].claim)
+    why = f"{len(asked)} claims are more than one execution retires ({BEGUN_AT_ONCE}): the next sweep starts them"
+    return [LeftOut(asked[0].claim, why).to_json()]
 
 
 def _launched(claim: NodeClaim | None) -> int:

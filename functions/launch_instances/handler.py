@@ -25,6 +25,7 @@ from joiner.names import NAME_TAG, NODECLAIM
 
 logger = Logger()
 
+CODES_SHOWN: Final = 5  # the answers of all groups of a look are one result of a Map, which may have 256 KiB
 SHORT_FOR: Final = 180  # seconds for which an offering that was short is not asked for again, as Karpenter's cache
 
 
@@ -63,7 +64,7 @@ class Launcher:
             "launched": len(outcome.launched),
             "short": unmet if outcome.again else 0,
             "failed": 0 if outcome.again else unmet,
-            "errors": list(outcome.codes),
+            "errors": list(outcome.codes)[:CODES_SHOWN],
         }
 
     def _launch(self, task: Task, launch: Launch, known: LaunchRecord | None) -> Outcome:

@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import documents, environment
 from joiner.adapters.answers import Answers
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.payload import Task
+from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
 from joiner.lifecycle.answered import answered
 from joiner.planning import Ceilings, Plan, Snapshot, plan
@@ -91,7 +91,9 @@ def summary(made: Plan) -> dict[str, Any]:
             {"nodePool": pool, "instanceType": kind, "zone": zone, "capacityType": capacity_type, "count": count}
             for (pool, kind, zone, capacity_type), count in kinds.most_common(SHOWN)
         ],
-        "pendingReasons": [f"{count} {'pod' if count == 1 else 'pods'}: {reason}" for reason, count in reasons.most_common(REASONS_SHOWN)],
+        "pendingReasons": shortened(
+            (f"{count} {'pod' if count == 1 else 'pods'}: {reason}" for reason, count in reasons.most_common(REASONS_SHOWN)), REASONS_SHOWN
+        ),
     }
 
 

@@ -6,7 +6,7 @@ Everything is read again first: a claim that came meanwhile, or a node that is a
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
@@ -17,7 +17,7 @@ from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.parallel import each
-from joiner.adapters.payload import Task
+from joiner.adapters.payload import Task, shortened
 from joiner.cluster import Node
 from joiner.lifecycle.rebuilding import pool_key_of, rebuilt_claim
 from joiner.planning import Snapshot
@@ -25,6 +25,8 @@ from joiner.pools import NodeClaim, NodePool
 from joiner.telling.events import Event, Subject
 
 logger = Logger()
+
+LEFT_SHOWN: Final = 20
 
 Asked = Mapping[str, Any]
 """``{"instance", "node", "claim"}``: an instance, its node, and the claim that it was launched for, if that is known."""
@@ -54,7 +56,7 @@ class Rebuilding:
             logger.error("a claim could not be rebuilt", reason=why)
         for untold in tell(self._kube, map(_told, rebuilt), at=now, instance=task.execution.name):
             logger.warning("an event could not be told", reason=untold)
-        return {"rebuilt": [claim.name for claim in rebuilt], "left": left}
+        return {"rebuilt": [claim.name for claim in rebuilt], "left": shortened(left, LEFT_SHOWN)}
 
     def _rebuild(self, node: Node, name: str, pools: Mapping[str, NodePool], now: datetime) -> NodeClaim | None:
         for called in (name, ""):

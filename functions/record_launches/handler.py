@@ -6,6 +6,7 @@ twice; a launch counts as recorded only when all its claims say what became of t
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -30,6 +31,9 @@ from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
 
 logger = Logger()
+
+WAVE_BYTES: Final = 300_000
+"""Names of claims of one wave, in bytes: a wave is one item of the table, and DynamoDB refuses items above 400 KB."""
 
 POOLS_AND_CLASSES: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.EC2NODECLASSES, kinds.AWSNODETEMPLATES)
 
@@ -82,7 +86,10 @@ class Recording:
         living = at - int(WATCHED_FOR.total_seconds())
         watched = {name for wave in waves if wave.name != task.execution.name and wave.seen_at >= living for name in wave.claims}
         late = {claim.name for claim in claims if may_join_late(claim, now)}  # a wave finds out soon whose node is there
-        mine = [claim.name for claim in progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched]
+        unwatched = [claim.name for claim in progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched]
+        mine = within(unwatched, WAVE_BYTES)
+        if len(mine) < len(unwatched):  # the sweep finds them, and starts an execution that awaits them
+            logger.warning("more claims than one wave holds", awaited=len(mine), left=len(unwatched) - len(mine))
         if mine or any(wave.name == task.execution.name for wave in waves):
             self._ledger.begin_wave(task.execution.name, task.execution.arn, mine, at)
         return mine
@@ -101,6 +108,12 @@ class Recording:
         for (_, name, _), answer in each(patches, write, KubeError):
             if isinstance(answer, KubeError):
                 logger.warning("a pool's status could not be written", nodepool=name, reason=str(answer))
+
+
+def within(names: Sequence[str], most: int) -> list[str]:
+    """The first names whose length is `most` bytes together; each is stored with three bytes of its own."""
+    lengths = accumulate(len(name.encode()) + 3 for name in sorted(names))
+    return [name for name, length in zip(sorted(names), lengths, strict=True) if length <= most]
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -8,7 +8,7 @@ plan, so a second try writes the same objects.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from writing import Intent, Writer, intents
@@ -37,6 +37,10 @@ from joiner.telling.events import Event, Subject
 
 logger = Logger()
 
+GROUPS_AT_ONCE: Final = 150
+"""New launches of one look, and as many open ones: the answers of all are one result of a Map, which may have 256 KiB, and each is about
+ten of the 25,000 events of an execution. What is beyond is planned again by the next look of the same execution."""
+
 DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 
 
@@ -50,7 +54,10 @@ class Recording:
         self._store = store
 
     def answer(self, task: Task, keys: Mapping[str, str], now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launches", "groups", "claims"}``; LeaseLost if the lease is somebody else's now. `keys`: plan, classes, snapshot."""
+        """``{"launches", "groups", "claims", "postponed"}``; LeaseLost if the lease is somebody else's now.
+
+        `keys`: plan, classes, snapshot. `postponed` counts the claims whose launches are too many for one look; they are not written.
+        """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         kept = KeptSnapshot.read(self._store, keys["snapshot"])
         classes = documents.get_node_classes(self._store, keys["classes"])
@@ -58,9 +65,10 @@ class Recording:
 
         asked = intents(plan, kept.world, classes, task)
         launches, refused = self._launches(asked, task)
-        wanted = [intent for intent in asked if intent.claim.name not in refused]
+        launches, postponed = launches[:GROUPS_AT_ONCE], {claim for launch in launches[GROUPS_AT_ONCE:] for claim in launch.claims}
+        wanted = [intent for intent in asked if intent.claim.name not in refused and intent.claim.name not in postponed]
 
-        open_records = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})
+        open_records = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})[:GROUPS_AT_ONCE]
         writer = Writer(self._kube, self._ledger, task)
         written = writer.write(wanted)
         writer.assign_rooms(plan, kept.assigned, on_their_way=kept.world.assignments)
@@ -74,7 +82,10 @@ class Recording:
         told = [*_on_pods(plan, kept, wanted, written, task), *_on_pools(kept, plan, problems), *_on_classes(kept, classes)]
         for untold in tell(self._kube, told, at=now, instance=task.execution.name):
             logger.warning("an event could not be told", reason=untold)
-        return {"launches": key, "groups": list(range(len(open_records) + len(standing))), "claims": len(written)}
+        if postponed:
+            logger.warning("more launches than one look records", postponed=len(postponed), recorded=len(launches))
+        groups = list(range(len(open_records) + len(standing)))
+        return {"launches": key, "groups": groups, "claims": len(written), "postponed": len(postponed)}
 
     def _launches(self, asked: Sequence[Intent], task: Task) -> tuple[Sequence[Launch], dict[str, Refusal]]:
         """The launches for the claims of a plan, and by name of the claim why nothing can be asked of EC2 for it."""

@@ -18,7 +18,7 @@ from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.emptiness import Emptiness
 from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.payload import Task
+from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, Due, SeenClaim
@@ -71,7 +71,7 @@ class Survey:
         for reason in self._guards.tell(others, at=now, instance=task.execution.name):
             logger.warning("an event could not be told", reason=reason)
         if refused := refusal(others):
-            return {"refused": refused, "reasons": [other.message for other in others]}
+            return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
         survey, manifests = self._look(now)
         survey = self._remember(survey, task)
         findings = {check.name: check.look(survey) for check in CHECKS}
@@ -86,7 +86,7 @@ class Survey:
                 for each in due
             ],
             "survey": documents.put_survey(self._store, task, _kept(survey, manifests)),
-            "reasons": reasons[:REASONS],
+            "reasons": shortened(reasons, REASONS),
         }
 
     def _look(self, now: datetime) -> tuple[ClusterSurvey, Sequence[Manifest]]:

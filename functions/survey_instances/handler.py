@@ -25,7 +25,7 @@ from joiner.adapters.ec2 import Ec2
 from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Retirement
-from joiner.adapters.payload import Task
+from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.lifecycle.checks import INSTANCE_CHECKS, Case, InstanceSurvey, SeenClaim, SeenInstance
@@ -37,6 +37,7 @@ logger = Logger()
 
 REASONS: Final = 20  # as in survey_cluster
 RETIRED_AT_ONCE: Final = 100  # claims of one retirement; the rest at the next sweep
+COLLECTED_AT_ONCE: Final = 250  # instances of one collection; the rest at the next sweep
 
 Asked = Mapping[str, Any]
 """``{"claim", "reason", "instance", "notBefore"}``: a claim to retire, as it travels between states."""
@@ -90,17 +91,20 @@ class Survey:
             "openLaunches": len(left),
             "deadRetirements": len(freed),
             "retire": retire[:RETIRED_AT_ONCE],
-            "garbage": [case.instance for case in verdict.collect],
+            "garbage": [case.instance for case in verdict.collect][:COLLECTED_AT_ONCE],
             "rebuild": [{"instance": case.instance, "node": case.node, "claim": case.claim} for case in verdict.rebuild],
             "refused": verdict.refused,
-            "reasons": [
-                *([f"{broken} held the lease and runs no more"] if broken else []),
-                *(f"wave {name} is watched by nobody" for name in dead),
-                *(f"launch {launch.id} is {'closed but not recorded' if launch.closed else 'open'}" for launch in left),
-                *(f"nobody sees to the retirement of {claim} any more" for claim in freed),
-                *([f"{verdict.refused} orphans at once are too many to be true: nothing was ended"] if verdict.refused else []),
-                *(case.said for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)),
-            ][:REASONS],
+            "reasons": shortened(
+                [
+                    *([f"{broken} held the lease and runs no more"] if broken else []),
+                    *(f"wave {name} is watched by nobody" for name in dead),
+                    *(f"launch {launch.id} is {'closed but not recorded' if launch.closed else 'open'}" for launch in left),
+                    *(f"nobody sees to the retirement of {claim} any more" for claim in freed),
+                    *([f"{verdict.refused} orphans at once are too many to be true: nothing was ended"] if verdict.refused else []),
+                    *(case.said for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)),
+                ],
+                REASONS,
+            ),
         }
 
     def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, SeenInstance]:

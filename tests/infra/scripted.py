@@ -22,13 +22,15 @@ import json, os, urllib.request
 def handler(event, context):
     said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=60))
     if "raises" in said:
-        raise type(said["raises"], (Exception,), {})("as the script says")
+        error, _, message = said["raises"].partition(": ")
+        raise type(error, (Exception,), {})(message or "as the script says")
     return said["answer"]
 """
 
 Answer = Mapping[str, Any]
 Line = Answer | str | Callable[[Any, Mapping[str, Any]], Answer | str]
-"""What a function answers, or the name of what it raises; or what happens in the world while it runs, and then one of these."""
+"""What a function answers, or the name of what it raises (with its message after a colon); or what happens in the world while it runs,
+and then one of these."""
 
 World = TypeVar("World", bound="Scripted")
 LEASE: Mapping[str, Any] = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}

@@ -41,7 +41,5 @@ def test_no_code_in_a_vpc_may_use_the_rights_by_which_lambda_makes_its_interface
         assert {action for action in allowed if action.startswith("ec2:")} <= set(denied["Action"]), name
         assert {"ec2:AttachNetworkInterface", "ec2:DetachNetworkInterface"} <= set(denied["Action"])
         assert denied["Resource"] == "*"
-        assert denied["Condition"] == {
-            "ArnLike": {"lambda:SourceFunctionArn": "arn:aws:lambda:eu-west-1:${AWS::AccountId}:function:*"}
-        }
+        assert denied["Condition"] == {"ArnLike": {"lambda:SourceFunctionArn": "arn:aws:lambda:eu-west-1:${AWS::AccountId}:function:*"}}
     assert "evict_pods" in seen

@@ -35,7 +35,7 @@ SMOOTH: Mapping[str, Sequence[Line]] = {
     "find_pending_pods": [FOUND],
     "resolve_node_classes": [{"classes": "node-classes/x/1.json.gz", "ready": 1, "refused": 0}],
     "plan_capacity": [PLANNED],
-    "record_node_claims": [{"launches": "launches/x/1.json.gz", "groups": [0], "claims": 1}],
+    "record_node_claims": [{"launches": "launches/x/1.json.gz", "groups": [0], "claims": 1, "postponed": 0}],
     "launch_instances": [LAUNCHED],
     "record_launches": [RECORDED],
     "check_registration": [JOINED],

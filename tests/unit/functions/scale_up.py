@@ -224,7 +224,7 @@ class World:
             "record_launches",
             lambda f: f.Recording(self.kube, self.ledger, self.known, self.store).answer(task, found["snapshot"], self.now, until),
         )
-        return bool(launched["again"])
+        return bool(launched["again"]) or recorded["postponed"] > 0
 
     def _launch(self, task: Task, launches: str, index: int, until: int) -> None:
         """One group of the map: one that was not launched does not stop the others."""

@@ -5,12 +5,15 @@ ends with a reason instead of guessing.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 SCHEMA: Final = 1
+
+REASON_AT_MOST: Final = 300
+"""Characters of one reason in an answer. A state's data end at 256 KiB, and States.DataLimitExceeded is caught by no States.ALL."""
 
 EXPRESS_SECONDS: Final = 300
 """So long AWS lets an Express execution run, whatever its machine says."""
@@ -18,6 +21,16 @@ EXPRESS_SECONDS: Final = 300
 
 class BadPayload(Exception):
     """The state machine sent what this version of the function does not understand."""
+
+
+def shortened(reasons: Iterable[str], most: int) -> list[str]:
+    """The first `most` reasons, none longer than `REASON_AT_MOST`; the last one counts those that are left out.
+
+    >>> shortened(["a", "b", "c"], 2)
+    ['a', 'and 2 more']
+    """
+    found = [reason[:REASON_AT_MOST] for reason in reasons]
+    return found if len(found) <= most else [*found[: most - 1], f"and {len(found) - most + 1} more"]
 
 
 def is_express(arn: str) -> bool:

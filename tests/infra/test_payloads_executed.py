@@ -1,0 +1,292 @@
+"""No state can exceed 256 KiB however large the cluster is: the real machines run with the largest answers that functions can give.
+
+States.DataLimitExceeded is not caught by States.ALL: such an execution ends at once, and gives back nothing. So the answers are bounded in
+the functions (their constants are used here), and what a Map gathers in the machines. `tests/unit/functions/test_bounded_answers.py` shows
+that the functions keep to these bounds in a world of 5,000 claims.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+
+from infra.lease_states import LEASE_SECONDS
+from infra.retirement import FUNCTIONS as RETIRE_FUNCTIONS
+from infra.retirement_states import RetirementParts, retire
+from infra.scale_up import FUNCTIONS as SCALE_UP_FUNCTIONS
+from infra.scale_up_states import ScaleUpParts, scale_up
+from infra.states import Integrations
+from infra.sweep import FUNCTIONS as SWEEP_FUNCTIONS
+from infra.sweep_states import SweepParts, sweep
+from joiner.adapters.payload import REASON_AT_MOST
+from joiner.lifecycle.orphans import REBUILT_AT_ONCE
+from joiner.lifecycle.retirement import WHY_AT_MOST
+from tests.infra.scripted import Line, Scripted, Stage, staged
+from tests.local.running_aws import RunningAws
+from tests.unit.functions.loading import load
+
+pytestmark = pytest.mark.local
+
+LIMIT: Final = 262_144  # bytes of the input or result of a state, or of the variables that one state assigns
+MARGIN: Final = 0.8
+NAME: Final = 253  # characters of a Kubernetes name at most
+CAUSE: Final = 32_768  # characters of an error's cause at most
+
+BEGIN, CLUSTER, INSTANCES = load("begin_retirement"), load("survey_cluster"), load("survey_instances")
+RECORD, LAUNCH, CHECK, PLAN = load("record_node_claims"), load("launch_instances"), load("check_registration"), load("plan_capacity")
+
+
+def name(number: int) -> str:
+    return f"{number:x}".zfill(NAME)
+
+
+def reasons(count: int) -> list[str]:
+    return ["x" * REASON_AT_MOST] * count
+
+
+def asked(count: int, reason: str = "never-joined") -> list[dict[str, Any]]:
+    return [
+        {"claim": name(number), "reason": reason, "instance": f"i-{number:017x}", "notBefore": 1_795_238_278} for number in range(count)
+    ]
+
+
+def entries(count: int, stage: str) -> list[dict[str, Any]]:
+    """Claims on their way out, with the longest reasons."""
+    fixed = {"reason": "never-joined", "kind": "NodeClaim", "since": 1_795_238_278, "launched": 1_795_238_278, "emptied": 1_795_238_278}
+    return [
+        {**fixed, "claim": name(number), "instance": f"i-{number:017x}", "node": name(number), "stage": stage, "why": "x" * WHY_AT_MOST}
+        for number in range(count)
+    ]
+
+
+def waves(stage: str) -> list[list[dict[str, Any]]]:
+    found = entries(BEGIN.BEGUN_AT_ONCE, stage)
+    return [found[start : start + BEGIN.WAVE] for start in range(0, len(found), BEGIN.WAVE)]
+
+
+SWEPT: Final[Mapping[str, Sequence[Line]]] = {
+    "survey_cluster": [
+        {
+            **dict.fromkeys(("pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"), 50_000),
+            "refused": "",
+            "retire": asked(CLUSTER.RETIRED_AT_ONCE),
+            "survey": f"surveys/{name(0)}.json.gz",
+            "reasons": reasons(CLUSTER.REASONS),
+        }
+    ],
+    "survey_instances": [
+        {
+            **dict.fromkeys(("instances", "deadWaves", "openLaunches", "deadRetirements", "refused"), 5_000),
+            "leaseBroken": True,
+            "retire": [
+                *asked(INSTANCES.RETIRED_AT_ONCE // 2),
+                *asked(INSTANCES.RETIRED_AT_ONCE - INSTANCES.RETIRED_AT_ONCE // 2, "empty"),
+            ],
+            "garbage": [f"i-{number:017x}" for number in range(INSTANCES.COLLECTED_AT_ONCE)],
+            "rebuild": [{"instance": f"i-{number:017x}", "node": name(number), "claim": name(number)} for number in range(REBUILT_AT_ONCE)],
+            "reasons": reasons(INSTANCES.REASONS),
+        }
+    ],
+    "collect_garbage": [{"terminated": [f"i-{number:017x}" for number in range(INSTANCES.COLLECTED_AT_ONCE)], "left": 0}],
+    "rebuild_claims": [{"rebuilt": [name(number) for number in range(REBUILT_AT_ONCE)], "left": reasons(REBUILT_AT_ONCE)}],
+}
+SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
+    "find_pending_pods": [
+        lambda world, _: {
+            **dict.fromkeys(("pods", "asking", "unfinished", "unwatched"), 50_000),
+            "rings": world.rings(),
+            "refused": "",
+            "snapshot": "s",
+        }
+    ],
+    "resolve_node_classes": [{"classes": "c", "ready": 100, "refused": 100}],
+    "plan_capacity": [
+        {
+            **dict.fromkeys(("nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap"), 12_345.678901),
+            "plan": "p",
+            "nodePools": [
+                {
+                    "nodePool": name(0),
+                    "instanceType": "u-24tb1.112xlarge",
+                    "zone": "us-gov-west-1a",
+                    "capacityType": "on-demand",
+                    "count": 1,
+                }
+            ]
+            * PLAN.SHOWN,
+            "pendingReasons": reasons(PLAN.REASONS_SHOWN),
+        }
+    ],
+    "record_node_claims": [
+        {"launches": "l", "groups": list(range(2 * RECORD.GROUPS_AT_ONCE)), "claims": 5_000, "postponed": 0},
+    ],
+    "launch_instances": [
+        {"launch": "l-8787f905ffd09674", "launched": 50, "short": 50, "failed": 50, "errors": ["x" * 60] * LAUNCH.CODES_SHOWN}
+    ],
+    "record_launches": [{"launched": 5_000, "short": 0, "failed": 0, "again": False, "waiting": 5_000, "pricePerHour": 12_345.6}],
+    "check_registration": [
+        {
+            **dict.fromkeys(("rings", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned"), 50_000),
+            "done": True,
+            "failed": [name(number) for number in range(CHECK.NODES_SHOWN)],
+            "nodes": [
+                {
+                    "name": name(number),
+                    "claim": name(number),
+                    "instanceType": "u-24tb1.112xlarge",
+                    "zone": "us-gov-west-1a",
+                    "capacityType": "on-demand",
+                    "pricePerHour": 12_345.678901,
+                }
+                for number in range(CHECK.NODES_SHOWN)
+            ],
+        }
+    ],
+}
+
+
+def drained(stage: str, following: str) -> Line:
+    def line(_world: Any, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        moved = [{**each, "stage": following} if each["stage"] == stage else each for each in event["claims"]]
+        return {"claims": moved, "pause": 1, "evicted": 400}
+
+    return line
+
+
+RETIRED: Final[Mapping[str, Sequence[Line]]] = {
+    "begin_retirement": [
+        lambda _world, event: {
+            "refused": "",
+            "waves": waves("draining") if event["lease"]["number"] == 0 else [],
+            "begun": 100,
+            "moving": 50_000,
+            "later": 0,
+            "leftOut": [] if event["lease"]["number"] == 0 else [{"claim": name(0), "why": "x" * REASON_AT_MOST}],
+        }
+    ],
+    "evict_pods": [drained("draining", "drained")],
+    "terminate_instances": [drained("drained", "terminating")],
+    "confirm_termination": [drained("terminating", "terminated")],
+    "forget_nodes": [drained("terminated", "forgotten")],
+}
+
+
+class World(Scripted):
+    """All machines of one cluster."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.client = self.aws.client("stepfunctions")
+        common: Mapping[str, Any] = {
+            "integrations": Integrations("aws"),
+            "cluster": self.cluster,
+            "table": self.table,
+            "functions": self.functions,
+        }
+        self.scale_up = self.machine("scale-up", scale_up(ScaleUpParts(**common)))
+        quiet = self.machine("quiet")
+        self.retire = self.machine("retire", retire(RetirementParts(**common, scale_up_arn=quiet)))
+        self.sweep = self.machine("sweep", sweep(SweepParts(**common, scale_up_arn=quiet, retire_arn=quiet, retire_empty_arn=quiet)))
+
+    def run(self, machine: str, **given: Any) -> Mapping[str, Any]:
+        """One execution from its start to its end, with its events."""
+        execution = self.client.start_execution(stateMachineArn=machine, input=json.dumps(given))["executionArn"]
+        ended = self.end(execution)
+        pages = self.client.get_paginator("get_execution_history").paginate(executionArn=execution)
+        return {**ended, "events": [event for page in pages for event in page["events"]]}
+
+
+@pytest.fixture(scope="module")
+def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
+    names = sorted({*SWEEP_FUNCTIONS, *SCALE_UP_FUNCTIONS, *RETIRE_FUNCTIONS})
+    with staged(World, names, {**SWEPT, **SCALED_UP, **RETIRED}, local_aws) as made:
+        yield made
+
+
+def payloads(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Bytes of every input, output, argument and assignment, with where it is."""
+    for event in events:
+        details: Mapping[str, Any] = next((value for key, value in event.items() if key.endswith("EventDetails")), {})
+        where = f"{event['type']} {details.get('name', details.get('resource', ''))}"
+        for kind in ("input", "output", "parameters"):
+            yield len(details.get(kind, "").encode()), f"{where} {kind}"
+        yield sum(len(text.encode()) for text in details.get("assignedVariables", {}).values()), f"{where} variables"
+
+
+def largest(title: str, ran: Mapping[str, Any]) -> int:
+    size, where = max(payloads(ran["events"]))
+    print(f"\n{title}: {size:,} of {LIMIT:,} bytes ({where}), {len(ran['events'])} events")
+    return size
+
+
+def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: Stage[World]) -> None:
+    world = stage.world()
+    ran = world.run(world.sweep)
+
+    assert ran["status"] == "SUCCEEDED", ran.get("cause")
+    assert json.loads(ran["output"])["due"] == dict.fromkeys(("emptiness", "retirement", "scaleUp", "garbage", "rebuilding"), True)
+    assert largest("sweep", ran) < MARGIN * LIMIT
+
+
+def test_the_scale_up_of_the_largest_plan_stays_below_the_limit(stage: Stage[World]) -> None:
+    world = stage.world()
+    ran = world.run(world.scale_up)
+
+    assert ran["status"] == "SUCCEEDED", ran.get("cause")
+    assert len(world.calls["launch_instances"]) == 2 * RECORD.GROUPS_AT_ONCE
+    assert largest("scale-up", ran) < MARGIN * LIMIT
+
+
+def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(stage: Stage[World]) -> None:
+    world = stage.world(launch_instances=[f"Broken: {'x' * CAUSE}"])
+    world.aws.knob("mishaps/pace", factor=0.001)
+    try:
+        ran = world.run(world.scale_up)
+    finally:
+        world.aws.knob("mishaps/pace", factor=1)
+
+    assert ran["status"] == "SUCCEEDED", ran.get("cause")
+    assert json.loads(ran["output"])["failed"] == 2 * RECORD.GROUPS_AT_ONCE
+    assert largest("scale-up that fails", ran) < MARGIN * LIMIT
+    assert len(ran["events"]) < 25_000 / 2
+
+
+def test_the_retirement_of_the_most_claims_stays_below_the_limit(stage: Stage[World]) -> None:
+    world = stage.world()
+    ran = world.run(world.retire, reason="sweep", claims=[*asked(INSTANCES.RETIRED_AT_ONCE), *asked(1, "empty")])
+
+    assert ran["status"] == "SUCCEEDED", ran.get("cause")
+    assert len(json.loads(ran["output"])["retired"]) == BEGIN.BEGUN_AT_ONCE
+    assert largest("retirement", ran) < MARGIN * LIMIT
+
+
+def test_a_retirement_all_of_whose_waves_fail_for_the_longest_reason_says_so(stage: Stage[World]) -> None:
+    world = stage.world(evict_pods=[f"Broken: {'x' * CAUSE}"])
+    world.aws.knob("mishaps/pace", factor=0.001)
+    try:
+        ran = world.run(world.retire, reason="sweep", claims=asked(INSTANCES.RETIRED_AT_ONCE))
+    finally:
+        world.aws.knob("mishaps/pace", factor=1)
+
+    assert (ran["status"], ran["error"]) == ("FAILED", "Broken")
+    assert largest("retirement that fails", ran) < MARGIN * LIMIT
+
+
+def test_a_lease_that_such_an_error_leaves_behind_expires(stage: Stage[World]) -> None:
+    """No Catch gives it back. The sweep takes it from an execution that has ended; without a sweep it ends with its time."""
+    world = stage.world(resolve_node_classes=[{"classes": "x" * LIMIT, "ready": 1, "refused": 0}])
+    begun = time.time()
+    ran = world.run(world.scale_up)
+    assert (ran["status"], ran["error"]) == ("FAILED", "States.DataLimitExceeded")
+
+    lease = world.lease
+    assert lease["holder"]["S"] == ran["executionArn"]
+    assert begun < int(lease["leaseUntil"]["N"]) <= time.time() + LEASE_SECONDS
+
+    assert json.loads(world.run(world.scale_up)["output"]) == {"joined": True}
+    world.put("LEASE", "scale-up", holder=lease["holder"]["S"], leaseUntil=int(begun) - 1, leaseNumber=1, rings=0)
+    world.scripts = {**world.scripts, "resolve_node_classes": SCALED_UP["resolve_node_classes"]}
+    assert world.run(world.scale_up)["status"] == "SUCCEEDED"
+    assert "holder" not in world.lease

@@ -1,0 +1,114 @@
+"""What functions answer does not grow with the cluster: 5,000 claims give an answer as large as a hundred do.
+
+The answers are inputs and results of states, which may have 256 KiB; `tests/infra/test_payloads_executed.py` adds them up.
+"""
+
+import json
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import ClientError
+
+from joiner.adapters.claims import list_claims
+from joiner.adapters.guards import Guards
+from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
+from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.retirement import Asked, Reason
+from tests.unit.functions.loading import load
+from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, NOON, World, arn, pending
+
+MANY: Final = 5_000
+TASK: Final = Task(Execution("x", arn("x"), ""), CLUSTER, 0, 1)
+
+
+def deleted_claim(number: int) -> dict[str, Any]:
+    """A claim that somebody deleted, of an instance that is not there."""
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {
+            "name": f"{'pool' * 15}-{number:05}",
+            "uid": f"claim-{number}",
+            "creationTimestamp": "2026-11-21T11:00:00Z",
+            "deletionTimestamp": "2026-11-21T11:30:00Z",
+            "finalizers": ["karpenter.sh/termination"],
+            "labels": {"karpenter.sh/nodepool": "default"},
+        },
+        "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": []},
+        "status": {
+            "providerID": f"aws:///us-east-1a/i-{number:017x}",
+            "nodeName": f"node-{number}",
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": "2026-11-21T11:00:00Z"} for kind in ("Launched", "Registered")
+            ],
+        },
+    }
+
+
+@pytest.fixture
+def crowded(world: World) -> World:
+    """A cluster in which all of 5,000 claims have to go."""
+    world.prepare()
+    for number in range(MANY):
+        world.kube.put(deleted_claim(number))
+    return world
+
+
+def size(answer: Any) -> int:
+    return len(json.dumps(answer).encode())
+
+
+def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(crowded: World) -> None:
+    cluster, instances = crowded.survey("s1")
+
+    assert len(cluster["retire"]) == load("survey_cluster").RETIRED_AT_ONCE
+    assert len(instances["retire"]) == load("survey_instances").RETIRED_AT_ONCE
+    assert all(len(reason) <= REASON_AT_MOST for reason in cluster["reasons"])
+    assert cluster["reasons"][-1] == f"and {len(cluster['retire']) - 19} more"
+    assert size(cluster) + size(instances) < 100_000
+
+
+def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crowded: World) -> None:
+    function, retirements = load("begin_retirement"), Retirements(crowded.ledger._client, crowded.ledger._table)
+    asked = [Asked(claim.name, Reason.DELETED, claim.instance_id) for claim in list_claims(crowded.kube).claims]
+
+    answer = function.Beginning(crowded.kube, crowded.ledger, retirements, Guards(crowded.kube)).answer(TASK, asked, NOON, 0)
+
+    assert (answer["begun"], sum(map(len, answer["waves"]))) == (function.BEGUN_AT_ONCE, function.BEGUN_AT_ONCE)
+    (left,) = answer["leftOut"]
+    assert left["why"].startswith(f"{MANY - function.BEGUN_AT_ONCE} claims are more than one execution retires")
+    assert size(answer) < 100_000
+
+
+def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_execution(world: World) -> None:
+    """Each of these pods selects a pool of its own, and claims of two pools share no launch."""
+    most = load("record_node_claims").GROUPS_AT_ONCE
+    pods = [pending(f"p-{number:03}") for number in range(most + 10)]
+    for number, pod in enumerate(pods):
+        pod["spec"]["nodeSelector"] = {"karpenter.sh/nodepool": f"pool-{number:03}"}
+        world.kube.put({**NODEPOOL, "metadata": {"name": f"pool-{number:03}", "uid": f"pool-{number:03}"}})
+    world.prepare(*pods)
+    answers: list[dict[str, Any]] = []
+    launch = world._launch
+    world._launch = lambda task, key, index, until: (answers.append(world.answers["record_node_claims"]), launch(task, key, index, until))[
+        1
+    ]  # type: ignore[method-assign] # noted, then done
+
+    assert world.scale_up("up-1")
+
+    rounds = [answer for number, answer in enumerate(answers) if number == 0 or answer is not answers[number - 1]]
+    assert [(len(answer["groups"]), answer["postponed"]) for answer in rounds] == [(most, 10), (10, 0)]
+    assert len(list_claims(world.kube).claims) == len(pods)
+
+
+def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others(world: World) -> None:
+    function = load("record_launches")
+    names = [f"{'pool' * 30}-{number:05}" for number in range(MANY)]
+
+    with pytest.raises(ClientError, match="maximum allowed size"):
+        world.ledger.begin_wave("all", arn("all"), names, 0)
+    mine = function.within(names, function.WAVE_BYTES)
+    world.ledger.begin_wave("some", arn("some"), mine, 0)
+
+    assert 2_000 < len(mine) < MANY
+    assert set(world.ledger.wave("some").claims) == set(mine)  # type: ignore[union-attr] # it was written above
