@@ -80,7 +80,7 @@ class ClusterStack(Stack):
 
     def _grant(self) -> None:
         settings, functions = self.settings, self.scale_up.functions
-        functions["launch_instances"].may(*ec2_permissions.may_launch(settings, self.place, self.nodes.arns))
+        functions["launch_instances"].may(*ec2_permissions.may_launch(settings, self.place, self.nodes.arns, self.installation.own_network))
         functions["resolve_node_classes"].may(*ec2_permissions.may_resolve_node_classes(settings, self.place))
         self.catalogue.function.may(*ec2_permissions.may_read_the_market(settings))
         self.sweep.functions["survey_instances"].may(
@@ -168,6 +168,7 @@ class ClusterStack(Stack):
             "BucketName": (self.memory.bucket.bucket_name, "Snapshots, plans, the catalogue"),
             "PauseParameter": (self.pause.parameter.parameter_name, "`true` pauses Joiner; `joiner pause` writes it"),
             "InterruptionQueueUrl": (self.interruption.queue.queue_url, "What EC2 and AWS Health say about instances"),
+            "ControlPlaneEgress": (self.installation.egress, "Whether the cluster's API server reaches the doorbell"),
             "NodeRole": (self.nodes.names[0], "The role to name in node classes"),
             "InstanceProfile": (self.nodes.profile.ref, "The default instance profile of nodes"),
         }

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from aws_cdk import aws_iam as iam
 
+from infra.node_class_limits import Limit, security_group_limit, snapshot_limit, subnet_limit
 from infra.settings import Settings
 from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL, cluster_tag
 
@@ -54,17 +55,29 @@ class Place:
         return f"arn:{self.partition}:ec2:{self.region}::{kind}/*"
 
 
-def may_launch(settings: Settings, place: Place, node_roles: Sequence[str]) -> list[iam.PolicyStatement]:
+@dataclass(frozen=True, slots=True)
+class OwnNetwork:
+    """Ids of the subnets and of the security group that EKS describes as the cluster's own; CloudFormation resolves them."""
+
+    subnets: Sequence[str]
+    security_groups: Sequence[str]
+
+
+def may_launch(settings: Settings, place: Place, node_roles: Sequence[str], own: OwnNetwork) -> list[iam.PolicyStatement]:
     """CreateFleet and all that it does in the caller's name (RunInstances, PassRole), and tagging what was launched."""
     asked = _tags("aws:RequestTag", settings.cluster)
     owned = _tags("aws:ResourceTag", settings.cluster)
     launching = ["ec2:CreateFleet", "ec2:RunInstances"]
-    owners = [place.account if owner == "self" else owner for owner in settings.image_owners]
+    owners = _owners(settings.image_owners, place)
     return [
         # A fleet needs both permissions for everything, so one of them is enough to hold images to their owners
         _allow(["ec2:RunInstances"], [place.public_ec2("image")], {"StringEquals": {"ec2:Owner": owners}}),
         _allow(["ec2:CreateFleet"], [place.public_ec2("image")]),
-        _allow(launching, [place.public_ec2("snapshot"), place.ec2("security-group"), place.ec2("subnet")]),
+        *_may_use(launching, place.ec2("subnet"), subnet_limit(settings), {"ec2:SubnetID": own.subnets}),
+        *_may_use(launching, place.ec2("security-group"), security_group_limit(settings), {"ec2:SecurityGroupID": own.security_groups}),
+        *_may_use(launching, place.public_ec2("snapshot"), snapshot_limit(settings)),
+        *_may_use_snapshots_of(launching, place, settings),
+        *_may_encrypt(settings, place),
         _allow(launching, [place.ec2("launch-template")], owned),
         _allow([*launching, "ec2:CreateLaunchTemplate"], [place.ec2(kind) for kind in CREATED], asked),
         _allow(
@@ -100,7 +113,9 @@ def may_terminate(settings: Settings, place: Place) -> list[iam.PolicyStatement]
 def may_resolve_node_classes(settings: Settings, place: Place) -> list[iam.PolicyStatement]:
     """Look up what a node class names."""
     return [
-        may_look(settings, "Images", "SecurityGroups", "Subnets"),
+        may_look(settings, "Images", "SecurityGroups", "Snapshots", "Subnets"),
+        # Calls without resources, as the Describe calls
+        _allow(["ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"], ["*"], _in_region(settings)),
         _allow(["ssm:GetParameter", "ssm:GetParameters"], [f"arn:{place.partition}:ssm:{place.region}::parameter/aws/service/*"]),
         _allow(["iam:GetInstanceProfile"], [f"arn:{place.partition}:iam::{place.account}:instance-profile/*"]),
     ]
@@ -116,7 +131,52 @@ def may_read_the_market(settings: Settings) -> list[iam.PolicyStatement]:
 
 def may_look(settings: Settings, *what: str) -> iam.PolicyStatement:
     """EC2's Describe calls know no resources; they are held to the cluster's region."""
-    return _allow([f"ec2:Describe{each}" for each in what], ["*"], {"StringEquals": {"aws:RequestedRegion": settings.region}})
+    return _allow([f"ec2:Describe{each}" for each in what], ["*"], _in_region(settings))
+
+
+def _in_region(settings: Settings) -> dict[str, Any]:
+    return {"StringEquals": {"aws:RequestedRegion": settings.region}}
+
+
+def _owners(named: Sequence[str], place: Place) -> list[str]:
+    """Owners as the condition key ``ec2:Owner`` has them: a number, or an alias of AWS."""
+    return [place.account if owner == "self" else owner for owner in named]
+
+
+def _may_use(actions: Sequence[str], every: str, limit: Limit, own: Mapping[str, Sequence[str]] | None = None) -> list[iam.PolicyStatement]:
+    """One statement an alternative, for IAM joins the conditions of a statement by *and*: each tag, the ids, the cluster's own."""
+    by_tag = [
+        _allow(actions, [every], {"StringLike" if "*" in values else "StringEquals": {f"aws:ResourceTag/{key}": _one_or_all(values)}})
+        for key, values in limit.tags.items()
+    ]
+    named = [f"{every.removesuffix('*')}{identifier}" for identifier in limit.ids]
+    by_id = [_allow(actions, named)] if named else []
+    return [*by_tag, *by_id, *([_allow(actions, [every], {"StringEquals": own})] if limit.of_cluster and own else [])]
+
+
+def _one_or_all(values: Sequence[str]) -> str | list[str]:
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _may_use_snapshots_of(actions: Sequence[str], place: Place, settings: Settings) -> list[iam.PolicyStatement]:
+    owners = _owners(settings.node_classes.snapshots.owners, place)
+    return [_allow(actions, [place.public_ec2("snapshot")], {"StringEquals": {"ec2:Owner": owners}})] if owners else []
+
+
+def _may_encrypt(settings: Settings, place: Place) -> list[iam.PolicyStatement]:
+    """What EC2 does with a customer-managed key in the name of who launches; without it the instance ends seconds after its launch.
+
+    Source: Amazon EBS user guide, "Permissions for IAM users" of EBS encryption. ReEncrypt* is spelled out.
+    """
+    keys = list(settings.node_classes.kms_keys)
+    if not keys:
+        return []
+    via = {"kms:ViaService": f"ec2.{place.region}.amazonaws.com"}
+    uses = ["Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"]
+    return [
+        _allow([f"kms:{each}" for each in uses], keys, {"StringEquals": via}),
+        _allow(["kms:CreateGrant"], keys, {"StringEquals": via, "Bool": {"kms:GrantIsForAWSResource": "true"}}),
+    ]
 
 
 def _tags(kind: str, cluster: str) -> dict[str, Any]:

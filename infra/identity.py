@@ -4,6 +4,7 @@ A function's role gets an access entry with the groups of its duty; RBAC in the 
 an administrator there, because granting RBAC asks for what is granted.
 """
 
+import json
 from collections.abc import Iterable
 
 from aws_cdk import Stack
@@ -12,6 +13,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.functions import Function
+from infra.node_class_limits import node_class_limits
 from infra.settings import Settings, node_role_name
 
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
@@ -42,6 +44,8 @@ class NodeIdentity(Construct):
             "JOINER_NODE_ROLES": ",".join(self.names),
             "JOINER_INSTANCE_PROFILE": self.profile.ref,
             "JOINER_IMAGE_OWNERS": ",".join(settings.image_owners),
+            "JOINER_ACCOUNT": Stack.of(self).account,
+            "JOINER_NODE_CLASSES": json.dumps(node_class_limits(settings), sort_keys=True, separators=(",", ":")),
         }
 
     def _make_role(self, settings: Settings) -> iam.Role:

@@ -9,10 +9,11 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import CustomResource, Duration, Stack
+from aws_cdk import CustomResource, Duration, Fn, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.ec2_permissions import OwnNetwork
 from infra.functions import ROOT, Function, Ground
 
 MANIFESTS: Final = ROOT / "manifests"
@@ -53,6 +54,17 @@ class Installation(Construct):
             },
         )
         self._let_describe(settings.cluster, parameter)
+
+    @property
+    def own_network(self) -> OwnNetwork:
+        """What EKS described as the cluster's own at the deployment."""
+        subnets = Fn.split(",", self.cluster.get_att_string("SubnetIds"))
+        return OwnNetwork(subnets, [self.cluster.get_att_string("SecurityGroupId")])
+
+    @property
+    def egress(self) -> str:
+        """What the cluster's egress mode means for the doorbell, in a sentence for people."""
+        return self.cluster.get_att_string("ControlPlaneEgress")
 
     def _let_describe(self, cluster: str, parameter: str | None) -> None:
         arn = Stack.of(self).format_arn(service="eks", resource="cluster", resource_name=cluster)

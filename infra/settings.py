@@ -56,6 +56,58 @@ class Ceilings:
     """US$ an hour of all nodes of Joiner, at the catalogue's prices; 100 nodes of 8 vCPUs cost about 40."""
 
 
+KeyArn = Grammar(r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+", "the ARN of a KMS key, not of an alias: arn:aws:kms:REGION:ACCOUNT:key/ID")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSubnets:
+    """Subnets that node classes may select: those listed here, by id or by tag."""
+
+    ids: Annotated[tuple[str, ...], Grammar(r"subnet-[0-9a-f]{8,17}", "subnet ids: subnet-0123456789abcdef0")] = ()
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """One of these tags is enough; the value * stands for any."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSecurityGroups:
+    """Security groups that node classes may select: those listed here, by id or by tag."""
+
+    ids: Annotated[tuple[str, ...], Grammar(r"sg-[0-9a-f]{8,17}", "ids of security groups: sg-0123456789abcdef0")] = ()
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """One of these tags is enough; the value * stands for any."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSnapshots:
+    """Snapshots that a node class's volumes may begin as: those listed here, by owner, id or tag.
+
+    The snapshots of an image that nodes may boot are not meant: EC2 takes them with the image.
+    """
+
+    owners: Annotated[
+        tuple[str, ...], Grammar(r"self|amazon|aws-marketplace|\d{12}", "amazon, self, aws-marketplace, or account numbers in quotes")
+    ] = ("amazon",)
+    """`self` would let node classes mount every snapshot of the account."""
+    ids: Annotated[tuple[str, ...], Grammar(r"snap-[0-9a-f]{8,17}", "snapshot ids: snap-0123456789abcdef0")] = ()
+    tags: Mapping[str, str] | None = None
+    """One of these tags is enough; the value * stands for any. None: the cluster's tags, as for subnets."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClasses:
+    """What node classes may name, whoever may write them: ceilings that nobody with kubectl can lift."""
+
+    subnets: NodeSubnets | None = None
+    """None: those tagged for the cluster (`kubernetes.io/cluster/NAME` owned or shared, or `karpenter.sh/discovery: NAME`), and those
+    that EKS describes as the cluster's own."""
+    security_groups: NodeSecurityGroups | None = None
+    """None: those tagged for the cluster, and the one that EKS made for it."""
+    snapshots: NodeSnapshots = NodeSnapshots()
+    kms_keys: Annotated[tuple[str, ...], KeyArn] = ()
+    """Customer-managed keys that volumes may be encrypted with: those that node classes name in kmsKeyID, and the account's default key
+    for EBS if that is one. `launch_instances` gets what EC2 needs of them; the key's own policy must allow it, too (docs/kms.md)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vpc:
     """Where the functions that talk to Kubernetes sit if the cluster's endpoint is private. Those that talk to EC2 sit in none."""
@@ -137,6 +189,7 @@ class Settings:
         NotEmpty("an owner, else no image may boot, or leave the key out"),
     ] = ("amazon", "self")
     """Whose images nodes may boot."""
+    node_classes: NodeClasses = NodeClasses()
     vpc: Vpc | None = None
     """None: the cluster's endpoint is public."""
     doorbell: Doorbell = Doorbell()
@@ -170,9 +223,17 @@ def load(path: Path) -> Settings:
             left = f"doorbell.pods.burst lets pods and pools take {others} at once, so that nodes may find none"
             told = f"doorbell.concurrency is {aside}: {left}: set aside more than {others}, or null"
             mistakes.append(Mistake("doorbell.concurrency", told))
+    mistakes += _nothing_allowed(settings) if not any(each.field.startswith("nodeClasses") for each in mistakes) else []
     if mistakes:
         raise refusal(path, mistakes)
     return settings
+
+
+def _nothing_allowed(settings: Settings) -> list[Mistake]:
+    """Subnets and security groups that the file limits to none: no node could be launched."""
+    limits = {"subnets": settings.node_classes.subnets, "securityGroups": settings.node_classes.security_groups}
+    empty = [f"nodeClasses.{name}" for name, limit in limits.items() if limit is not None and not (limit.ids or limit.tags)]
+    return [Mistake(where, f"{where} allows none: write ids or tags below it, or leave it out") for where in empty]
 
 
 def node_role_name(settings: Settings) -> str:

@@ -223,7 +223,10 @@ CLUSTER: Final = """{
   "endpoint": $states.result.Cluster.Endpoint,
   "certificateAuthority": $states.result.Cluster.CertificateAuthority.Data,
   "version": $states.result.Cluster.Version,
-  "serviceCidr": $states.result.Cluster.KubernetesNetworkConfig.($exists(ServiceIpv6Cidr) ? ServiceIpv6Cidr : ServiceIpv4Cidr)
+  "serviceCidr": $states.result.Cluster.KubernetesNetworkConfig.($exists(ServiceIpv6Cidr) ? ServiceIpv6Cidr : ServiceIpv4Cidr),
+  "ipFamily": $states.result.Cluster.KubernetesNetworkConfig.IpFamily,
+  "subnets": $states.result.Cluster.ResourcesVpcConfig.SubnetIds,
+  "securityGroup": $states.result.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId
 }"""
 
 

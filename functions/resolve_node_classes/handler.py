@@ -4,7 +4,8 @@ Only asks; what the answers mean is decided in `joiner.launching.resolve`. A cla
 remedy, which the next function writes to its status; the others go on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,9 +15,9 @@ from joiner.adapters import documents, environment
 from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.payload import Task
+from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
-from joiner.launching import Ceilings, Found, questions, resolve
+from joiner.launching import Ceilings, EbsDefaults, Found, questions, resolve
 from joiner.pools import NodeClass, Problem, ResolvedNodeClass
 
 logger = Logger()
@@ -38,9 +39,12 @@ class Resolver:
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """``{"classes", "ready", "refused"}``; LeaseLost if the lease is somebody else's now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        ceilings = self._ceilings.with_own(task.cluster.subnets, task.cluster.security_group)
         world = documents.get_snapshot(self._store, snapshot)
         named = {pool.class_ref for pool in world.pools}
-        resolved = [self._resolve(each, task.cluster.version, now) for each in world.classes if each.ref in named and not each.deleting]
+        wanted = [each for each in world.classes if each.ref in named and not each.deleting]
+        defaults = self._ebs_defaults() if wanted else None
+        resolved = [self._resolve(each, task.cluster, ceilings, defaults, now) for each in wanted]
         for each in resolved:
             for problem in each.problems:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
@@ -48,10 +52,23 @@ class Resolver:
         key = documents.put_node_classes(self._store, task, resolved)
         return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
 
-    def _resolve(self, node_class: NodeClass, version: str, now: datetime) -> ResolvedNodeClass:
+    def _ebs_defaults(self) -> EbsDefaults | None:
+        """None where the role may not read them: they are checked only where that is permitted."""
+        try:
+            return EbsDefaults(*self._ec2.ebs_defaults())
+        except (NoAnswer, Throttled):
+            raise
+        except Ec2Error as refusal:
+            logger.warning("the account's default EBS encryption key could not be read", reason=str(refusal))
+            return None
+
+    def _resolve(
+        self, node_class: NodeClass, cluster: ClusterFacts, ceilings: Ceilings, defaults: EbsDefaults | None, now: datetime
+    ) -> ResolvedNodeClass:
         """One class. That AWS refuses what it asks for is its own problem; that AWS does not answer is everybody's, and is tried again."""
         try:
-            return self._looked_up(node_class, version, now)
+            found = replace(self._look_up(node_class, cluster.version, ceilings, now), ebs_defaults=defaults)
+            return resolve(node_class, found, ceilings, kubernetes_version=cluster.version, ip_family=cluster.ip_family)
         except (NoAnswer, Throttled):
             raise
         except Ec2Error as refusal:
@@ -59,17 +76,24 @@ class Resolver:
             remedy = "put the class right, or allow the role of resolve_node_classes what it lacks"
             return nothing.with_problems([Problem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")])
 
-    def _looked_up(self, node_class: NodeClass, version: str, now: datetime) -> ResolvedNodeClass:
-        asked = questions(node_class, version, image_owners=self._ceilings.image_owners)
-        found = Found(
+    def _look_up(self, node_class: NodeClass, version: str, ceilings: Ceilings, now: datetime) -> Found:
+        asked = questions(node_class, version, image_owners=ceilings.image_owners)
+        parameters = self._parameters.values(asked.parameters) if asked.parameters else {}
+        return Found(
             subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],
             security_groups=[each for filters in asked.security_groups for each in self._ec2.security_groups(filters)],
-            parameters=self._parameters.values(asked.parameters) if asked.parameters else {},
+            parameters=parameters,
             images=[each for question in asked.images for each in self._ec2.images(question.filters, question.owners)],
             profile_roles=self._profiles.roles([asked.instance_profile] if asked.instance_profile else []),
             asked_at=f"{now:%Y-%m-%dT%H:%M:%S}.000Z",  # as EC2 writes when an image is deprecated
+            parameter_images=self._described(parameters.values()) if node_class.block_devices else [],
+            snapshots=self._ec2.snapshots(asked.snapshots),
         )
-        return resolve(node_class, found, self._ceilings, kubernetes_version=version)
+
+    def _described(self, images: Iterable[str]) -> list[Mapping[str, Any]]:
+        """What EC2 says of the images behind parameters: the sizes of their volumes are needed only beside a class's own."""
+        ids = sorted(set(images))
+        return self._ec2.images([{"Name": "image-id", "Values": ids}]) if ids else []
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -81,7 +105,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         node_roles=environment.list_setting("JOINER_NODE_ROLES"),
         instance_profile=environment.setting("JOINER_INSTANCE_PROFILE"),
         image_owners=environment.list_setting("JOINER_IMAGE_OWNERS"),
-    )
+        account=environment.setting("JOINER_ACCOUNT"),
+    ).with_limits(environment.json_setting("JOINER_NODE_CLASSES"))
     resolver = Resolver(
         environment.ledger(),
         environment.store(),

@@ -90,6 +90,7 @@ def test_a_cluster_that_nobody_named_is_told_in_one_line(tmp_path: Path) -> None
 def test_the_outputs_are_what_people_and_tools_ask_for(example: Synthesis) -> None:
     assert set(example.template["Outputs"]) == {
         "BucketName",
+        "ControlPlaneEgress",
         "DoorbellUrl",
         "InstanceProfile",
         "InterruptionQueueUrl",

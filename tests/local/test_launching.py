@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from infra.node_class_limits import node_class_limits
+from infra.settings import Settings
 from joiner.adapters import documents
 from joiner.adapters.ec2 import Ec2, NotFound, Parameters
 from joiner.adapters.executions import GONE, Executions
@@ -20,6 +22,7 @@ from joiner.cluster import Requirements, Resources
 from joiner.launching import Ceilings, Launch, Offer, Wanted, group_launches
 from joiner.pools import ClassRef, NodeClass, NodePool, ResolvedNodeClass, SecurityGroupTerm, SubnetTerm, claim_for
 from joiner_local.aws.network import Network, seed_network
+from joiner_local.aws.seams import ACCOUNT
 from tests.local.running_aws import RunningAws
 from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, arn
@@ -57,7 +60,12 @@ class Account:
         item = self.ledger._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until ADD leaseNumber :one", values)
         return Task(Execution(execution, arn(execution), ""), replace(CLUSTER, name="launching"), int(item["leaseNumber"]["N"]), 1)
 
-    def resolve(self, **node_class: Any) -> tuple[dict[str, Any], dict[str, ResolvedNodeClass]]:
+    def ceilings(self) -> Ceilings:
+        """Those of the default settings, as the deployment gives them to the function."""
+        plain = Ceilings(("KarpenterNodeRole-launching",), self.network.instance_profile, ("amazon", "self"), account=ACCOUNT)
+        return plain.with_limits(node_class_limits(Settings(cluster="launching", region="us-east-1")))
+
+    def resolve(self, *, ceilings: Ceilings | None = None, **node_class: Any) -> tuple[dict[str, Any], dict[str, ResolvedNodeClass]]:
         spec = {
             "amiSelectorTerms": [{"alias": "al2023@latest"}],
             "subnetSelectorTerms": [{"tags": TAGS}],
@@ -74,7 +82,7 @@ class Account:
             ec2=self.ec2,
             parameters=Parameters(self.aws.client("ssm")),
             profiles=InstanceProfiles(lambda: self.aws.client("iam")),
-            ceilings=Ceilings(("KarpenterNodeRole-launching",), self.network.instance_profile),
+            ceilings=ceilings or self.ceilings(),
         )
         answer = resolver.answer(self.task, snapshot, NOON, 2**33)
         return answer, documents.get_node_classes(self.store, answer["classes"])

@@ -29,6 +29,7 @@ from joiner_local.aws import (
     lookups,
     prices,
     spot_role,
+    volumes,
 )
 from joiner_local.aws.allocation import Allocation, Candidate, Refusal, allocate
 from joiner_local.aws.capacity import POOLS
@@ -246,6 +247,7 @@ def install(aws: LocalAws) -> None:
     capacity.install()
     lookups.install()
     launch_templates.install()
+    volumes.install()
     instances.install(aws)
     births.install(aws)
     eventual_consistency.install(aws)

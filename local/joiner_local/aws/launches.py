@@ -14,6 +14,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYP
 from moto.ec2.utils import parse_user_data
 from moto.iam.models import iam_backends
 
+from joiner_local.aws import volumes
 from joiner_local.aws.capacity import SPOT
 from joiner_local.aws.fleet_requests import LaunchPool, Tags, tags_by_type, user_data_problem
 from joiner_local.aws.spot_role import SPOT_ROLE
@@ -62,6 +63,7 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
     if pool.lifecycle == SPOT and "spot" not in INSTANCE_TYPES[pool.instance_type].get("SupportedUsageClasses", ()):
         yield "InvalidFleetConfiguration", f"The instance type {pool.instance_type} is not supported for Spot Instances."
     yield from _image_problems(data, pool.instance_type, backend)
+    yield from volumes.problems(data, backend)
     yield from _profile_problems(data.get("IamInstanceProfile") or {}, backend)
     for group_id in _group_ids(data):
         group = backend.get_security_group_from_id(group_id)

@@ -9,7 +9,7 @@ from joiner.adapters import documents
 from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.payload import Execution, Task
-from joiner.launching import Ceilings
+from joiner.launching import Allowed, Ceilings
 from tests.unit.functions.fake_ec2 import lost, refused
 from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, World, arn
@@ -37,6 +37,12 @@ class FakeAccount:
     def get_parameters(self, *, Names: list[str]) -> Any:
         return {"Parameters": [{"Name": name, "Value": f"ami-{number}"} for number, name in enumerate(Names)]}
 
+    def get_ebs_default_kms_key_id(self) -> Any:
+        return {"KmsKeyId": "alias/aws/ebs"}
+
+    def get_ebs_encryption_by_default(self) -> Any:
+        return {"EbsEncryptionByDefault": False}
+
     def get_instance_profile(self, *, InstanceProfileName: str) -> Any:
         if "/" in InstanceProfileName:
             raise self.error
@@ -60,7 +66,7 @@ def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
         ec2=Ec2(account),
         parameters=Parameters(account),
         profiles=InstanceProfiles(lambda: account),
-        ceilings=Ceilings(("nodes",), "nodes-profile"),
+        ceilings=Ceilings(("nodes",), "nodes-profile", subnets=Allowed(("subnet-a",)), security_groups=Allowed(("sg-1",))),
     )
     said = resolver.answer(task, snapshot, NOON, 2**33)
     return said, documents.get_node_classes(world.store, said["classes"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from joiner.launching import Ceilings, resolve
+from joiner.launching import resolve
 from joiner.launching.questions import ImageQuestion, questions
 from joiner.pools import ImageTerm, NodeClass, Problem, SecurityGroupTerm, SubnetTerm
 from tests.unit.launching.world import CEILINGS, TEMPLATE, VERSION, found, parameters, resolved
@@ -99,13 +99,13 @@ def test_no_node_gets_a_role_that_the_settings_do_not_name(node_class: NodeClass
 
 
 def test_roles_may_stand_in_the_settings_as_arns() -> None:
-    ceilings = Ceilings(("arn:aws:iam::123456789012:role/nodes/KarpenterNodeRole-prod",), "p")
+    ceilings = replace(CEILINGS, node_roles=("arn:aws:iam::123456789012:role/nodes/KarpenterNodeRole-prod",), instance_profile="p")
 
     assert resolve(replace(MODERN, role="KarpenterNodeRole-prod"), found(), ceilings, kubernetes_version=VERSION).instance_profile == "p"
 
 
 def test_without_any_profile_the_class_says_so() -> None:
-    there = resolve(TEMPLATE, found(), Ceilings(("r",), ""), kubernetes_version=VERSION)
+    there = resolve(TEMPLATE, found(), replace(CEILINGS, instance_profile=""), kubernetes_version=VERSION)
 
     assert errors(there.problems) == [("InstanceProfileReady", "InstanceProfileMissing")]
 
@@ -162,14 +162,3 @@ def test_questions_are_what_the_describe_calls_take() -> None:
         ImageQuestion(({"Name": "image-id", "Values": ["ami-1"]},), ("self",)),
     )
     assert (asked.parameters, asked.instance_profile) == ((), "p")
-
-
-def test_no_owner_beyond_the_ceiling_is_asked_for() -> None:
-    greedy = replace(
-        TEMPLATE, ami_family="AL2023", image_terms=(ImageTerm(name="x", owner="999999999999"), ImageTerm(name="x", owner="self"))
-    )
-
-    assert [question.owners for question in questions(greedy, VERSION, image_owners=CEILINGS.image_owners).images] == [
-        ("amazon", "self"),
-        ("self",),
-    ]

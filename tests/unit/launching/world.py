@@ -6,12 +6,23 @@ from typing import Any, Final
 
 from joiner.catalogue import Catalogue, InstanceType
 from joiner.cluster import Requirements, Resources
-from joiner.launching import Ceilings, Found, Launch, Offer, Wanted, group_launches, resolve
+from joiner.launching import Allowed, Ceilings, Found, Launch, Offer, Wanted, group_launches, resolve
 from joiner.launching.images import image_parameters
 from joiner.pools import BlockDevice, ClassRef, NodeClass, NodePool, ResolvedNodeClass, SecurityGroupTerm, SubnetTerm, claim_for
 
 VERSION: Final = "1.36"
-CEILINGS: Final = Ceilings(("KarpenterNodeRole-prod", "special"), "prod-default-profile", ("amazon", "self"))
+OF_CLUSTER: Final = Allowed(tags={"karpenter.sh/discovery": ("prod",)})
+CEILINGS: Final = Ceilings(
+    ("KarpenterNodeRole-prod", "special"),
+    "prod-default-profile",
+    ("amazon", "self"),
+    account="123456789012",
+    subnets=OF_CLUSTER,
+    security_groups=OF_CLUSTER,
+    snapshots=OF_CLUSTER,
+    snapshot_owners=("amazon",),
+    kms_keys=("arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +46,12 @@ TEMPLATE: Final = NodeClass(
 )
 POOL: Final = NodePool("default", TEMPLATE.ref, kind="Provisioner", uid="u-1", labels={"team": "a"})
 MODERN: Final = NodePool("default", ClassRef("EC2NodeClass", "default"), uid="u-2")
+TAGGED: Final = [{"Key": "karpenter.sh/discovery", "Value": "prod"}]
 SUBNETS: Final = tuple(
-    {"SubnetId": f"subnet-{zone}{number}", "AvailabilityZone": f"us-east-1{zone}", "AvailableIpAddressCount": free}
+    {"SubnetId": f"subnet-{zone}{number}", "AvailabilityZone": f"us-east-1{zone}", "AvailableIpAddressCount": free, "Tags": TAGGED}
     for zone, number, free in (("a", 1, 10), ("a", 2, 200), ("b", 1, 100), ("c", 1, 50))
 )
-GROUPS: Final = ({"GroupId": "sg-1", "GroupName": "nodes"},)
+GROUPS: Final = ({"GroupId": "sg-1", "GroupName": "nodes", "Tags": TAGGED},)
 
 
 def parameters(node_class: NodeClass = TEMPLATE) -> dict[str, str]:

@@ -60,6 +60,7 @@ TERMINATION_FINALIZER: Final = "karpenter.sh/termination"
 # EC2 tags (LAUNCH, EXECUTION, NODEPOOL, PROVISIONER, NODECLASS and NODECLAIM are used as tags, too)
 CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"
 NAME_TAG: Final = "Name"
+DISCOVERY_TAG: Final = "karpenter.sh/discovery"  # how Karpenter's documentation marks what a cluster's nodes may use
 
 
 def cluster_tag(cluster: str) -> str:

@@ -205,6 +205,17 @@ class Ec2:
         asked: dict[str, Any] = {"Filters": list(filters), "IncludeDeprecated": True}
         return self.pages("describe_images", "Images", **asked, **({"Owners": list(owners)} if owners else {}))
 
+    def snapshots(self, ids: Iterable[str]) -> list[Answer]:
+        """Those of `ids` that this account can see, as DescribeSnapshots shows them."""
+        wanted = sorted(set(ids))
+        return self.pages("describe_snapshots", "Snapshots", Filters=[{"Name": "snapshot-id", "Values": wanted}]) if wanted else []
+
+    def ebs_defaults(self) -> tuple[str, bool]:
+        """The key of volumes that name none, and whether the account encrypts every volume; both are settings of the region."""
+        with our_errors():
+            key = str(self._client.get_ebs_default_kms_key_id()["KmsKeyId"])
+            return key, bool(self._client.get_ebs_encryption_by_default()["EbsEncryptionByDefault"])
+
     # Launching
 
     def ensure_launch_template(self, name: str, data: Mapping[str, Any], tags: Mapping[str, str]) -> None:

@@ -4,6 +4,7 @@ The only place that reads the environment. Clients are made once for the life of
 """
 
 import functools
+import json
 import os
 import time
 from datetime import UTC, datetime
@@ -41,6 +42,11 @@ def setting(name: str) -> str:
 def list_setting(name: str) -> tuple[str, ...]:
     """A comma-separated setting; empty if absent."""
     return tuple(part.strip() for part in os.environ.get(name, "").split(",") if part.strip())
+
+
+def json_setting(name: str) -> Any:
+    """A setting that the deployment writes as JSON; an empty object if absent, which allows nothing."""
+    return json.loads(os.environ.get(name) or "{}")
 
 
 def region() -> str:

@@ -65,13 +65,19 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What `eks:DescribeCluster` said: `certificate_authority` is base64 as EKS gives it, `version` like ``1.36``."""
+    """What `eks:DescribeCluster` said: `certificate_authority` is base64 as EKS gives it, `version` like ``1.36``.
+
+    `subnets` and `security_group` are the cluster's own; `ip_family` is ``ipv4`` or ``ipv6``.
+    """
 
     name: str
     endpoint: str
     certificate_authority: str
     version: str
     service_cidr: str
+    ip_family: str = "ipv4"
+    subnets: tuple[str, ...] = ()
+    security_group: str = ""
 
     @property
     def ca(self) -> str:
@@ -104,6 +110,9 @@ class Task:
                     certificate_authority=str(cluster["certificateAuthority"]),
                     version=str(cluster.get("version", "")),
                     service_cidr=str(cluster.get("serviceCidr") or ""),
+                    ip_family=str(cluster.get("ipFamily") or "ipv4"),
+                    subnets=_texts(cluster.get("subnets")),
+                    security_group=str(cluster.get("securityGroup") or ""),
                 ),
                 lease_number=int((payload.get("lease") or {}).get("number", 0)),
                 round=int(payload.get("round", 0)),
@@ -114,3 +123,12 @@ class Task:
     def key(self, kind: str) -> str:
         """Where this round keeps one kind of decision in the bucket."""
         return f"{kind}/{self.execution.name}/{self.round}.json.gz"
+
+
+def _texts(said: Any) -> tuple[str, ...]:
+    """A list of texts; JSONata writes a list of one as the text itself.
+
+    >>> _texts(["a", "b"]), _texts("a"), _texts(None)
+    (('a', 'b'), ('a',), ())
+    """
+    return (said,) if isinstance(said, str) else tuple(str(each) for each in said or ())

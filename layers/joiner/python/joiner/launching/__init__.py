@@ -5,17 +5,21 @@ In the order of a scale-up: ``questions`` (what to ask EC2 about a class) and ``
 May use ``pools`` and ``catalogue``.
 """
 
+from joiner.launching.ceilings import Allowed, Ceilings
 from joiner.launching.grouping import Refusal, Wanted, group_launches
 from joiner.launching.launch import Launch, Template
 from joiner.launching.offers import Offer
 from joiner.launching.outcome import Failure, Launched, Outcome, Short, pair, read_answer, read_refusal
 from joiner.launching.questions import ImageQuestion, Questions, questions
-from joiner.launching.resolving import Ceilings, Found, resolve
+from joiner.launching.resolving import Found, resolve
 from joiner.launching.user_data import Cluster
+from joiner.launching.volumes import EbsDefaults
 
 __all__ = [
+    "Allowed",
     "Ceilings",
     "Cluster",
+    "EbsDefaults",
     "Failure",
     "Found",
     "ImageQuestion",

@@ -28,10 +28,14 @@ class Questions:
     parameters: tuple[str, ...]
     images: tuple[ImageQuestion, ...]
     instance_profile: str
+    snapshots: tuple[str, ...] = ()
 
 
 def questions(node_class: NodeClass, kubernetes_version: str, *, image_owners: Sequence[str] = ()) -> Questions:
-    """``image_owners`` is the ceiling of the settings: images of others are not even looked at (empty: of nobody in particular)."""
+    """``image_owners`` is the ceiling of the settings, for terms that name no owner (empty: of nobody in particular).
+
+    A term that names an owner is asked as it stands; ``resolve`` refuses the class if that owner is beyond the ceiling.
+    """
     return Questions(
         subnets=tuple(_named(term.id, "subnet-id") or _tagged(term.tags) for term in node_class.subnet_terms),
         security_groups=tuple(
@@ -44,6 +48,7 @@ def questions(node_class: NodeClass, kubernetes_version: str, *, image_owners: S
             if not term.alias and not term.ssm_parameter
         ),
         instance_profile=node_class.instance_profile or "",
+        snapshots=tuple(device.snapshot_id for device in node_class.block_devices if device.snapshot_id),
     )
 
 
@@ -63,7 +68,7 @@ def _tagged(tags: Mapping[str, str]) -> Filters:
 
 
 def _owners(term: ImageTerm, ceiling: Sequence[str]) -> tuple[str, ...]:
-    """The owner that the term names, as far as the ceiling goes; of a term that names none the ceiling's."""
-    if not term.owner:
-        return tuple(ceiling) or (("self", "amazon") if term.name else ())
-    return (term.owner,) if not ceiling or term.owner in ceiling else tuple(ceiling)
+    """The owner that the term names; of a term that names none the ceiling's, and Karpenter's default where there is no ceiling."""
+    if term.owner:
+        return (term.owner,)
+    return tuple(ceiling) or (("self", "amazon") if term.name else ())

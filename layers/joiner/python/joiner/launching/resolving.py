@@ -5,25 +5,18 @@ A class that cannot be resolved is still a value: its problems become conditions
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from joiner.launching.ceilings import Allowed, Ceilings
+from joiner.launching.image_owners import owner_problems
 from joiner.launching.images import ARCHITECTURES, SUPPORTED, family_of, image_parameters, newest_first, requirements_of
 from joiner.launching.questions import questions
+from joiner.launching.templates import FAMILY_DEVICES
+from joiner.launching.volumes import EbsDefaults, VolumeWorld, volume_problems
 from joiner.pools import Image, NodeClass, Problem, ResolvedNodeClass, SecurityGroup, Subnet
 
 Answer = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Ceilings:
-    """What the cluster's settings allow, whoever may write node classes.
-
-    The first role is the default and ``instance_profile`` its profile; roles are names or ARNs; an empty ``image_owners`` allows all.
-    """
-
-    node_roles: tuple[str, ...]
-    instance_profile: str
-    image_owners: tuple[str, ...] = ()
+IPV6: Final = "ipv6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +24,8 @@ class Found:
     """The answers to ``questions``, put together.
 
     ``profile_roles``: the role names of each instance profile that was asked for and exists. ``asked_at`` (RFC 3339, UTC) tells which
-    images are deprecated by now; left empty, none are.
+    images are deprecated by now; left empty, none are. ``parameter_images`` describes the images that ``parameters`` name, where the
+    class has volumes of its own; ``ebs_defaults`` is None where they could not be read.
     """
 
     subnets: Sequence[Answer] = ()
@@ -40,10 +34,15 @@ class Found:
     images: Sequence[Answer] = ()
     profile_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
     asked_at: str = ""
+    parameter_images: Sequence[Answer] = ()
+    snapshots: Sequence[Answer] = ()
+    ebs_defaults: EbsDefaults | None = None
 
 
-def resolve(node_class: NodeClass, found: Found, ceilings: Ceilings, *, kubernetes_version: str) -> ResolvedNodeClass:
-    """What there is for this class, problems included."""
+def resolve(
+    node_class: NodeClass, found: Found, ceilings: Ceilings, *, kubernetes_version: str, ip_family: str = "ipv4"
+) -> ResolvedNodeClass:
+    """What there is for this class, problems included. ``ip_family`` is the cluster's."""
     subnets = sorted({_subnet(said) for said in found.subnets}, key=lambda subnet: (-subnet.free_ips, subnet.id))
     groups = sorted(
         {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups}, key=lambda group: group.id
@@ -59,10 +58,14 @@ def resolve(node_class: NodeClass, found: Found, ceilings: Ceilings, *, kubernet
         images=images,
         instance_profile=profile,
         problems=(
-            *_subnet_problems(node_class, subnets),
-            *_group_problems(node_class, groups),
+            *_subnet_problems(node_class, found, ceilings),
+            *_group_problems(node_class, found, ceilings),
+            *owner_problems(node_class, found.images, ceilings, field=_field(node_class, "amiSelector")),
             *_image_problems(node_class, images, ceilings, kubernetes_version),
+            *_missing_images(node_class, images, ceilings),
             *profile_problems,
+            *_volume_problems(node_class, found, ceilings),
+            *_network_problems(ip_family),
         ),
         generation=node_class.generation,
     )
@@ -87,21 +90,51 @@ def asked_for(filters: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _subnet_problems(node_class: NodeClass, subnets: Sequence[Subnet]) -> list[Problem]:
-    if subnets:
-        return []
+def _subnet_problems(node_class: NodeClass, found: Found, ceilings: Ceilings) -> list[Problem]:
+    field = _field(node_class, "subnetSelector")
+    if found.subnets:
+        beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
+        message = _not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
+        return [Problem("SubnetsReady", "SubnetNotAllowed", message)] if beyond else []
     wanted = "; or ".join(asked_for(term) for term in questions(node_class, "").subnets)
     remedy = "tag the subnets that nodes may use, or change the selector"
-    return [Problem("SubnetsReady", "SubnetsNotFound", f"{_field(node_class, 'subnetSelector')}: no subnet has {wanted}: {remedy}")]
+    return [Problem("SubnetsReady", "SubnetsNotFound", f"{field}: no subnet has {wanted}: {remedy}")]
 
 
-def _group_problems(node_class: NodeClass, groups: Sequence[SecurityGroup]) -> list[Problem]:
-    if groups:
-        return []
+def _group_problems(node_class: NodeClass, found: Found, ceilings: Ceilings) -> list[Problem]:
+    field, allowed = _field(node_class, "securityGroupSelector"), ceilings.security_groups
+    if found.security_groups:
+        beyond = _beyond(found.security_groups, "GroupId", allowed)
+        message = _not_allowed(field, "security group", "securityGroups", beyond, allowed)
+        return [Problem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
     wanted = "; or ".join(asked_for(term) for term in questions(node_class, "").security_groups)
     remedy = "tag the security groups that nodes shall have, or change the selector"
-    field = _field(node_class, "securityGroupSelector")
     return [Problem("SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}")]
+
+
+def _beyond(described: Sequence[Answer], key: str, allowed: Allowed) -> list[str]:
+    """The ids of those that the settings do not allow. None is left out silently: the author of the class selected it."""
+    tags = {each[key]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())} for each in described}
+    return sorted(identifier for identifier in tags if not allowed.allows(identifier, tags[identifier]))
+
+
+def _not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], allowed: Allowed) -> str:
+    remedy = f"tag it so, select others, or add it to nodeClasses.{setting} in clusters/NAME.yaml and deploy"
+    return f"{field}: the settings do not allow the {kind} {', '.join(beyond)}; they allow {allowed}: {remedy}"
+
+
+def _volume_problems(node_class: NodeClass, found: Found, ceilings: Ceilings) -> list[Problem]:
+    world = VolumeWorld((*found.images, *found.parameter_images), found.snapshots, found.ebs_defaults)
+    devices = node_class.block_devices or FAMILY_DEVICES.get(family_of(node_class), ())
+    return volume_problems(devices, world, ceilings, field=_field(node_class, "blockDeviceMappings"))
+
+
+def _network_problems(ip_family: str) -> list[Problem]:
+    """Nodes of an IPv6 cluster need interfaces with IPv6 addresses, which launch templates do not make yet: they could not join."""
+    if ip_family != IPV6:
+        return []
+    message = "the cluster's ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: use a cluster of ipFamily ipv4"
+    return [Problem("ValidationSucceeded", "IPv6NotSupported", message)]
 
 
 def _field(node_class: NodeClass, name: str) -> str:
@@ -133,6 +166,16 @@ def _image(said: Answer, asked_at: str) -> Image:
         created=str(said.get("CreationDate") or ""),
         deprecated=bool(deprecation) and deprecation <= asked_at,
     )
+
+
+def _missing_images(node_class: NodeClass, images: Sequence[Image], ceilings: Ceilings) -> list[Problem]:
+    """A warning where an image named by its id is not there, or not of an allowed owner, and other terms found one."""
+    missing = [term.id for term in node_class.image_terms if term.id and term.id not in {image.id for image in images}]
+    if not missing or not images:
+        return []
+    owners = ", ".join(ceilings.image_owners) or "anybody"
+    message = f"{_field(node_class, 'amiSelector')}: no image {', '.join(missing)} of {owners}: only the images of the other terms are used"
+    return [Problem("AMIsReady", "ImageNotFound", message, severity="warning")]
 
 
 def _image_problems(node_class: NodeClass, images: Sequence[Image], ceilings: Ceilings, version: str) -> list[Problem]:

@@ -184,6 +184,8 @@ def _read_image_terms(spec: Fields) -> Iterator[ImageTerm]:
         yield ImageTerm(id=identifier)
     if ids or not said:
         return
+    if not rest and not said.get("aws::name"):
+        spec.wrong("amiSelector", "aws::owners alone selects all of their images: give aws::name or tags beside it")
     choices = combinations(rest) if rest else [{}]
     for tags, name, owner in product(choices, listed(said.get("aws::name", "")) or [""], listed(said.get("aws::owners", "")) or [""]):
         yield ImageTerm(name=name, owner=owner, tags=tags)

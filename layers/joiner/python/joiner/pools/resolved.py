@@ -103,9 +103,11 @@ class ResolvedNodeClass:
         problems = (*self.problems, *warned)
         after = before
         for name in CONDITIONS:
-            refused = next((problem for problem in problems if problem.condition == name and problem.severity == "error"), None)
-            told = refused or next((problem for problem in problems if problem.condition == name), None)
-            reason, message = (told.reason, told.message) if told else (name, "")
+            errors = [problem for problem in problems if problem.condition == name and problem.severity == "error"]
+            others = [problem for problem in problems if problem.condition == name]
+            refused = bool(errors)
+            told = errors or others[:1]
+            reason, message = (told[0].reason, "; ".join(each.message for each in told)) if told else (name, "")
             after = after.set(name, "False" if refused else "True", reason, message, at=at, generation=self.generation or None)
         return after.with_ready(*CONDITIONS, at=at, generation=self.generation or None)
 

@@ -215,7 +215,9 @@ def _read_image_terms(spec: Fields) -> tuple[ImageTerm, ...]:
         item.close()
         combined = bool(term.name or term.owner or term.tags)
         if sum((bool(term.alias), bool(term.id), bool(term.ssm_parameter), combined)) != 1:
-            item.notes.note(item.path, "", "give alias alone, or id alone, or ssmParameter alone, or any of tags, name and owner")
+            item.notes.note(item.path, "", "give alias alone, or id alone, or ssmParameter alone, or tags or name (with owner, if wanted)")
+        elif term.owner and not (term.name or term.tags):
+            item.wrong("owner", "an owner alone selects all of its images: give name or tags beside it")
         if term.alias and len(items) > 1:
             item.wrong("alias", "an alias must be the only term")
         terms.append(term)

@@ -1,0 +1,145 @@
+"""What node classes may name is bounded by the settings in IAM, too, whatever the resolver would let through."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.settings import NodeClasses, NodeSecurityGroups, NodeSnapshots, NodeSubnets, Settings, load
+from infra.settings_file import SettingsError
+from joiner.launching import Ceilings
+from tests.infra.conftest import Synthesis, Synthesise, flat
+
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+LAUNCHING = ["ec2:CreateFleet", "ec2:RunInstances"]
+
+
+def statements(synthesis: Synthesis, function: str) -> list[Mapping[str, Any]]:
+    """Those of a function's role; a split attribute as its text."""
+    functions = synthesis.resources("AWS::Lambda::Function").values()
+    chosen = next(each for each in functions if each["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == function)
+    role = chosen["Properties"]["Role"]["Fn::GetAtt"][0]
+    policies = synthesis.resources("AWS::IAM::Policy").values()
+    return [
+        flat(each)
+        for policy in policies
+        if {"Ref": role} in policy["Properties"]["Roles"]
+        for each in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+def ceilings_of(synthesis: Synthesis) -> dict[str, Any]:
+    """What the resolver is given."""
+    functions = synthesis.resources("AWS::Lambda::Function").values()
+    variables = [each["Properties"]["Environment"]["Variables"] for each in functions]
+    (found,) = (each["JOINER_NODE_CLASSES"] for each in variables if each["POWERTOOLS_SERVICE_NAME"] == "resolve_node_classes")
+    read: dict[str, Any] = json.loads(found)
+    return read
+
+
+def conditions(synthesis: Synthesis, kind: str) -> list[tuple[str, Any]]:
+    """Of each statement that allows to launch into resources of a kind: those that it names, and its condition. CDK joins like ones."""
+    return [
+        (arn.rpartition(":")[2], each.get("Condition"))
+        for each in statements(synthesis, "launch_instances")
+        if each["Action"] == LAUNCHING
+        for arn in (each["Resource"] if isinstance(each["Resource"], list) else [each["Resource"]])
+        if f":{kind}/" in arn
+    ]
+
+
+def test_by_default_only_what_is_the_clusters_can_be_used(example: Synthesis) -> None:
+    tagged = [
+        {"StringEquals": {"aws:ResourceTag/kubernetes.io/cluster/example": ["owned", "shared"]}},
+        {"StringEquals": {"aws:ResourceTag/karpenter.sh/discovery": "example"}},
+    ]
+    subnets = conditions(example, "subnet")
+    groups = conditions(example, "security-group")
+
+    assert [each for each in subnets if "ec2:SubnetID" not in str(each)] == [("subnet/*", each) for each in tagged]
+    assert [each for each in groups if "ec2:SecurityGroupID" not in str(each)] == [("security-group/*", each) for each in tagged]
+    assert [("ec2:SubnetID" in str(each), "SubnetIds" in str(each)) for each in subnets[2:]] == [(True, True)]
+    assert [("ec2:SecurityGroupID" in str(each), "SecurityGroupId" in str(each)) for each in groups[2:]] == [(True, True)]
+    assert conditions(example, "snapshot") == [
+        *(("snapshot/*", each) for each in tagged),
+        ("snapshot/*", {"StringEquals": {"ec2:Owner": ["amazon"]}}),
+    ]
+
+
+def test_nobody_gets_a_key_that_the_settings_do_not_name(example: Synthesis) -> None:
+    assert [each for each in statements(example, "launch_instances") if "kms:" in str(each["Action"])] == []
+
+
+@pytest.fixture(scope="session")
+def narrowed(synthesise: Synthesise, example_settings: Settings) -> Synthesis:
+    chosen = NodeClasses(
+        subnets=NodeSubnets(ids=("subnet-0123456789abcdef0",), tags={"tier": "nodes"}),
+        security_groups=NodeSecurityGroups(tags={"tier": "*"}),
+        snapshots=NodeSnapshots(owners=("self",), tags={}),
+        kms_keys=(KEY,),
+    )
+    return synthesise(replace(example_settings, node_classes=chosen))
+
+
+def test_the_settings_replace_the_default(narrowed: Synthesis) -> None:
+    assert conditions(narrowed, "subnet") == [
+        ("subnet/*", {"StringEquals": {"aws:ResourceTag/tier": "nodes"}}),
+        ("subnet/subnet-0123456789abcdef0", None),
+    ]
+    assert conditions(narrowed, "security-group") == [("security-group/*", {"StringLike": {"aws:ResourceTag/tier": "*"}})]
+    assert conditions(narrowed, "snapshot") == [("snapshot/*", {"StringEquals": {"ec2:Owner": ["${AWS::AccountId}"]}})]
+
+
+def test_a_key_of_the_settings_can_be_used_through_ec2_only(narrowed: Synthesis) -> None:
+    via = {"kms:ViaService": "ec2.eu-west-1.amazonaws.com"}
+    allowed = [each for each in statements(narrowed, "launch_instances") if "kms:" in str(each["Action"])]
+
+    assert [(each["Action"], each["Resource"], each["Condition"]) for each in allowed] == [
+        (
+            ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo"],
+            KEY,
+            {"StringEquals": via},
+        ),
+        ("kms:CreateGrant", KEY, {"StringEquals": via, "Bool": {"kms:GrantIsForAWSResource": "true"}}),
+    ]
+
+
+def test_the_resolver_is_given_the_same_limits(example: Synthesis, narrowed: Synthesis) -> None:
+    default = Ceilings((), "").with_limits(ceilings_of(example)).with_own(["subnet-own"], "sg-own")
+    chosen = Ceilings((), "").with_limits(ceilings_of(narrowed)).with_own(["subnet-own"], "sg-own")
+
+    for tags in ({"kubernetes.io/cluster/example": "shared"}, {"karpenter.sh/discovery": "example"}):
+        assert default.subnets.allows("subnet-1", tags)
+        assert default.security_groups.allows("sg-1", tags)
+        assert default.snapshots.allows("snap-1", tags)
+        assert not chosen.subnets.allows("subnet-1", tags)
+    assert default.subnets.allows("subnet-own", {})
+    assert default.security_groups.allows("sg-own", {})
+    assert (default.snapshot_owners, default.kms_keys) == (("amazon",), ())
+    assert not chosen.subnets.allows("subnet-own", {})
+    assert chosen.subnets.allows("subnet-0123456789abcdef0", {})
+    assert chosen.subnets.allows("subnet-1", {"tier": "nodes"})
+    assert chosen.security_groups.allows("sg-1", {"tier": "whatever"})
+    assert (chosen.snapshot_owners, chosen.kms_keys) == (("self",), (KEY,))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("subnets: {}", "nodeClasses.subnets allows none: write ids or tags below it, or leave it out"),
+        ("kmsKeys: [alias/mine]", "nodeClasses.kmsKeys[0] is 'alias/mine': write the ARN of a KMS key, not of an alias"),
+        ("subnets: {ids: [vpc-1]}", "nodeClasses.subnets.ids[0] is 'vpc-1': write subnet ids"),
+        ("snapshots: {owners: [anybody]}", "nodeClasses.snapshots.owners[0] is 'anybody': write amazon, self"),
+    ],
+)
+def test_a_limit_that_means_nothing_stops_the_synthesis(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "prod.yaml"
+    path.write_text(f"cluster: prod\nregion: eu-west-1\nnodeClasses:\n  {text}\n")
+
+    with pytest.raises(SettingsError) as refused:
+        load(path)
+
+    assert told in str(refused.value)

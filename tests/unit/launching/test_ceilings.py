@@ -1,0 +1,155 @@
+"""What the settings do not allow is refused with the field, the value and the remedy, and never replaced by something that they allow."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from joiner.launching import Allowed
+from joiner.launching.ceilings import Ceilings
+from joiner.launching.questions import questions
+from joiner.launching.resolving import resolve
+from joiner.pools import ImageTerm, InvalidManifests, NodeClass, SecurityGroupTerm, SubnetTerm
+from tests.unit.launching.world import CEILINGS, GROUPS, SUBNETS, TEMPLATE, VERSION, found, parameters, resolved
+
+FOREIGN = "099720109477"
+EKS = "602401143452"
+MODERN = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023")
+
+
+def image(identifier: str, owner: str, alias: str = "") -> dict[str, Any]:
+    said = {"ImageId": identifier, "Architecture": "x86_64", "CreationDate": "2026-11-01", "OwnerId": owner}
+    return said | ({"ImageOwnerAlias": alias} if alias else {})
+
+
+def refusals(node_class: NodeClass, ceilings: Ceilings = CEILINGS, **answers: Any) -> list[tuple[str, str, str]]:
+    """Condition, reason and message of each error."""
+    there = resolve(node_class, found(**answers), ceilings, kubernetes_version=VERSION)
+    return [(each.condition, each.reason, each.message) for each in there.problems if each.severity == "error"]
+
+
+def test_an_owner_beyond_the_ceiling_is_asked_for_as_named_and_refused_whatever_is_found() -> None:
+    greedy = replace(MODERN, image_terms=(ImageTerm(name="ubuntu-*", owner=FOREIGN), ImageTerm(name="mine-*", owner="self")))
+
+    assert [each.owners for each in questions(greedy, VERSION, image_owners=CEILINGS.image_owners).images] == [(FOREIGN,), ("self",)]
+    for images in ([image("ami-1", FOREIGN), image("ami-2", "123456789012")], [image("ami-2", "123456789012")]):
+        assert refusals(greedy, images=images) == [
+            (
+                "AMIsReady",
+                "ImageOwnerNotAllowed",
+                f"spec.amiSelectorTerms[0].owner: nodes may not boot images of {FOREIGN}; the settings allow amazon, self: "
+                "name one of those, or add the owner to imageOwners in clusters/NAME.yaml and deploy",
+            )
+        ]
+
+
+def test_an_old_selectors_owner_is_refused_as_well() -> None:
+    old = replace(TEMPLATE, image_terms=(ImageTerm(name="x", owner=FOREIGN),))
+
+    assert refusals(old, images=[image("ami-1", FOREIGN)])[0][2].startswith(
+        f"spec.amiSelector[aws::owners]: nodes may not boot images of {FOREIGN}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("owner", "images"),
+    [
+        ("amazon", [image("ami-1", EKS, "amazon")]),
+        (EKS, [image("ami-1", EKS, "amazon")]),  # Amazon's by its alias, as the condition key ec2:Owner has it
+        ("self", [image("ami-1", "123456789012")]),
+        ("123456789012", [image("ami-1", "123456789012")]),
+    ],
+)
+def test_an_owner_of_the_ceiling_may_be_named_by_alias_or_number(owner: str, images: list[dict[str, Any]]) -> None:
+    assert refusals(replace(MODERN, image_terms=(ImageTerm(name="x", owner=owner),)), images=images) == []
+
+
+def test_a_number_that_only_looks_like_an_allowed_owner_is_refused_until_an_image_shows_the_alias() -> None:
+    named = replace(MODERN, image_terms=(ImageTerm(name="x", owner=EKS),))
+
+    assert [reason for _, reason, _ in refusals(named, images=[image("ami-1", EKS)])] == ["ImageOwnerNotAllowed"]
+    assert [reason for _, reason, _ in refusals(named, images=[])] == ["ImageOwnerNotAllowed", "AMIsNotFound"]
+
+
+@pytest.mark.parametrize(
+    "node_class", [TEMPLATE, replace(MODERN, image_terms=(ImageTerm(alias="al2023@latest"),))], ids=["family", "alias"]
+)
+def test_amazons_images_are_refused_where_the_settings_do_not_name_amazon(node_class: NodeClass) -> None:
+    own_only = replace(CEILINGS, image_owners=("self",))
+
+    ((condition, reason, message),) = refusals(node_class, own_only, parameters=parameters())
+
+    assert (condition, reason) == ("AMIsReady", "ImageOwnerNotAllowed")
+    assert "images of amazon" in message
+
+
+def test_an_image_id_that_is_not_found_is_told_where_others_are_used() -> None:
+    two = replace(MODERN, image_terms=(ImageTerm(id="ami-1"), ImageTerm(id="ami-2")))
+
+    there = resolved(two, images=[image("ami-2", "123456789012")])
+
+    assert there.ready
+    assert [(each.reason, each.severity) for each in there.problems] == [("ImageNotFound", "warning")]
+    assert "no image ami-1 of amazon, self" in there.problems[0].message
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"kind": "EC2NodeClass", "spec": {"amiFamily": "AL2023", "amiSelectorTerms": [{"owner": "self"}]}},
+        {"kind": "AWSNodeTemplate", "spec": {"amiSelector": {"aws::owners": "self"}}},
+    ],
+    ids=["EC2NodeClass", "AWSNodeTemplate"],
+)
+def test_an_owner_alone_selects_nothing(manifest: dict[str, Any]) -> None:
+    with pytest.raises(InvalidManifests, match=r"alone selects all of (its|their) images"):
+        NodeClass.from_kube(manifest | {"metadata": {"name": "greedy"}})
+
+
+def test_a_subnet_or_group_without_the_clusters_tags_is_refused_even_beside_allowed_ones() -> None:
+    both = replace(
+        MODERN, subnet_terms=(SubnetTerm(id="subnet-db"), SubnetTerm(id="subnet-a1")), security_group_terms=(SecurityGroupTerm(name="db"),)
+    )
+    database = {"SubnetId": "subnet-db", "AvailabilityZone": "us-east-1a", "Tags": [{"Key": "karpenter.sh/discovery", "Value": "other"}]}
+
+    assert refusals(both, subnets=(*SUBNETS, database), security_groups=(*GROUPS, {"GroupId": "sg-db", "GroupName": "db"})) == [
+        (
+            "SubnetsReady",
+            "SubnetNotAllowed",
+            "spec.subnetSelectorTerms: the settings do not allow the subnet subnet-db; they allow tag karpenter.sh/discovery = prod: "
+            "tag it so, select others, or add it to nodeClasses.subnets in clusters/NAME.yaml and deploy",
+        ),
+        (
+            "SecurityGroupsReady",
+            "SecurityGroupNotAllowed",
+            "spec.securityGroupSelectorTerms: the settings do not allow the security group sg-db; they allow "
+            "tag karpenter.sh/discovery = prod: tag it so, select others, or add it to nodeClasses.securityGroups in clusters/NAME.yaml "
+            "and deploy",
+        ),
+    ]
+
+
+def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_say_so() -> None:
+    untagged = {"subnets": [{**SUBNETS[0], "Tags": []}], "security_groups": [{"GroupId": "sg-cluster"}]}
+    default = replace(CEILINGS, subnets=Allowed(of_cluster=True), security_groups=Allowed(of_cluster=True))
+
+    assert refusals(TEMPLATE, default.with_own(["subnet-a1"], "sg-cluster"), **untagged) == []
+    assert [reason for _, reason, _ in refusals(TEMPLATE, CEILINGS.with_own(["subnet-a1"], "sg-cluster"), **untagged)] == [
+        "SubnetNotAllowed",
+        "SecurityGroupNotAllowed",
+    ]
+
+
+def test_settings_that_say_nothing_allow_nothing() -> None:
+    bare = Ceilings(("r",), "p").with_limits({})
+
+    assert [reason for _, reason, _ in refusals(TEMPLATE, bare)] == ["SubnetNotAllowed", "SecurityGroupNotAllowed"]
+
+
+def test_no_class_of_an_ipv6_cluster_is_launched_from() -> None:
+    there = resolve(TEMPLATE, found(), CEILINGS, kubernetes_version=VERSION, ip_family="ipv6")
+
+    assert not there.ready
+    assert [(each.condition, each.reason) for each in there.problems if each.severity == "error"] == [
+        ("ValidationSucceeded", "IPv6NotSupported")
+    ]
