@@ -24,6 +24,7 @@ from joiner_local.aws import (
     eventual_consistency,
     instances,
     interruptions,
+    kms_keys,
     launch_templates,
     launches,
     lookups,
@@ -127,17 +128,17 @@ def create_fleet(response: Any) -> ActionResult:
         response.error_on_dryrun()
     token = response._get_param("ClientToken")
     if not token:
-        return ActionResult(launch_fleet(params, None, response.ec2_backend))
+        return ActionResult(launch_fleet(params, None, response.ec2_backend, response.access_key))
     asked = json.dumps(params, sort_keys=True, default=str)
     with TOKENS.lock:
         answer = TOKENS.earlier("CreateFleet", token, asked)
         if answer is None:
-            answer = launch_fleet(params, token, response.ec2_backend)
+            answer = launch_fleet(params, token, response.ec2_backend, response.access_key)
             TOKENS.answers["CreateFleet", token] = Answered(asked, answer)
     return ActionResult(answer)
 
 
-def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any) -> dict[str, Any]:
+def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any, access_key: str) -> dict[str, Any]:
     request = FleetRequest.read(params, backend)
     fleet_id = random_fleet_id()
     with POOLS.lock:
@@ -149,6 +150,8 @@ def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any) -> 
     eventual_consistency.VISIBILITY.launched(fresh)
     instances.booted(fresh)
     births.born(fresh)
+    for asked, made in launched:
+        kms_keys.born(made, volumes.keys_of(asked.data, backend), access_key, backend)
     groups = [_group(asked, made, backend) for asked, made in launched]
     errors = [{**refusal.asked.told(), "ErrorCode": refusal.code, "ErrorMessage": refusal.message} for refusal in allocation.refused]
     fleet = InstantFleet(

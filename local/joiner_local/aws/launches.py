@@ -19,6 +19,7 @@ from joiner_local.aws.capacity import SPOT
 from joiner_local.aws.fleet_requests import LaunchPool, Tags, tags_by_type, user_data_problem
 from joiner_local.aws.spot_role import SPOT_ROLE
 
+PROVISIONED: Final = ("io1", "io2")
 ROOT_GIB: Final = 8  # of an image that does not say
 
 Problem = tuple[str, str]  # EC2's error code and message
@@ -180,7 +181,7 @@ def _run_one(launch: Launch, tags: Mapping[str, Tags], backend: Any) -> Any:
         monitoring_state="enabled" if (data.get("Monitoring") or {}).get("Enabled") else "disabled",
         ebs_optimized=bool(data.get("EbsOptimized")),
         disable_api_termination=bool(data.get("DisableApiTermination")),
-        block_device_mappings=list(_devices(data, backend).values()),
+        block_device_mappings=[_as_moto_takes_it(each) for each in _devices(data, backend).values()],
         instance_market_options="spot" if asked.pool.lifecycle == SPOT else None,
         client_token=str(uuid.uuid4()),
     )
@@ -215,10 +216,18 @@ def _devices(data: Mapping[str, Any], backend: Any) -> dict[str, dict[str, Any]]
     return devices
 
 
+def _as_moto_takes_it(device: Mapping[str, Any]) -> dict[str, Any]:
+    """moto drops IOPS at launch, and then refuses the types that need them; `_set_performance` puts both right."""
+    ebs = device["Ebs"]
+    return {**device, "Ebs": {**ebs, "VolumeType": "gp3"} if ebs.get("VolumeType") in PROVISIONED else ebs}
+
+
 def _set_performance(instance: Any, data: Mapping[str, Any], backend: Any) -> None:
-    """IOPS and throughput, which moto drops at launch."""
+    """Provisioned types, IOPS and throughput, which moto drops at launch."""
     asked = {mapping["DeviceName"]: mapping.get("Ebs", {}) for mapping in data.get("BlockDeviceMappings") or []}
     for name, device in instance.get_block_device_mapping:
         volume = backend.volumes[device.volume_id]
+        if (kind := asked.get(name, {}).get("VolumeType")) in PROVISIONED:
+            volume.volume_type = kind
         volume.iops = asked.get(name, {}).get("Iops") or volume.iops
         volume.throughput = asked.get(name, {}).get("Throughput") or (125 if volume.volume_type == "gp3" else None)

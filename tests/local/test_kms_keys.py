@@ -1,0 +1,122 @@
+"""A key that the launching role may not use: the launch succeeds, and the instance ends seconds later with EC2's reason."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aws_cdk import aws_iam as iam
+
+from infra.ec2_permissions import Place, _may_encrypt
+from infra.settings import NodeClasses, Settings
+from joiner_local.aws.network import Network, seed_network
+from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws_sessions import aws_session
+from tests.local.launch_pad import LaunchPad, launched
+from tests.local.running_aws import RunningAws, eventually
+
+pytestmark = pytest.mark.local
+
+DIED = ("terminated", "Client.InternalError")
+DISABLED = ("terminated", "Client.InvalidKMSKey.InvalidState")
+LIVES = ("running", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    aws: RunningAws
+    network: Network
+
+    def key(self, **asked: Any) -> str:
+        """The ARN of a new customer-managed key."""
+        found: str = self.aws.client("kms").create_key(**asked)["KeyMetadata"]["Arn"]
+        return found
+
+    def granted(self, *keys: str) -> list[dict[str, Any]]:
+        """What the deployment grants `launch_instances` where the settings name these keys."""
+        settings = Settings(cluster="keys", region=REGION, node_classes=NodeClasses(kms_keys=keys))
+        made: list[iam.PolicyStatement] = _may_encrypt(settings, Place("aws", REGION, ACCOUNT))
+        return [each.to_statement_json() for each in made]
+
+    def launch(self, ebs: dict[str, Any], statements: Sequence[dict[str, Any]]) -> tuple[str, str]:
+        """Launch one instance with this root volume as a role with these permissions: its last state, and the code of the reason."""
+        role = self.aws.role("lambda.amazonaws.com")
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}, *statements]})
+        self.aws.client("iam").put_role_policy(RoleName=role.rpartition("/")[2], PolicyName="p", PolicyDocument=policy)
+        keys = self.aws.client("sts").assume_role(RoleArn=role, RoleSessionName="launcher")["Credentials"]
+        session = aws_session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
+        ec2 = session.client("ec2", endpoint_url=self.aws.endpoint)
+        volume = {"VolumeSize": 20, "VolumeType": "gp3", **ebs}
+        mapping = [{"DeviceName": "/dev/xvda", "Ebs": volume}]
+        pad = LaunchPad.build(ec2, self.aws.client("ssm"), self.network, self.aws.fresh("keys"), BlockDeviceMappings=mapping)
+        answer = pad.fleet([pad.override()])
+        assert answer["Errors"] == []  # the launch itself succeeds, whatever becomes of it
+        (instance,) = launched(answer)
+
+        def ended() -> dict[str, Any] | None:
+            told = self.aws.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
+            return told if told["State"]["Name"] in ("running", "terminated") else None
+
+        told = eventually(ended)
+        return told["State"]["Name"], (told.get("StateReason") or {}).get("Code", "")
+
+
+@pytest.fixture
+def account(local_aws: RunningAws) -> Iterator[Account]:
+    yield Account(local_aws, seed_network(local_aws.endpoint, "keys"))
+    local_aws.client("ec2").reset_ebs_default_kms_key_id()
+    local_aws.client("ec2").disable_ebs_encryption_by_default()
+
+
+def test_without_a_grant_the_instance_ends_and_with_the_deployments_it_lives(account: Account) -> None:
+    key = account.key()
+    encrypted = {"Encrypted": True, "KmsKeyId": key}
+
+    assert account.launch(encrypted, []) == DIED
+    assert account.launch(encrypted, account.granted(account.key())) == DIED  # of another key
+    assert account.launch(encrypted, account.granted(key)) == LIVES
+
+
+def test_each_of_the_deployments_grants_is_needed(account: Account) -> None:
+    key = account.key()
+    using, granting = account.granted(key)
+
+    assert account.launch({"Encrypted": True, "KmsKeyId": key}, [using]) == DIED
+    assert account.launch({"Encrypted": True, "KmsKeyId": key}, [granting]) == DIED
+    for action in using["Action"]:
+        fewer = {**using, "Action": [each for each in using["Action"] if each != action]}
+        assert account.launch({"Encrypted": True, "KmsKeyId": key}, [fewer, granting]) == DIED, action
+
+
+def test_the_key_that_aws_manages_needs_no_grant(account: Account) -> None:
+    assert account.launch({"Encrypted": True}, []) == LIVES
+    assert account.launch({}, []) == LIVES
+
+
+def test_the_accounts_default_key_counts_where_a_volume_names_none(account: Account) -> None:
+    key = account.key()
+    ec2 = account.aws.client("ec2")
+    ec2.modify_ebs_default_kms_key_id(KmsKeyId=key)
+
+    assert ec2.get_ebs_default_kms_key_id()["KmsKeyId"] == key
+    assert account.launch({}, []) == LIVES
+    assert account.launch({"Encrypted": True}, []) == DIED
+    assert account.launch({"Encrypted": True}, account.granted(key)) == LIVES
+    ec2.enable_ebs_encryption_by_default()
+    assert account.launch({}, []) == DIED
+
+
+def test_a_disabled_key_and_one_that_does_not_exist_end_the_instance_too(account: Account) -> None:
+    key = account.key()
+    account.aws.client("kms").disable_key(KeyId=key.rpartition("/")[2])
+
+    assert account.launch({"Encrypted": True, "KmsKeyId": key}, account.granted(key)) == DISABLED
+    assert account.launch({"Encrypted": True, "KmsKeyId": "no-key"}, account.granted(key)) == DIED
+
+
+def test_a_key_policy_that_names_others_only_keeps_the_role_out(account: Account) -> None:
+    others = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/others"}, "Action": "kms:*", "Resource": "*"}
+    key = account.key(Policy=json.dumps({"Version": "2012-10-17", "Statement": [others]}), BypassPolicyLockoutSafetyCheck=True)
+
+    assert account.launch({"Encrypted": True, "KmsKeyId": key}, account.granted(key)) == DIED
