@@ -1,8 +1,5 @@
 """The stack of one cluster: where the constructs meet, and where every permission beyond a function's own memory is granted."""
 
-import re
-from typing import Final
-
 from aws_cdk import ArnFormat, CfnOutput, CustomResource, Environment, Stack, Tags
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -10,6 +7,7 @@ from constructs import Construct
 from infra import ec2_permissions
 from infra.bundling import Target
 from infra.catalogue import Catalogue
+from infra.deletion_guard import DeletionGuard
 from infra.doorbell import Doorbell
 from infra.ec2_permissions import Place
 from infra.functions import Function, Ground, Layers
@@ -23,8 +21,7 @@ from infra.retirement import Retirement
 from infra.scale_up import ScaleUp
 from infra.settings import Settings
 from infra.sweep import Sweep
-
-STACK_PREFIX: Final = "joiner-"
+from joiner.names import stack_name
 
 
 class ClusterStack(Stack):
@@ -33,7 +30,7 @@ class ClusterStack(Stack):
     def __init__(self, scope: Construct, settings: Settings) -> None:
         super().__init__(
             scope,
-            stack_name(settings),
+            stack_name(settings.cluster),
             env=Environment(account=settings.account, region=settings.region),
             description=f"Joiner: nodes for the EKS cluster {settings.cluster}",
         )
@@ -43,7 +40,7 @@ class ClusterStack(Stack):
         self.pause = Pause(self, "Pause", settings=settings)
         target = Target.of(settings.runtime)
         ground = Ground(settings, target, Layers(self, "Layers", target=target), self.memory)
-        self.nodes = NodeIdentity(self, "Nodes", settings=settings)
+        self.nodes = NodeIdentity(self, "Nodes", ground=ground)
         self.scale_up = ScaleUp(self, "ScaleUp", ground=ground, nodes=self.nodes.environment(settings))
         self.retirement = Retirement(self, "Retirement", ground=ground, scale_up_arn=self.scale_up.machine.arn)
         machines = {"scale_up_arn": self.scale_up.machine.arn, "retire_arn": self.retirement.machine.arn}
@@ -70,6 +67,7 @@ class ClusterStack(Stack):
             dead_letters=self.interruption.dead_letters,
         )
         self.emptied = None if settings.retain_data else self._empty_the_bucket_at_the_end(ground)
+        self.guard = DeletionGuard(self, "DeletionGuard", ground=ground, before=list(self.node.children))
         self._grant()
         self._order()
         self._tell()
@@ -94,6 +92,8 @@ class ClusterStack(Stack):
             ec2_permissions.may_look(settings, "Instances"),
             self.pause.reading(),
         )
+        self.nodes.function.may(*ec2_permissions.may_keep_node_access(settings, self.place, self.nodes.arns))
+        self.guard.function.may(ec2_permissions.may_look(settings, "Instances"), self.pause.reading(), self.pause.writing())
         self._grant_machine(self.scale_up.machine, list(functions.values()))
         for retirement in (self.retirement.machine, self.retirement.machine_for_empty):
             self._grant_machine(retirement, list(self.retirement.functions.values()))
@@ -188,12 +188,3 @@ class ClusterStack(Stack):
 
 def _starting(*machines: Machine) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=["states:StartExecution"], resources=[machine.arn for machine in machines])
-
-
-def stack_name(settings: Settings) -> str:
-    """CloudFormation knows no underscores.
-
-    >>> stack_name(Settings(cluster="my_cluster", region="eu-west-1"))
-    'joiner-my-cluster'
-    """
-    return STACK_PREFIX + re.sub(r"[^A-Za-z0-9-]", "-", settings.cluster)

@@ -11,8 +11,8 @@ from typing import Any, Final
 from aws_cdk import aws_iam as iam
 
 from infra.node_class_limits import Limit, security_group_limit, snapshot_limit, subnet_limit
-from infra.settings import Settings
-from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL, cluster_tag
+from infra.settings import Settings, node_role_name
+from joiner.names import CLUSTER_NAME_TAG, CLUSTER_TAG, NAME_TAG, NODECLAIM, NODEPOOL, cluster_tag, profile_path
 
 CREATED: Final = ("fleet", "instance", "launch-template", "network-interface", "spot-instances-request", "volume")
 """What a launch makes; each must carry our tags in the request that makes it."""
@@ -118,6 +118,34 @@ def may_resolve_node_classes(settings: Settings, place: Place) -> list[iam.Polic
         _allow(["ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"], ["*"], _in_region(settings)),
         _allow(["ssm:GetParameter", "ssm:GetParameters"], [f"arn:{place.partition}:ssm:{place.region}::parameter/aws/service/*"]),
         _allow(["iam:GetInstanceProfile"], [f"arn:{place.partition}:iam::{place.account}:instance-profile/*"]),
+    ]
+
+
+def may_keep_node_access(settings: Settings, place: Place, node_roles: Sequence[str]) -> list[iam.PolicyStatement]:
+    """Make access entries for nodes, of the roles of the settings and no others; remove what a deployment made, and nothing else."""
+    cluster = f"arn:{place.partition}:eks:{place.region}:{place.account}:cluster/{settings.cluster}"
+    entries = f"arn:{place.partition}:eks:{place.region}:{place.account}:access-entry/{settings.cluster}/*"
+    # IAM's ARNs hold a path without its first slash; listing by a path asks for the path itself
+    profiles = f"arn:{place.partition}:iam::{place.account}:instance-profile{profile_path(settings.cluster, settings.region)}*"
+    own_role = f"arn:{place.partition}:iam::{place.account}:role/{node_role_name(settings)}"
+    marked = {f"aws:RequestTag/{CLUSTER_TAG}": settings.cluster}
+    return [
+        _allow(["eks:ListAccessEntries"], [cluster]),
+        _allow(
+            ["eks:CreateAccessEntry"],
+            [cluster],
+            {"StringEquals": {**marked, "eks:accessEntryType": "EC2_LINUX"}, "ArnEquals": {"eks:principalArn": list(node_roles)}},
+        ),
+        _allow(["eks:TagResource"], [entries], {"StringEquals": marked}),
+        _allow(["eks:DescribeAccessEntry"], [entries]),
+        _allow(["eks:DeleteAccessEntry"], [entries], {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": settings.cluster}}),
+        _allow(
+            ["iam:ListInstanceProfiles", "iam:GetInstanceProfile", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile"],
+            [profiles],
+        ),
+        _allow(["iam:ListInstanceProfilesForRole"], [f"arn:{place.partition}:iam::{place.account}:role/*"]),
+        _allow(["iam:GetRole", "iam:ListAttachedRolePolicies", "iam:DetachRolePolicy", "iam:DeleteRole"], [own_role]),
+        may_look(settings, "Instances"),
     ]
 
 

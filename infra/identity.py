@@ -7,36 +7,77 @@ an administrator there, because granting RBAC asks for what is granted.
 import json
 from collections.abc import Iterable
 
-from aws_cdk import Stack
+from aws_cdk import CustomResource, Duration, RemovalPolicy, Stack, Tags
 from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.functions import Function
+from infra.functions import Function, Ground
 from infra.node_class_limits import node_class_limits
 from infra.settings import Settings, node_role_name
+from joiner.names import CLUSTER_TAG, profile_path
 
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
 """What EKS asks of a node, and what lets people in without SSH."""
 
 
 class NodeIdentity(Construct):
-    """The roles that nodes may have, the default one's instance profile, and their entry into the cluster."""
+    """The roles that nodes may have, the default one's instance profile, and their entry into the cluster.
 
-    def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
+    None of it goes with the stack or with a change of the settings while instances use it: CloudFormation retains the role and the
+    profiles, and `keep_node_access` makes the access entries and removes all three when no instance uses them (docs/decisions/0016).
+    """
+
+    def __init__(self, scope: Construct, id: str, *, ground: Ground) -> None:
         super().__init__(scope, id)
-        stack = Stack.of(self)
+        settings, stack = ground.settings, Stack.of(self)
         roles = [iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)] or [
             self._make_role(settings)
         ]
         self.names = settings.node_roles.names or (node_role_name(settings),)
         self.arns = [stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names]
-        self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[roles[0].role_name])
-        self.entries = [
-            eks.CfnAccessEntry(self, f"Entry{index}", cluster_name=settings.cluster, principal_arn=role.role_arn, type="EC2_LINUX")
-            for index, role in enumerate(roles)
-            if settings.node_roles.manage_node_access_entry
-        ]
+        # One a role: a profile whose role changes would change what running instances may do
+        self.profile = iam.CfnInstanceProfile(
+            self,
+            f"Profile-{self.names[0]}",
+            roles=[roles[0].role_name],
+            path=profile_path(settings.cluster, settings.region),
+        )
+        self.profile.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        self.function, self.access = self._keep_access(ground)
+
+    def _keep_access(self, ground: Ground) -> tuple[Function, CustomResource]:
+        settings = ground.settings
+        wanted = {
+            "Cluster": settings.cluster,
+            "Roles": ",".join(self.arns),
+            "ManageEntries": str(settings.node_roles.manage_node_access_entry).lower(),
+            "OwnRole": node_role_name(settings),
+            "ProfilePath": profile_path(settings.cluster, settings.region),
+            "Profile": self.profile.ref,
+        }
+        environment = {f"NODE_ACCESS_{name.upper()}": value for name, value in wanted.items()}
+        function = Function(self, "KeepNodeAccess", name="keep_node_access", ground=ground, environment=environment)
+        access = CustomResource(
+            self,
+            "Access",
+            service_token=function.function.function_arn,
+            resource_type="Custom::NodeAccess",
+            service_timeout=Duration.seconds(function.duty.timeout + 30),
+            properties=wanted,
+        )
+        access.node.add_dependency(function, self.profile)
+        schedule = scheduler.Schedule(
+            self,
+            "Schedule",
+            schedule=scheduler.ScheduleExpression.rate(Duration.hours(1)),
+            target=targets.LambdaInvoke(function.function, retry_attempts=0, max_event_age=Duration.minutes(10)),
+            description="Removes access of nodes that no settings name and no instance uses",
+        )
+        schedule.node.add_dependency(access)
+        return function, access
 
     def environment(self, settings: Settings) -> dict[str, str]:
         """What the functions that choose a node's identity and image must know."""
@@ -58,6 +99,8 @@ class NodeIdentity(Construct):
         )
         for policy in NODE_POLICIES:
             role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name(policy))
+        role.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        Tags.of(role).add(CLUSTER_TAG, settings.cluster)
         return role
 
 

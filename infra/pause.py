@@ -1,4 +1,5 @@
-"""The switch that stops Joiner: one SSM parameter. While its value is `true`, machines end as *Joiner is paused* and nothing acts.
+"""The switch that stops Joiner: one SSM parameter. While its value is `true`, machines end as *Joiner is paused* and nothing acts. `drain`
+and `keep` are written by `joiner uninstall`; `joiner.names` says what each value stops.
 
 The deployment makes it with `false` and leaves whatever somebody wrote since: CloudFormation changes only what changed in the template.
 """
@@ -21,10 +22,14 @@ class Pause(Construct):
             "Parameter",
             parameter_name=pause_parameter(settings.cluster),
             string_value="false",
-            allowed_pattern="true|false",
+            allowed_pattern="true|false|drain|keep",
             description=f"true: Joiner does nothing in the cluster {settings.cluster}",
         )
 
     def reading(self) -> iam.PolicyStatement:
         """What whoever honours the pause needs."""
         return iam.PolicyStatement(actions=["ssm:GetParameter"], resources=[self.parameter.parameter_arn])
+
+    def writing(self) -> iam.PolicyStatement:
+        """For the deletion of the stack, which must not race a launch."""
+        return iam.PolicyStatement(actions=["ssm:PutParameter"], resources=[self.parameter.parameter_arn])

@@ -103,7 +103,7 @@ class ScaleUpParts:
 def scale_up(parts: ScaleUpParts) -> State:
     """The whole machine."""
     paused = parts.integrations.unless_paused(
-        parts.cluster, next="Describe the cluster", catch=[Catch([EVERY_ERROR], "The scale-up failed")]
+        parts.cluster, next="Describe the cluster", catch=[Catch([EVERY_ERROR], "The scale-up failed")], launching=True
     )
     states = {**paused, **_under_the_lease(parts), **_after_the_lease(parts), **_after_a_failure(parts)}
     return machine(states, comment="From pending pods to nodes that run them", timeout=EXECUTION_SECONDS)

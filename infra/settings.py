@@ -42,8 +42,8 @@ class NodeRoles:
     """Names of existing roles; the first is the default and gets an instance profile. None: the deployment makes one, with the four
     policies that EKS asks of a node."""
     manage_node_access_entry: bool = True
-    """Make the EC2_LINUX access entries of these roles. Turn it off where they exist already (a node group of the cluster uses the role,
-    or aws-auth maps it): EKS refuses a second one."""
+    """Make the EC2_LINUX access entries of these roles; one that exists (a node group of the cluster uses the role) is used as it is. Turn
+    it off where aws-auth maps the roles."""
 
 
 @dataclass(frozen=True, slots=True)

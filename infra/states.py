@@ -4,11 +4,12 @@ CDK's own constructs would do, but hide what the console shows: here a machine i
 a value that a test can walk. Names of states are what people read in the console, so they say what happens.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
+from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, STOPS_EVERYTHING, STOPS_LAUNCHES, pause_parameter
 
 State = Mapping[str, Any]
 
@@ -187,13 +188,15 @@ class Integrations:
             catch=catch,
         ).render()
 
-    def unless_paused(self, cluster: str, *, next: str, catch: Sequence[Catch]) -> Mapping[str, State]:
+    def unless_paused(self, cluster: str, *, next: str, catch: Sequence[Catch], launching: bool = False) -> Mapping[str, State]:
         """Three states before whatever acts: an execution that finds Joiner paused ends well, and has done nothing.
 
-        The first is "Read the pause". A parameter that somebody deleted pauses nobody; one that cannot be read is an error.
+        The first is "Read the pause". A parameter that somebody deleted pauses nobody; one that cannot be read is an error. What launches
+        is paused while all nodes are drained, too.
         """
+        stops = STOPS_LAUNCHES if launching else STOPS_EVERYTHING
         return {
-            "Read the pause": self._read_the_pause(cluster, next="Is Joiner paused?", unknown=next, into="paused", catch=catch),
+            "Read the pause": self._read_the_pause(cluster, stops, next="Is Joiner paused?", unknown=next, into="paused", catch=catch),
             "Is Joiner paused?": choice({"$paused": "Joiner is paused"}, otherwise=next),
             "Joiner is paused": succeed({"paused": True}),
         }
@@ -203,17 +206,19 @@ class Integrations:
         catch = [Catch([EVERY_ERROR], failed, kept=False)]
         is_it = "Was Joiner paused meanwhile?"
         return {
-            "Read the pause again": self._read_the_pause(cluster, next=is_it, unknown=next, into="pausedMeanwhile", catch=catch),
+            "Read the pause again": self._read_the_pause(
+                cluster, STOPS_EVERYTHING, next=is_it, unknown=next, into="pausedMeanwhile", catch=catch
+            ),
             is_it: choice({"$pausedMeanwhile": paused}, otherwise=next),
         }
 
-    def _read_the_pause(self, cluster: str, *, next: str, unknown: str, into: str, catch: Sequence[Catch]) -> State:
+    def _read_the_pause(self, cluster: str, stops: Sequence[str], *, next: str, unknown: str, into: str, catch: Sequence[Catch]) -> State:
         return Task(
             resource=self.service("aws-sdk:ssm:getParameter"),
             arguments={"Name": pause_parameter(cluster)},
             timeout=10,
             next=next,
-            assign={into: jsonata("$states.result.Parameter.Value = 'true'")},
+            assign={into: jsonata(f"$states.result.Parameter.Value in {json.dumps(stops)}")},
             catch=[Catch(NO_PARAMETER, unknown, kept=False), *catch],
         ).render()
 

@@ -30,7 +30,14 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
     "leaving": frozenset(
-        {"test_retirement.py", "test_sweep.py", "test_full_plans.py", "test_scenarios_as_nodepools.py", "test_node_agent.py"}
+        {
+            "test_retirement.py",
+            "test_sweep.py",
+            "test_full_plans.py",
+            "test_scenarios_as_nodepools.py",
+            "test_node_agent.py",
+            "test_uninstall.py",
+        }
     ),
 }
 """The end-to-end tests that have a stack of their own; about a third of the time each. All others share one."""

@@ -10,6 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -140,16 +141,23 @@ def install(kube: "Kube", package: Path, door: Door, clock: Clock) -> None:
 
 
 def remove(kube: "Kube", package: Path, clock: Clock) -> None:
-    """The webhook first, then RBAC; CRDs stay, and with them what people wrote."""
+    """The webhook first, then what holds claims and nodes, then RBAC; CRDs stay, and with them what people wrote."""
+    from releasing import release
+
     from joiner.adapters.kube_errors import NotFound
     from joiner.adapters.kube_kinds import KINDS
 
     await_access(kube, clock)
-    for manifest in (*_read(package / "webhooks"), *reversed(_read(package / "rbac"))):
-        try:
+
+    def delete(manifest: Manifest) -> None:
+        with suppress(NotFound):
             kube.delete(KINDS[manifest["apiVersion"], manifest["kind"]], manifest["metadata"]["name"])
-        except NotFound:
-            continue
+
+    for manifest in _read(package / "webhooks"):
+        delete(manifest)
+    logging.getLogger(__name__).info("released %d claims and nodes", release(kube))
+    for manifest in reversed(_read(package / "rbac")):
+        delete(manifest)
 
 
 def await_access(kube: "Kube", clock: Clock) -> None:

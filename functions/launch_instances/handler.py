@@ -153,7 +153,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     ec2 = Ec2(environment.client("ec2"), environment.fleet_client())
-    launcher = Launcher(environment.ledger(), environment.store(), ec2, environment.pause())
+    launcher = Launcher(environment.ledger(), environment.store(), ec2, environment.pause(launching=True))
     answer = launcher.answer(task, event["launches"], int(event["index"]), now, environment.lease_end(context, now))
     if "paused" in answer:
         return answer

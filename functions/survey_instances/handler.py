@@ -32,6 +32,7 @@ from joiner.lifecycle.checks import INSTANCE_CHECKS, Case, InstanceSurvey, SeenC
 from joiner.lifecycle.orphans import Verdict, judge
 from joiner.lifecycle.resting import may_rest, rest_after
 from joiner.lifecycle.retirement import Reason
+from joiner.names import ACTING, DRAINING
 
 logger = Logger()
 
@@ -56,8 +57,17 @@ class Survey:
     """One look; its parts are arguments so that a test can hand in its own. Two looks that agree lie `apart` seconds apart."""
 
     def __init__(
-        self, memory: Memory, executions: Executions, ec2: Ec2, store: Store, *, clock: Callable[[], datetime], apart: int = 45
+        self,
+        memory: Memory,
+        executions: Executions,
+        ec2: Ec2,
+        store: Store,
+        *,
+        clock: Callable[[], datetime],
+        apart: int = 45,
+        switch: Callable[[], str] = lambda: ACTING,
     ) -> None:
+        self._switch = switch
         self._clock = clock
         self._ledger = memory.ledger
         self._retirements = memory.retirements
@@ -81,7 +91,8 @@ class Survey:
         freed = self._dead_owners(retirements)
         retirements = self._retirements.all() if freed else retirements
         begun = self._begun(seen.claims, retirements, freed, instances)
-        wanted = self._whom_to_retire([*begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
+        leaving = [_leaving(each) for each in seen.claims] if self._switch() == DRAINING else []
+        wanted = self._whom_to_retire([*leaving, *begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
         resting = self._resting(seen.claims, retirements)
         retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == Reason.LOST]
         return {
@@ -198,6 +209,11 @@ def _urgency(asked: Asked) -> int:
     return Reason(asked["reason"]).urgency
 
 
+def _leaving(claim: SeenClaim) -> Asked:
+    """A claim of a cluster that Joiner is uninstalled from: all its nodes are drained, whatever the budgets of their pools say."""
+    return {"claim": claim.name, "reason": str(Reason.UNINSTALLED), "instance": claim.instance, "notBefore": 0}
+
+
 def _asked(case: Case) -> Asked:
     return {"claim": case.claim, "reason": case.reason, "instance": case.instance, "notBefore": 0}
 
@@ -214,6 +230,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         environment.store(),
         clock=environment.now,
         apart=int(environment.setting("LOOKS_APART_SECONDS")),
+        switch=environment.pause().value,
     )
     answer = survey.answer(task, str(event["survey"]), list(event["retire"]))
     logger.info("surveyed the instances", **answer)

@@ -132,7 +132,9 @@ def test_what_made_nothing_has_nothing_to_delete(name: str, mailbox: Mailbox) ->
     assert [each["Status"] for each in mailbox.answers] == ["SUCCESS"]
 
 
-@pytest.mark.parametrize("name", ["await_catalogue", "describe_cluster", "empty_bucket", "install_manifests"])
+@pytest.mark.parametrize(
+    "name", ["await_catalogue", "describe_cluster", "empty_bucket", "guard_deletion", "install_manifests", "keep_node_access"]
+)
 def test_a_request_that_makes_no_sense_is_answered_too(name: str, mailbox: Mailbox) -> None:
     function(name).handler(mailbox.event("Create", {}), Remaining())
 

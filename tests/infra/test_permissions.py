@@ -42,6 +42,8 @@ USES: Mapping[str, Mapping[str, str]] = {
     "answers.all": {"reads_items": "ANSWERED"},
     "answers.put": {"writes_items": "ANSWERED"},
     "answers.refuse": {"reads_items": "ANSWERED", "writes_items": "ANSWERED"},
+    "disuse.keep": {"writes_items": "UNUSED", "deletes_items": "UNUSED"},
+    "disuse.since": {"reads_items": "UNUSED"},
     "emptiness.all": {"reads_items": "EMPTY"},
     "emptiness.ask": {"writes_items": "EMPTY"},
     "emptiness.begin": {"writes_items": "EMPTY"},
@@ -83,7 +85,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "waves": {"reads_items": "WAVE"},
 }
 RINGING = {"ring_scale_up": ("ring",), "ring_sweep": ("ring",), "ring_waves": ("waves", "ring_wave")}
-PARTS = ("absences", "answers", "emptiness", "ledger", "retirements")
+PARTS = ("absences", "answers", "disuse", "emptiness", "ledger", "retirements")
 DOCUMENTS = {
     "catalogue": "catalogue",
     "launch": "launches",

@@ -350,6 +350,7 @@ def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
         text = text.replace(value, word)
     text = re.sub(r"[0-9a-f]{64}\.zip", "ASSET.zip", text)
     text = re.sub(r"(CurrentVersion\w{8})[0-9a-f]{32}", r"\1", text)
+    text = re.sub(r"(CLUSTER[A-Za-z]*?)([0-9A-F]{8})+\b", r"\1", text)  # ids that are made of a path with the cluster's name
     resources: dict[str, Any] = json.loads(text, object_hook=_with_resources_in_order)
     for each in resources.values():
         each.pop("Metadata", None)
@@ -358,8 +359,10 @@ def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
 
 
 def _with_resources_in_order(statement: dict[str, Any]) -> dict[str, Any]:
-    """CDK sorts them by what stands in them."""
-    resource = statement.get("Resource")
+    """CDK sorts them by what stands in them, or by ids with its digests."""
+    resource, waits = statement.get("Resource"), statement.get("DependsOn")
+    if isinstance(waits, list):
+        statement = {**statement, "DependsOn": sorted(waits)}
     return {**statement, "Resource": sorted(resource)} if isinstance(resource, list) else statement
 
 

@@ -134,6 +134,7 @@ def install_services(aws: LocalAws) -> None:
         fast_answers,
         fleets,
         http_apis,
+        instance_profiles,
         lambdas,
         mishaps,
         parameters,
@@ -155,6 +156,7 @@ def install_services(aws: LocalAws) -> None:
     event_rules.install(aws)
     fleets.install(aws)
     eks.install(aws)
+    instance_profiles.install(aws)
     parameters.install(aws)
     price_list.install(aws)
     cloudformation.install(aws)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from joiner import names
 from joiner.adapters import documents
 from joiner.adapters.absences import Absences
 from joiner.adapters.answers import Answers
@@ -112,9 +113,13 @@ class FakePause:
     """The switch that stops Joiner."""
 
     paused: bool = False
+    draining: bool = False
 
     def on(self) -> bool:
         return self.paused
+
+    def value(self) -> str:
+        return names.DRAINING if self.draining else names.PAUSED if self.paused else names.ACTING
 
 
 @dataclass
@@ -319,7 +324,7 @@ class World:
             return cluster, {}
         module = load("survey_instances")
         memory = module.Memory(self.ledger, retirements, absences)
-        both = module.Survey(memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart)
+        both = module.Survey(memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value)
         return cluster, both.answer(task, cluster["survey"], cluster["retire"])
 
     def status(self, execution: str) -> str:

@@ -63,7 +63,7 @@ def test_a_node_that_was_closed_for_a_retirement_that_died_is_asked_for_again() 
 def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> None:
     said = sorted(Reason, key=lambda reason: reason.urgency, reverse=True)
 
-    assert [str(reason) for reason in said] == ["lost", "spot", "deleted", "never-joined", "expired", "empty"]
+    assert [str(reason) for reason in said] == ["lost", "spot", "deleted", "uninstalled", "never-joined", "expired", "empty"]
 
 
 def test_a_retirement_travels_between_states_whole_but_for_a_long_reason() -> None:

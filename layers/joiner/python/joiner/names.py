@@ -82,6 +82,15 @@ def region_of(zone: str) -> str:
     return found.group() if found else ""
 
 
+def stack_name(cluster: str) -> str:
+    """The CloudFormation stack of a cluster's Joiner; such names hold no underscores.
+
+    >>> stack_name("my_cluster")
+    'joiner-my-cluster'
+    """
+    return "joiner-" + re.sub(r"[^A-Za-z0-9-]", "-", cluster)
+
+
 def pause_parameter(cluster: str) -> str:
     """The SSM parameter that stops Joiner while its value is ``true``.
 
@@ -89,6 +98,27 @@ def pause_parameter(cluster: str) -> str:
     '/joiner/prod/pause'
     """
     return f"/joiner/{cluster}/pause"
+
+
+# Values of that parameter
+ACTING: Final = "false"
+PAUSED: Final = "true"
+DRAINING: Final = "drain"  # nothing is launched, and every node is retired: `joiner uninstall --nodes drain`
+KEEPING: Final = "keep"  # nothing acts, and the stack may be deleted while nodes run: `joiner uninstall --nodes keep`
+STOPS_EVERYTHING: Final = (PAUSED, KEEPING)
+STOPS_LAUNCHES: Final = (PAUSED, KEEPING, DRAINING)
+
+
+def profile_path(cluster: str, region: str) -> str:
+    """The IAM path of the instance profiles that a deployment makes: what is below it is the deployment's, and nobody else's.
+
+    >>> profile_path("prod", "eu-west-1")
+    '/joiner/eu-west-1/prod/'
+    """
+    return f"/joiner/{region}/{cluster}/"
+
+
+CLUSTER_TAG: Final = "joiner.dev/cluster"  # on access entries and roles that a deployment made: its cluster
 
 
 # Who we are in the cluster: one Kubernetes group a duty

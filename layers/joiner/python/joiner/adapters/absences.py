@@ -10,19 +10,29 @@ from joiner.adapters.ledger_items import number, text
 from joiner.adapters.table import Table
 
 ABSENT: Final = "ABSENT"
+UNUSED: Final = "UNUSED"
 KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first look after a day begins anew
 
 
 class Absences(Table):
     """The memory of absences."""
 
+    _kind = ABSENT
+
     def since(self) -> Mapping[str, int]:
         """When each absence was first seen, in epoch seconds."""
-        return {text(item, "id"): number(item, "since") for item in self._query(ABSENT)}
+        return {text(item, "id"): number(item, "since") for item in self._query(self._kind)}
 
     def keep(self, seen: Collection[str], known: Collection[str], now: int) -> None:
         """Remember those that are `seen` now, and forget those `known` from before that are not."""
         for each in sorted(set(seen) - set(known)):
-            self._update(ABSENT, each, "SET since = if_not_exists(since, :now), expires = :expires", {":now": now, ":expires": now + KEPT})
+            values = {":now": now, ":expires": now + KEPT}
+            self._update(self._kind, each, "SET since = if_not_exists(since, :now), expires = :expires", values)
         for each in sorted(set(known) - set(seen)):
-            self._delete(ABSENT, each)
+            self._delete(self._kind, each)
+
+
+class Disuse(Absences):
+    """Since when access entries, instance profiles and roles of earlier settings have been unused: items `UNUSED`, of keep_node_access."""
+
+    _kind = UNUSED

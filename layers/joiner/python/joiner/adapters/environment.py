@@ -17,7 +17,7 @@ from joiner.adapters.payload import ClusterFacts
 from joiner.adapters.store import Store
 
 if TYPE_CHECKING:
-    from joiner.adapters.absences import Absences
+    from joiner.adapters.absences import Absences, Disuse
     from joiner.adapters.answers import Answers
     from joiner.adapters.emptiness import Emptiness
     from joiner.adapters.kube import Kube
@@ -101,11 +101,11 @@ def answers() -> "Answers":
 
 
 @functools.cache
-def pause() -> "Pause":
-    """The switch that stops Joiner."""
+def pause(*, launching: bool = False) -> "Pause":
+    """The switch that stops Joiner; with `launching`, the one that stops launches."""
     from joiner.adapters.pause import Pause
 
-    return Pause(client("ssm"), setting("JOINER_CLUSTER"))
+    return Pause(client("ssm"), setting("JOINER_CLUSTER"), launching=launching)
 
 
 @functools.cache
@@ -130,6 +130,14 @@ def absences() -> "Absences":
     from joiner.adapters.absences import Absences
 
     return Absences(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def disuse() -> "Disuse":
+    """The memory of what no instance uses any more."""
+    from joiner.adapters.absences import Disuse
+
+    return Disuse(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

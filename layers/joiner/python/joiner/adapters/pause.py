@@ -1,32 +1,46 @@
-"""Is Joiner paused? One SSM parameter, asked right before something acts: whoever pauses does not wait for an execution to end."""
+"""Is Joiner paused? One SSM parameter, asked right before something acts: whoever pauses does not wait for an execution to end.
+
+Its values are those of `joiner.names`: `false` (Joiner acts), `true` (nothing acts), `drain` (nothing is launched, all nodes are retired)
+and `keep` (nothing acts, and the stack may be deleted while nodes run).
+"""
 
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from joiner.names import pause_parameter
-
-PAUSED = "true"
+from joiner.names import ACTING, PAUSED, STOPS_EVERYTHING, STOPS_LAUNCHES, pause_parameter
 
 
 class Pause:
-    """The parameter of one cluster. One that is not there pauses nobody; one that cannot be read raises what boto3 raises."""
+    """The parameter of one cluster. One that is not there pauses nobody; one that cannot be read raises what boto3 raises.
 
-    def __init__(self, client: Any, cluster: str) -> None:
+    `launching` is for what launches instances: for it `drain` is a pause, too.
+    """
+
+    def __init__(self, client: Any, cluster: str, *, launching: bool = False) -> None:
         self._client = client
         self._name = pause_parameter(cluster)
+        self._stops = STOPS_LAUNCHES if launching else STOPS_EVERYTHING
 
-    def on(self) -> bool:
-        """Is Joiner paused at this moment?"""
+    def value(self) -> str:
+        """The parameter's value at this moment; `false` if there is no parameter."""
         try:
             answer = self._client.get_parameter(Name=self._name)
         except ClientError as error:
             if error.response["Error"]["Code"] == "ParameterNotFound":
-                return False
+                return ACTING
             raise
-        return bool(answer["Parameter"]["Value"] == PAUSED)
+        return str(answer["Parameter"]["Value"])
+
+    def on(self) -> bool:
+        """Is Joiner paused at this moment?"""
+        return self.value() in self._stops
 
     def set(self, paused: bool) -> None:
-        """Pause or resume. Only people do; no function may. One that was not deployed is not made: its cluster's name may be mistyped."""
+        """Pause or resume. Only people do; no function of a state machine may."""
+        self.write(PAUSED if paused else ACTING)
+
+    def write(self, value: str) -> None:
+        """Write one of the values. A parameter that was not deployed is not made: its cluster's name may be mistyped."""
         self._client.get_parameter(Name=self._name)
-        self._client.put_parameter(Name=self._name, Value=PAUSED if paused else "false", Type="String", Overwrite=True)
+        self._client.put_parameter(Name=self._name, Value=value, Type="String", Overwrite=True)

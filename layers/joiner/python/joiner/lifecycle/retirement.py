@@ -49,6 +49,7 @@ class Reason(StrEnum):
     LOST = "lost"
     SPOT = "spot"
     NEVER_JOINED = "never-joined"
+    UNINSTALLED = "uninstalled"
 
     @property
     def urgency(self) -> int:
@@ -56,7 +57,15 @@ class Reason(StrEnum):
         return len(BY_URGENCY) - BY_URGENCY.index(self)
 
 
-BY_URGENCY: Final = (Reason.LOST, Reason.SPOT, Reason.DELETED, Reason.NEVER_JOINED, Reason.EXPIRED, Reason.EMPTY)
+BY_URGENCY: Final = (
+    Reason.LOST,
+    Reason.SPOT,
+    Reason.DELETED,
+    Reason.UNINSTALLED,
+    Reason.NEVER_JOINED,
+    Reason.EXPIRED,
+    Reason.EMPTY,
+)
 
 
 class Stage(StrEnum):

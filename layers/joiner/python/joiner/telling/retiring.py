@@ -15,6 +15,7 @@ WHY = {
     Reason.LOST: "its instance is gone",
     Reason.SPOT: "its spot instance is about to be interrupted",
     Reason.NEVER_JOINED: "its node never joined",
+    Reason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
 }
 
 

@@ -1,0 +1,118 @@
+"""Custom resource: the stack is deleted only when that cuts off no node.
+
+Every other resource of the stack is deleted after this one. Deletion fails here, before anything is removed, while instances of Joiner
+run, unless `joiner uninstall --nodes keep` was run. Launches are stopped first and a running scale-up is awaited, so that no instance comes
+after the look; a refusal starts them again.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
+from joiner.names import ACTING, DRAINING, KEEPING, NODECLAIM, NODEPOOL, PAUSED, PROVISIONER, pause_parameter
+
+PHYSICAL_ID: Final = "joiner-deletion-guard"
+NAMED: Final = 3  # claims in a message; CloudFormation shows about a thousand characters
+LEASE_SECONDS: Final = 120.0  # a scale-up holds the lease for seconds; one that died, until its lease ends
+PAUSE_SECONDS: Final = 2.0
+
+
+class NodesRun(Exception):
+    """Deleting the stack would cut off nodes; the message names them and the remedy."""
+
+
+class ScaleUpRuns(Exception):
+    """A scale-up still holds the lease, and may launch instances."""
+
+
+class Running(Protocol):
+    """One instance, as far as it is named here."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def tags(self) -> Mapping[str, str]: ...
+
+
+class Switch(Protocol):
+    """The pause parameter."""
+
+    def value(self) -> str: ...
+
+    def write(self, value: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is looked at: the lease (is it held now?), the instances of Joiner, and the clock."""
+
+    lease_is_held: Callable[[], bool]
+    instances: Callable[[], Sequence[Running]]
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
+    """Answer CloudFormation."""
+    serve(event, context, act)
+
+
+def act(request: Request) -> Answer:
+    """Look, on Delete only."""
+    cluster = request.properties["Cluster"]
+    if request.kind == "Delete":
+        from joiner.adapters import environment
+        from joiner.adapters.ec2 import Ec2
+
+        ec2, ledger = Ec2(environment.client("ec2")), environment.ledger()
+        around = Surroundings(
+            lease_is_held=lambda: ledger.lease().living(int(time.time())), instances=lambda: ec2.instances_of_cluster(cluster)
+        )
+        guard(cluster, environment.region(), environment.pause(), around)
+    return Answer(PHYSICAL_ID)
+
+
+def guard(cluster: str, region: str, switch: Switch, around: Surroundings) -> None:
+    """Raises NodesRun or ScaleUpRuns if the stack may not be deleted now."""
+    before = switch.value()
+    if before == KEEPING:
+        return
+    if before == ACTING:
+        switch.write(PAUSED)
+    try:
+        _await_the_lease(around)
+        if running := around.instances():
+            raise NodesRun(refusal(cluster, region, running, draining=before == DRAINING))
+    except Exception:
+        if before == ACTING:
+            switch.write(ACTING)
+        raise
+
+
+def _await_the_lease(around: Surroundings) -> None:
+    deadline = around.now() + LEASE_SECONDS
+    while around.lease_is_held():
+        if around.now() > deadline:
+            raise ScaleUpRuns(f"a scale-up still runs after {LEASE_SECONDS:.0f} s and may launch instances: delete the stack again later")
+        around.sleep(PAUSE_SECONDS)
+
+
+def refusal(cluster: str, region: str, running: Sequence[Running], *, draining: bool) -> str:
+    """Which claims exist, and what to run."""
+    named = [_name(each) for each in running[:NAMED]] + ([f"and {len(running) - NAMED} more"] if len(running) > NAMED else [])
+    command = f"joiner uninstall --cluster {cluster} --region {region} --nodes"
+    run = f"{command} drain (drains and terminates them) or {command} keep (they run on without Joiner)"
+    remedy = f"They are being drained; wait for: {command} drain" if draining else f"Run {run}, then delete the stack again"
+    way_out = f"aws ssm put-parameter --name {pause_parameter(cluster)} --value {KEEPING} --overwrite --region {region}"
+    return (
+        f"{len(running)} instances of Joiner run: {', '.join(named)}. Deleting the stack would leave their nodes without anybody who "
+        f"retires them. Nothing was removed. {remedy}. If that command cannot run: {way_out}"
+    )
+
+
+def _name(instance: Running) -> str:
+    claim, pool = instance.tags.get(NODECLAIM), instance.tags.get(NODEPOOL) or instance.tags.get(PROVISIONER)
+    return f"{claim or 'claim unknown'} ({instance.id}, {pool or 'no pool'})"

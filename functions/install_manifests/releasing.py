@@ -1,0 +1,71 @@
+"""What the cluster keeps when Joiner goes: claims and nodes without anything that waits for Joiner.
+
+Our finalizer on a claim or a node would hold its deletion forever, and with it that of its pool and of the CRDs. A node whose owner is a
+claim would be deleted with that claim by the garbage collector. The taints are those that only Joiner takes off: a node that is closed to
+be filled or drained opens. Claims themselves stay, so that Joiner or Karpenter can take the nodes over again.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
+from joiner.adapters.parallel import every
+from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, FILLING, TERMINATION_FINALIZER, UNREGISTERED
+
+CLAIM_KINDS: Final = ("NodeClaim", "Machine")
+POOL_KINDS: Final = ("NodePool", "Provisioner")
+OWN_TAINTS: Final = (DISRUPTED, FILLING, UNREGISTERED)
+TRIES: Final = 5
+
+Manifest = Mapping[str, Any]
+
+
+def release(kube: Kube) -> int:
+    """Release all claims and nodes of Joiner; how many objects were changed. All are tried before the first error is raised."""
+    changed = 0
+    for kind in (NODECLAIMS, MACHINES, NODES):
+        try:
+            listed = kube.list(kind)
+        except NotFound:  # its CRD is gone
+            continue
+        held = [each for each in listed if released(kind, each) is not None]
+        every((str(each["metadata"]["name"]) for each in held), partial(_release_one, kube, kind), KubeError)
+        changed += len(held)
+    return changed
+
+
+def _release_one(kube: Kube, kind: Kind, name: str) -> None:
+    for attempt in range(1, TRIES + 1):
+        try:
+            changes = released(kind, kube.get(kind, name))
+            if changes is not None:
+                kube.patch(kind, name, changes)
+        except NotFound:
+            return
+        except Conflict:
+            if attempt == TRIES:
+                raise
+        else:
+            return
+
+
+def released(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
+    """The merge patch that releases an object; None if nothing of Joiner holds it."""
+    metadata, spec = manifest["metadata"], manifest.get("spec") or {}
+    owners, finalizers = metadata.get("ownerReferences") or [], metadata.get("finalizers") or []
+    of_joiner = CLAIM_KINDS if kind is NODES else POOL_KINDS
+    kept_owners = [each for each in owners if each.get("kind") not in of_joiner]
+    kept_finalizers = [each for each in finalizers if each != TERMINATION_FINALIZER]
+    if kept_owners == owners and kept_finalizers == finalizers:
+        return None
+    changes: dict[str, Any] = {"resourceVersion": metadata["resourceVersion"]}
+    changes |= {"ownerReferences": kept_owners or None, "finalizers": kept_finalizers or None}
+    if kind is not NODES:
+        return {"metadata": changes}
+    taints = [each for each in spec.get("taints") or [] if each.get("key") not in OWN_TAINTS]
+    closed = any(each.get("key") == DISRUPTED for each in spec.get("taints") or [])
+    labels = {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: None}} if closed else {}
+    return {"metadata": {**changes, **labels}, "spec": {"taints": taints or None}}

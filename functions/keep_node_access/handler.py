@@ -1,0 +1,135 @@
+"""Custom resource and hourly schedule: what lets nodes into the cluster is there before the first node, and stays until no node uses it.
+
+CloudFormation would delete the access entry, the instance profile and the role of running nodes when the stack is deleted or when
+`nodeRoles` changes. So the stack retains profiles and the role, and does not know the access entries: this function makes the entries, and
+removes entries, profiles and the role that neither the settings name nor an instance uses. Once an hour that needs two looks, half an hour
+apart at least: an execution that began before a deployment may still launch with the previous role. When the stack is deleted, launches
+have stopped, and one look is enough; what is in use then stays.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
+from joiner.adapters.node_access import NodeAccess
+
+logger = Logger()
+
+PHYSICAL_ID: Final = "joiner-node-access"
+LOOKS_APART: Final = 1800
+"""Seconds between two looks that find something unused, before it is removed."""
+
+
+class Disuse(Protocol):
+    """Since when things have been unused."""
+
+    def since(self) -> Mapping[str, int]: ...
+
+    def keep(self, seen: set[str], known: Mapping[str, int], now: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the settings ask for: role ARNs, whether their entries are made here, and the names of the deployment's own role and profile."""
+
+    cluster: str
+    roles: tuple[str, ...]
+    manage_entries: bool
+    own_role: str
+    path: str
+    profile: str = ""
+
+    @classmethod
+    def of(cls, said: Mapping[str, str]) -> "Wanted":
+        return cls(
+            cluster=said["Cluster"],
+            roles=tuple(filter(None, said["Roles"].split(","))),
+            manage_entries=said["ManageEntries"] == "true",
+            own_role=said["OwnRole"],
+            path=said["ProfilePath"],
+            profile=said["Profile"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """Something that no settings name any more: `what` identifies it, `remove` deletes it, `used` says whether an instance needs it."""
+
+    what: str
+    used: bool
+    remove: Callable[[], None]
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, list[str]] | None:
+    """Answer CloudFormation, or the schedule."""
+    if "RequestType" in event:
+        serve(event, context, act)
+        return None
+    from joiner.adapters import environment
+
+    wanted = Wanted.of({name: os.environ[f"NODE_ACCESS_{name.upper()}"] for name in NAMES})
+    return tidy(_access(wanted), wanted, environment.disuse(), int(time.time()))
+
+
+NAMES: Final = ("Cluster", "Roles", "ManageEntries", "OwnRole", "ProfilePath", "Profile")
+
+
+def act(request: Request) -> Answer:
+    """Make the entries that are wanted; on Delete remove what is not in use."""
+    wanted = Wanted.of(request.properties)
+    access = _access(wanted)
+    if request.kind != "Delete":
+        for role in wanted.roles if wanted.manage_entries else ():
+            logger.info("access entry", role=role, made=access.admit(role))
+        return Answer(PHYSICAL_ID)
+    for each in removable(access, Wanted(wanted.cluster, (), False, wanted.own_role, wanted.path)):
+        if each.used:
+            logger.warning("kept, because instances use it", what=each.what)
+        else:
+            each.remove()
+    return Answer(request.physical_id or PHYSICAL_ID)
+
+
+def tidy(access: NodeAccess, wanted: Wanted, disuse: Disuse, now: int) -> dict[str, list[str]]:
+    """Remove what two looks found unused; ``{"removed", "unused", "used"}`` of what the settings do not name any more."""
+    found = list(removable(access, wanted))
+    since = disuse.since()
+    unused = {each.what for each in found if not each.used}
+    due = [each for each in found if each.what in unused and since.get(each.what, now) <= now - LOOKS_APART]
+    for each in due:
+        each.remove()
+        logger.info("removed: no instance uses it", what=each.what)
+    removed = {each.what for each in due}
+    disuse.keep(unused - removed, since, now)
+    return {
+        "removed": sorted(removed),
+        "unused": sorted(unused - removed),
+        "used": sorted(each.what for each in found if each.used),
+    }
+
+
+def removable(access: NodeAccess, wanted: Wanted) -> Iterator[Removable]:
+    """What a deployment made and the settings do not name: entries first, then profiles, then the role, which must have no profile."""
+    used = access.used_profiles()
+    for role in access.entries():
+        if role not in wanted.roles:
+            in_use = bool(access.profiles_of(role.rpartition("/")[2]) & used)
+            yield Removable(role, in_use, partial(access.remove_entry, role))
+    for arn, name in access.profiles(wanted.path).items():
+        if name != wanted.profile:
+            yield Removable(arn, arn in used, partial(access.remove_profile, name))
+    own = wanted.own_role
+    if own not in {each.rpartition("/")[2] for each in wanted.roles} and access.made_role(own):
+        yield Removable(f"role/{own}", bool(access.profiles_of(own)), partial(access.remove_role, own))
+
+
+def _access(wanted: Wanted) -> NodeAccess:
+    from joiner.adapters.environment import client
+
+    return NodeAccess(wanted.cluster, eks=client("eks"), iam=client("iam"), ec2=client("ec2"))

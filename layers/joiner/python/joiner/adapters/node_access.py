@@ -1,0 +1,137 @@
+"""What lets nodes into a cluster: access entries of node roles, instance profiles of a deployment, and the node role that it made.
+
+None of it goes while an instance uses it: without its access entry a node is cut off, without its role and profile the kubelet has no
+credentials. "Uses" is what EC2 says: an instance that is not terminated has an instance profile, and the profile has a role.
+
+Source: EKS user guide, "Create access entries"; IAM user guide, "Use instance profiles".
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from joiner.names import CLUSTER_TAG
+
+ALIVE: Final = ("pending", "running", "stopping", "stopped")
+NODE_TYPE: Final = "EC2_LINUX"
+
+
+class ForeignEntry(Exception):
+    """The role has an access entry of another type, so that its nodes could not join."""
+
+
+class NodeAccess:
+    """The access of one cluster's nodes, asked of EKS, IAM and EC2."""
+
+    def __init__(self, cluster: str, *, eks: Any, iam: Any, ec2: Any) -> None:
+        self._cluster = cluster
+        self._eks = eks
+        self._iam = iam
+        self._ec2 = ec2
+
+    def admit(self, role_arn: str) -> bool:
+        """Make sure that the role has an access entry for nodes; False if it had one before."""
+        try:
+            self._eks.create_access_entry(
+                clusterName=self._cluster, principalArn=role_arn, type=NODE_TYPE, tags={CLUSTER_TAG: self._cluster}
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ResourceInUseException":
+                raise
+            kind = self._describe(role_arn).get("type")
+            if kind != NODE_TYPE:
+                raise ForeignEntry(
+                    f"{role_arn} has an access entry of type {kind} in {self._cluster}; nodes need {NODE_TYPE}: delete it, or name another "
+                    "role in nodeRoles.names"
+                ) from error
+            return False
+        return True
+
+    def entries(self) -> list[str]:
+        """Roles whose access entries for nodes a deployment made. A cluster that is gone has none."""
+        try:
+            pages = list(self._eks.get_paginator("list_access_entries").paginate(clusterName=self._cluster))
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ResourceNotFoundException":
+                return []
+            raise
+        listed = [str(each) for page in pages for each in page["accessEntries"]]
+        described = ((arn, self._describe(arn)) for arn in listed)
+        return [arn for arn, entry in described if entry.get("type") == NODE_TYPE and self._is_ours(entry.get("tags") or {})]
+
+    def profiles(self, path: str) -> dict[str, str]:
+        """ARNs of the instance profiles below a path, with their names."""
+        pages = self._iam.get_paginator("list_instance_profiles").paginate(PathPrefix=path)
+        listed = (each for page in pages for each in page["InstanceProfiles"])
+        return {str(each["Arn"]): str(each["InstanceProfileName"]) for each in listed if each["Path"] == path}
+
+    def profiles_of(self, role: str) -> frozenset[str]:
+        """ARNs of the instance profiles that have a role (its name); none for a role that is gone."""
+        try:
+            pages = list(self._iam.get_paginator("list_instance_profiles_for_role").paginate(RoleName=role))
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchEntity":
+                return frozenset()
+            raise
+        return frozenset(str(each["Arn"]) for page in pages for each in page["InstanceProfiles"])
+
+    def used_profiles(self) -> frozenset[str]:
+        """ARNs of the instance profiles of all instances of the region that are not terminated, whoever launched them."""
+        states = [{"Name": "instance-state-name", "Values": list(ALIVE)}]
+        pages = self._ec2.get_paginator("describe_instances").paginate(Filters=states)
+        instances = (instance for page in pages for each in page["Reservations"] for instance in each["Instances"])
+        return frozenset(str(each["IamInstanceProfile"]["Arn"]) for each in instances if each.get("IamInstanceProfile"))
+
+    def made_role(self, role: str) -> bool:
+        """Is there a role of this name that a deployment for this cluster made?"""
+        try:
+            tags = self._iam.get_role(RoleName=role)["Role"].get("Tags", ())
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchEntity":
+                return False
+            raise
+        return self._is_ours({each["Key"]: each["Value"] for each in tags})
+
+    def remove_entry(self, role_arn: str) -> None:
+        """Delete an access entry."""
+        with _unless_gone("ResourceNotFoundException"):
+            self._eks.delete_access_entry(clusterName=self._cluster, principalArn=role_arn)
+
+    def remove_profile(self, name: str) -> None:
+        """Delete an instance profile."""
+        with _unless_gone("NoSuchEntity"):
+            for role in self._iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]:
+                self._iam.remove_role_from_instance_profile(InstanceProfileName=name, RoleName=role["RoleName"])
+            self._iam.delete_instance_profile(InstanceProfileName=name)
+
+    def remove_role(self, role: str) -> None:
+        """Delete a role that no instance profile has."""
+        with _unless_gone("NoSuchEntity"):
+            for policy in self._iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]:
+                self._iam.detach_role_policy(RoleName=role, PolicyArn=policy["PolicyArn"])
+            self._iam.delete_role(RoleName=role)
+
+    def _describe(self, role_arn: str) -> dict[str, Any]:
+        """An access entry; empty if it is gone."""
+        try:
+            answer = self._eks.describe_access_entry(clusterName=self._cluster, principalArn=role_arn)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ResourceNotFoundException":
+                return {}
+            raise
+        return dict(answer["accessEntry"])
+
+    def _is_ours(self, tags: dict[str, str]) -> bool:
+        return tags.get(CLUSTER_TAG) == self._cluster
+
+
+@contextmanager
+def _unless_gone(code: str) -> Iterator[None]:
+    """What is deleted already needs no deletion: an error of this code ends the block, and nothing else."""
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] != code:
+            raise

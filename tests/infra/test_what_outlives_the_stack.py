@@ -1,0 +1,46 @@
+"""What the template says of deletions: the guard goes first, and nothing that nodes need is CloudFormation's to delete."""
+
+from dataclasses import replace
+
+from infra.settings import NodeRoles, Settings
+from tests.infra.conftest import Synthesis, Synthesise, flat
+
+
+def test_every_other_resource_is_deleted_after_the_guard(example: Synthesis) -> None:
+    (guard,) = example.resources("Custom::DeletionGuard").values()
+    after = set(guard["DependsOn"])
+
+    not_named = {name for name, each in example.template["Resources"].items() if name not in after and each is not guard}
+
+    assert not_named <= {"CDKMetadata"}
+
+
+def test_the_guard_is_needed_by_nothing(example: Synthesis) -> None:
+    (guard,) = example.resources("Custom::DeletionGuard")
+
+    assert [name for name, each in example.template["Resources"].items() if guard in each.get("DependsOn", ())] == []
+
+
+def test_the_node_role_and_its_profile_are_retained_but_for_a_creation_that_fails(example: Synthesis) -> None:
+    for kept in (example.one("AWS::IAM::Role", "NodesRole"), example.one("AWS::IAM::InstanceProfile", "NodesProfile")):
+        assert (kept["DeletionPolicy"], kept["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+    tags = example.one("AWS::IAM::Role", "NodesRole")["Properties"]["Tags"]
+    assert {"Key": "joiner.dev/cluster", "Value": "example"} in tags
+
+
+def test_access_entries_of_nodes_are_no_resources_of_the_stack(example: Synthesis) -> None:
+    types = [each["Properties"].get("Type") for each in example.resources("AWS::EKS::AccessEntry").values()]
+    (access,) = example.resources("Custom::NodeAccess").values()
+
+    assert "EC2_LINUX" not in types
+    assert flat(access["Properties"]["Roles"]).endswith(":role/joiner-node-example-eu-west-1")
+    assert access["Properties"]["ManageEntries"] == "true"
+
+
+def test_another_default_role_gets_a_profile_of_its_own(synthesise: Synthesise, example_settings: Settings) -> None:
+    one, other = (synthesise(replace(example_settings, node_roles=NodeRoles((name,)))) for name in ("One", "Other"))
+
+    assert one.resources("AWS::IAM::InstanceProfile").keys().isdisjoint(other.resources("AWS::IAM::InstanceProfile"))
+    for made, role in ((one, "One"), (other, "Other")):
+        (profile,) = made.resources("AWS::IAM::InstanceProfile").values()
+        assert profile["Properties"] == {"Path": "/joiner/eu-west-1/example/", "Roles": [role]}

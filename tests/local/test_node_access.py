@@ -1,0 +1,167 @@
+"""What lets nodes into the cluster stays as long as an instance uses it, and goes when none does. On the local IAM, EKS and EC2."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from joiner.adapters.node_access import ForeignEntry, NodeAccess
+from joiner.names import CLUSTER_TAG
+from joiner_local.aws.network import seed_network
+from tests.local.launch_pad import LaunchPad
+from tests.local.running_aws import RunningAws, eventually
+from tests.unit.functions.loading import load
+
+TRUST = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]}
+HALF_AN_HOUR = 1800
+
+
+@dataclass
+class Memory:
+    """Since when things have been unused."""
+
+    known: dict[str, int] = field(default_factory=dict)
+
+    def since(self) -> Mapping[str, int]:
+        return dict(self.known)
+
+    def keep(self, seen: set[str], known: Mapping[str, int], now: int) -> None:
+        self.known = {each: known.get(each, now) for each in seen}
+
+
+class World:
+    """A role that a deployment made, its profile below the deployment's path, and an access entry for its nodes."""
+
+    def __init__(self, aws: RunningAws) -> None:
+        self.aws, self.cluster, self.handler = aws, aws.fresh("access"), load("keep_node_access")
+        self.network = seed_network(aws.endpoint, self.cluster)
+        self.path = f"/joiner/us-east-1/{self.cluster}/"
+        self.role, self.profile = f"joiner-node-{self.cluster}-us-east-1", aws.fresh("profile")
+        iam = aws.client("iam")
+        tags = [{"Key": CLUSTER_TAG, "Value": self.cluster}]
+        self.arn = iam.create_role(RoleName=self.role, AssumeRolePolicyDocument=json.dumps(TRUST), Tags=tags)["Role"]["Arn"]
+        iam.attach_role_policy(RoleName=self.role, PolicyArn="arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
+        iam.create_instance_profile(InstanceProfileName=self.profile, Path=self.path)
+        iam.add_role_to_instance_profile(InstanceProfileName=self.profile, RoleName=self.role)
+        self.access = NodeAccess(self.cluster, eks=aws.client("eks"), iam=iam, ec2=aws.client("ec2"))
+        self.access.admit(self.arn)
+
+    def launch(self) -> str:
+        pad = LaunchPad.build(self.aws.client("ec2"), self.aws.client("ssm"), self.network, self.aws.fresh("template"))
+        answer = pad.fleet([pad.override(IamInstanceProfile={"Name": self.profile})])
+        return str(answer["Instances"][0]["InstanceIds"][0])
+
+    def terminate(self, instance: str) -> None:
+        ec2 = self.aws.client("ec2")
+        ec2.terminate_instances(InstanceIds=[instance])
+        eventually(lambda: self._state(instance) == "terminated" or None)
+
+    def _state(self, instance: str) -> str:
+        found = self.aws.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
+        return str(found["State"]["Name"])
+
+    def settings(self, **said: Any) -> Any:
+        given = {"roles": (self.network.node_role_arn,), "manage_entries": True, "own_role": self.role, "path": self.path}
+        return self.handler.Wanted(cluster=self.cluster, **{**given, "profile": "", **said})
+
+    def there(self) -> tuple[bool, bool, bool]:
+        """Entry, profile and role."""
+        return (
+            self._has("eks", "describe_access_entry", clusterName=self.cluster, principalArn=self.arn),
+            self._has("iam", "get_instance_profile", InstanceProfileName=self.profile),
+            self._has("iam", "get_role", RoleName=self.role),
+        )
+
+    def _has(self, service: str, operation: str, **asked: str) -> bool:
+        try:
+            getattr(self.aws.client(service), operation)(**asked)
+        except ClientError as error:
+            assert error.response["Error"]["Code"] in ("NoSuchEntity", "ResourceNotFoundException")
+            return False
+        return True
+
+
+@pytest.fixture
+def world(local_aws: RunningAws) -> World:
+    return World(local_aws)
+
+
+ALL, NOTHING = (True, True, True), (False, False, False)
+
+
+def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after_its_end(world: World) -> None:
+    instance, memory = world.launch(), Memory()
+    tidy = world.handler.tidy
+
+    for now in (0, HALF_AN_HOUR, 100 * HALF_AN_HOUR):
+        said = tidy(world.access, world.settings(), memory, now)
+        assert (said["removed"], world.there()) == ([], ALL)
+        assert world.arn in said["used"]
+    world.terminate(instance)
+
+    ended = 200 * HALF_AN_HOUR
+    assert tidy(world.access, world.settings(), memory, ended)["removed"] == []
+    assert tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR - 1)["removed"] == []
+    assert world.there() == ALL
+    assert world.arn in tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR)["removed"]
+    tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR)  # the role was in its profile until then
+    tidy(world.access, world.settings(), memory, ended + 2 * HALF_AN_HOUR)
+    assert world.there() == NOTHING
+
+
+def test_an_instance_that_comes_between_two_looks_keeps_all_of_it(world: World) -> None:
+    memory = Memory()
+
+    world.handler.tidy(world.access, world.settings(), memory, 0)
+    world.launch()  # by an execution that began before the deployment
+    world.handler.tidy(world.access, world.settings(), memory, HALF_AN_HOUR)
+
+    assert world.there() == ALL
+    assert memory.known == {}
+
+
+def test_what_the_settings_name_is_never_removed(world: World) -> None:
+    memory, wanted = Memory(), world.settings(roles=(world.arn,), profile=world.profile)
+
+    for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
+        assert world.handler.tidy(world.access, wanted, memory, now) == {"removed": [], "unused": [], "used": []}
+
+    assert world.there() == ALL
+
+
+def test_what_a_deployment_did_not_make_is_never_removed(world: World) -> None:
+    """The entry and the role of somebody else's nodes, although no settings name them and no instance uses them."""
+    iam, eks, memory = world.aws.client("iam"), world.aws.client("eks"), Memory()
+    foreign = world.network.node_role_arn
+    assert not world.access.admit(foreign)  # it had an entry before
+
+    for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
+        world.handler.tidy(world.access, world.settings(roles=(world.arn,), own_role=foreign.rpartition("/")[2]), memory, now)
+
+    assert eks.describe_access_entry(clusterName=world.cluster, principalArn=foreign)
+    assert iam.get_role(RoleName=foreign.rpartition("/")[2])
+    assert iam.get_instance_profile(InstanceProfileName=world.network.instance_profile)
+
+
+def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(world: World) -> None:
+    arn = world.aws.role("ec2.amazonaws.com")
+    world.aws.client("eks").create_access_entry(clusterName=world.cluster, principalArn=arn, type="STANDARD")
+
+    with pytest.raises(ForeignEntry, match=r"has an access entry of type STANDARD in access-\w+; nodes need EC2_LINUX: delete it"):
+        world.access.admit(arn)
+
+
+def test_profiles_are_listed_by_their_path_only(world: World) -> None:
+    listed = world.aws.client("iam").list_instance_profiles(PathPrefix=world.path)["InstanceProfiles"]
+
+    assert [each["InstanceProfileName"] for each in listed] == [world.profile]
+    assert set(world.access.profiles(world.path).values()) == {world.profile}
+
+
+def test_a_cluster_that_is_gone_has_no_entries(world: World) -> None:
+    access = NodeAccess("nowhere", eks=world.aws.client("eks"), iam=world.aws.client("iam"), ec2=world.aws.client("ec2"))
+
+    assert access.entries() == []

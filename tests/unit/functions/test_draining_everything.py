@@ -1,0 +1,78 @@
+"""`joiner uninstall --nodes drain`: every claim is retired by the sweep, and nothing is launched."""
+
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import list_claims
+from joiner.adapters.pause import Pause
+from joiner.lifecycle.retirement import Asked, Reason
+from joiner.names import ACTING, DRAINING, KEEPING, PAUSED, pause_parameter
+from tests.unit.functions.retire import Retirement
+from tests.unit.functions.scale_up import World, pending
+
+
+@pytest.fixture
+def standing(world: World) -> World:
+    """Three nodes with a pod each, whose pool allows no disruption."""
+    world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
+    never = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
+    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": never}})
+    world.scale_up("up-1")
+    world.now += timedelta(hours=1)
+    return world
+
+
+def retired(world: World, number: int) -> list[dict[str, Any]]:
+    world.now += timedelta(seconds=60)
+    return list(world.survey(f"s{number}")[1]["retire"])
+
+
+def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_say_and_none_before(standing: World) -> None:
+    assert retired(standing, 1) == []
+
+    standing.pause.draining = True
+
+    claims = list_claims(standing.kube).claims
+    assert claims
+    assert retired(standing, 2) == [
+        {"claim": claim.name, "reason": "uninstalled", "instance": claim.instance_id, "notBefore": 0} for claim in claims
+    ]
+
+
+def test_a_claim_that_is_retired_already_is_not_retired_twice_and_a_drain_that_is_stopped_goes_no_further(standing: World) -> None:
+    first, *others = list_claims(standing.kube).claims
+    standing.pause.draining = True
+    Retirement(standing, "retire-1").run(Asked(first.name, Reason.UNINSTALLED, first.instance_id))
+
+    assert [each["claim"] for each in retired(standing, 1)] == [claim.name for claim in others]
+
+    standing.pause.draining = False
+    assert retired(standing, 2) == []
+
+
+def test_the_event_says_why_the_node_goes(standing: World) -> None:
+    first = list_claims(standing.kube).claims[0]
+
+    Retirement(standing, "retire-1").run(Asked(first.name, Reason.UNINSTALLED, first.instance_id))
+
+    notes = {each["note"] for each in standing.kube.all(kinds.EVENTS) if each["regarding"]["name"] == first.name}
+    assert "Retiring: Joiner is being uninstalled (joiner uninstall --nodes drain)" in notes
+
+
+@pytest.mark.parametrize(
+    ("value", "stops_launches", "stops_retirement"),
+    [(ACTING, False, False), (PAUSED, True, True), (DRAINING, True, False), (KEEPING, True, True)],
+)
+def test_what_each_value_of_the_parameter_stops(value: str, stops_launches: bool, stops_retirement: bool) -> None:
+    with mock_aws():
+        client = boto3.client("ssm", region_name="eu-west-1", aws_access_key_id="test", aws_secret_access_key="test")
+        client.put_parameter(Name=pause_parameter("prod"), Value=value, Type="String", Overwrite=True)
+
+        assert Pause(client, "prod", launching=True).on() is stops_launches
+        assert Pause(client, "prod").on() is stops_retirement
+        assert Pause(client, "prod").value() == value

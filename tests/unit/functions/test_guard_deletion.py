@@ -1,0 +1,127 @@
+"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; else the refusal says what to run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from joiner.adapters.custom_resource import REASON_LIMIT
+from joiner.names import ACTING, DRAINING, KEEPING, NODECLAIM, NODEPOOL, PAUSED
+from tests.unit.functions.loading import load
+
+
+@dataclass(frozen=True)
+class Instance:
+    id: str
+    tags: Mapping[str, str]
+
+
+@dataclass
+class Switch:
+    """The parameter; `written` is all that was written to it."""
+
+    current: str = ACTING
+    written: list[str] = field(default_factory=list)
+
+    def value(self) -> str:
+        return self.current
+
+    def write(self, value: str) -> None:
+        self.current = value
+        self.written.append(value)
+
+
+@dataclass
+class World:
+    """`leases` says at each look whether a scale-up runs; `launches` comes with its end."""
+
+    switch: Switch = field(default_factory=Switch)
+    running: list[Instance] = field(default_factory=list)
+    leases: list[bool] = field(default_factory=list)
+    launched: Sequence[Instance] = ()
+    at: float = 0.0
+
+    def lease_is_held(self) -> bool:
+        held = self.leases.pop(0) if self.leases else False
+        if not held:
+            self.running += self.launched
+            self.launched = ()
+        return held
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+    def guard(self) -> None:
+        module = load("guard_deletion")
+        around = module.Surroundings(self.lease_is_held, lambda: self.running, lambda: self.at, self.sleep)
+        module.guard("prod", "eu-west-1", self.switch, around)
+
+    def refusal(self, kind: str = "NodesRun") -> str:
+        with pytest.raises(getattr(load("guard_deletion"), kind)) as refused:
+            self.guard()
+        return str(refused.value)
+
+
+def instance(number: int) -> Instance:
+    return Instance(f"i-{number}", {NODECLAIM: f"default-{number}", NODEPOOL: "default"})
+
+
+def test_without_instances_launches_are_stopped_and_the_stack_goes() -> None:
+    world = World()
+
+    world.guard()
+
+    assert world.switch.written == [PAUSED]
+
+
+def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_again() -> None:
+    world = World(running=[instance(number) for number in range(5)])
+
+    assert world.refusal() == (
+        "5 instances of Joiner run: default-0 (i-0, default), default-1 (i-1, default), default-2 (i-2, default), and 2 more. Deleting the "
+        "stack would leave their nodes without anybody who retires them. Nothing was removed. Run joiner uninstall --cluster prod --region "
+        "eu-west-1 --nodes drain (drains and terminates them) or joiner uninstall --cluster prod --region eu-west-1 --nodes keep (they run "
+        "on without Joiner), then delete the stack again. If that command cannot run: aws ssm put-parameter --name /joiner/prod/pause "
+        "--value keep --overwrite --region eu-west-1"
+    )
+    assert world.switch.written == [PAUSED, ACTING]
+
+
+def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
+    tags = {NODECLAIM: "n" * 63, NODEPOOL: "p" * 57}
+    running = [Instance("i-0123456789abcdef0", tags)] * 5000
+
+    said = load("guard_deletion").refusal("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
+
+    assert f"joiner uninstall --cluster {'c' * 64} --region ap-southeast-3 --nodes keep (they run on without Joiner)" in said
+
+
+def test_an_instance_that_a_running_scale_up_launches_meanwhile_is_seen() -> None:
+    world = World(leases=[True, True, False], launched=[instance(1)])
+
+    assert "default-1 (i-1, default)" in world.refusal()
+
+
+def test_a_scale_up_that_does_not_end_is_a_refusal_too() -> None:
+    world = World(leases=[True] * 1000)
+
+    assert world.refusal("ScaleUpRuns").startswith("a scale-up still runs after 120 s")
+    assert world.switch.current == ACTING
+
+
+def test_nodes_that_are_kept_are_no_hindrance() -> None:
+    world = World(Switch(KEEPING), running=[instance(1)])
+
+    world.guard()
+
+    assert world.switch.written == []
+
+
+@pytest.mark.parametrize("before", [DRAINING, PAUSED])
+def test_what_somebody_wrote_is_left_as_it_was(before: str) -> None:
+    world = World(Switch(before), running=[instance(1)])
+
+    said = world.refusal()
+
+    assert world.switch.written == []
+    assert ("They are being drained" in said) is (before == DRAINING)
