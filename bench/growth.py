@@ -143,9 +143,9 @@ def measure(world: World) -> Point:
     import gc
 
     from joiner.catalogue import Catalogue
+    from joiner.cluster.listing import read_pods
     from joiner.planning import Snapshot, plan, searching  # the last with all that only the function that plans carries
     from joiner.planning.effort import Effort
-    from joiner.planning.listing import read_pods
     from joiner.pools import ResolvedNodeClass, Subnet
 
     imported = time.process_time()

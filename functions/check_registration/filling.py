@@ -9,6 +9,7 @@ from aws_lambda_powertools import Logger
 from joining import Step
 
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.cluster_view import LIVING
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel import each
@@ -84,7 +85,8 @@ class Filler:
         """Bind what can be bound, to all nodes before any of them opens."""
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
         listed = {"nodes": list(manifests.values()), "namespaces": self._kube.list(kinds.NAMESPACES)}
-        world = read_world({**listed, "pods": self._kube.list(kinds.PODS)})  # pods last: each counts once, on its node or waiting
+        # Pods last: each counts once, on its node or waiting
+        world = read_world({**listed, "pods": self._kube.packed(kinds.PODS, fields=LIVING)})
         nodes = {node.name: node for node in world.nodes}
         steps = {step.claim.node_name: step for step in fillable if step.claim.node_name in nodes}
         # The scheduler fills an open node, and two that bind to one node would overfill it

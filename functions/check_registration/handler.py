@@ -81,14 +81,11 @@ class Check:
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
         nodes = read_world({"nodes": list(manifests.values())}).nodes
+        # Before pods are listed, and before anything can go wrong with another node: no paid node stays closed for it
+        opener.open_closed(nodes)
         joiner = Joiner(self._kube, self._ledger, manifests, now)
-        opened: set[str] = set()
-        try:
-            joined = every(meet(mine, nodes), joiner.join, KubeError)
-            steps = opener.open(wave_name, sorted(joined, key=lambda step: step.claim.name))
-            opened = {step.claim.node_name for step in steps if step.stage == "initialized"}
-        finally:  # no node stays closed because of what went wrong with another
-            opener.open_closed(node for node in nodes if node.name not in opened)
+        joined = every(meet(mine, nodes), joiner.join, KubeError)
+        steps = opener.open(wave_name, sorted(joined, key=lambda step: step.claim.name))
         told = [event for step in steps for event in step.events]
         for untold in tell(self._kube, told, at=now, instance=wave_name):
             logger.warning("an event could not be told", reason=untold)

@@ -140,7 +140,9 @@ class Recording:
 
 
 def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[Intent], written: Sequence[str], task: Task) -> list[Event]:
-    pods = {pod.key: pod for pod in kept.world.pods if not stands_for_room(pod.name)}
+    planned = {key for room in plan.existing for key in room.pods} | {key for intent in wanted for key in intent.node.pods}
+    planned |= {pending.pod for pending in plan.pending}
+    pods = kept.named({key for key in planned if not stands_for_room(key)})
     name = task.execution.name
     told = [
         telling.new_node(pods[key], intent.claim, intent.node, name)

@@ -12,6 +12,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
+from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
@@ -40,7 +41,7 @@ class Resolver:
         """``{"classes", "ready", "refused"}``; LeaseLost if the lease is somebody else's now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         ceilings = self._ceilings.with_own(task.cluster.subnets, task.cluster.security_group)
-        world = documents.get_snapshot(self._store, snapshot)
+        world = KeptSnapshot.read(self._store, snapshot).world
         named = {pool.class_ref for pool in world.pools}
         wanted = [each for each in world.classes if each.ref in named and not each.deleting]
         defaults = self._ebs_defaults() if wanted else None

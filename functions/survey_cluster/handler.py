@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
 from joiner.adapters.answers import Answers
-from joiner.adapters.cluster_view import ClusterView, ListedCluster, Lists
+from joiner.adapters.cluster_view import SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.emptiness import Emptiness
 from joiner.adapters.guards import Guards
@@ -162,6 +162,8 @@ def _is_held(metadata: Manifest) -> bool:
 
 def _obscured(lists: Lists, world: Snapshot) -> frozenset[str]:
     """Names of nodes on which a pod runs that cannot be read: nobody can say that they are empty."""
+    if len(world.pods) == len(lists["pods"]):
+        return frozenset()
     read = {(pod.namespace, pod.name) for pod in world.pods}
     raw = ((each["metadata"], each.get("spec") or {}) for each in lists["pods"])
     return frozenset(
@@ -191,7 +193,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     kube = environment.kube(task.cluster)
     survey = Survey(
-        ListedCluster(kube),
+        ListedCluster(kube, SURVEYED, consistent=False),
         environment.ledger(),
         environment.emptiness(),
         environment.retirements(),

@@ -5,6 +5,7 @@ It can be told to fail any call: refuse it, lose it, or do it and lose the answe
 
 import copy
 import itertools
+import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -66,11 +67,14 @@ class FakeKube(Kube):
         sent = copy.deepcopy(body)
 
         def answer() -> Manifest:
-            return copy.deepcopy(self._answer(method, path, sent, query or {}, content_type))
+            return copy.deepcopy(self._answered(method, path, sent, query or {}, content_type))
 
         return self.fault(method, path, answer) if self.fault else answer()
 
-    def _answer(self, method: str, path: str, body: Any, query: Mapping[str, str], content_type: str) -> Manifest:
+    def read(self, path: str, *, query: Mapping[str, str], accept: str = "application/json") -> bytes:
+        return json.dumps(self.ask("GET", path, query=query, accept=accept)).encode()
+
+    def _answered(self, method: str, path: str, body: Any, query: Mapping[str, str], content_type: str) -> Manifest:
         kind, namespace, name, subresource = _parsed(path)
         if method == "GET" and not name:
             return {"items": [each for key, each in sorted(self.objects.items()) if _selected(key, each, kind, namespace, query)]}
@@ -175,9 +179,16 @@ def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: M
     wanted = dict(pair.split("=") for pair in query.get("labelSelector", "").split(",") if pair)
     labels = manifest["metadata"].get("labels") or {}
     here = key[0] == kind.plural and namespace in ("", key[1])
-    field, _, value = query.get("fieldSelector", "").partition("=")
-    said = {"": "", "metadata.name": key[2], "spec.nodeName": (manifest.get("spec") or {}).get("nodeName") or ""}
-    return here and said[field] == value and all(labels.get(name) == value for name, value in wanted.items())
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
+    fields = {"metadata.name": key[2], "spec.nodeName": spec.get("nodeName") or "", "status.phase": status.get("phase") or "Pending"}
+    suits = all(_suits(fields, term) for term in query.get("fieldSelector", "").split(",") if term)
+    return here and suits and all(labels.get(name) == value for name, value in wanted.items())
+
+
+def _suits(fields: Mapping[str, str], term: str) -> bool:
+    """One term of a field selector: ``name=value`` or ``name!=value``."""
+    field, _, value = term.partition("!=" if "!=" in term else "=")
+    return (fields[field] == value) is ("!=" not in term)
 
 
 def _merged(present: Any, changes: Any) -> Any:

@@ -65,6 +65,17 @@ def test_a_pod_that_cannot_be_read_closes_no_node(world: World) -> None:
     assert taints(the_node(world)) == []
 
 
+def test_a_node_that_was_closed_for_too_long_opens_before_any_pod_is_listed(world: World) -> None:
+    """A function that is killed while it lists pods has opened it."""
+    launched(world).boot()
+    world.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
+    world.kube.asked.clear()
+    world.check("up-1")
+
+    asked = world.kube.asked
+    assert asked.index("PATCH /api/v1/nodes/forgotten") < asked.index("GET /api/v1/pods")
+
+
 def test_a_node_opens_in_time_even_if_filling_another_fails(world: World) -> None:
     launched(world).boot()
     world.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))

@@ -228,14 +228,14 @@ def test_a_status_that_is_never_written_ends_no_drain(grown: World) -> None:
 def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: World) -> None:
     bad, good = claims(grown)
     wave = Retirement(grown, "retire-1")._begin([Asked(each.name, Reason.DELETED) for each in (bad, good)], 0)["waves"][0]
-    list_of = grown.kube.list
+    list_of = grown.kube.packed
 
     def unlisted(kind: kinds.Kind, **said: Any) -> Any:
         if said.get("fields") == f"spec.nodeName={bad.node_name}":
             raise Unreachable("no answer")
         return list_of(kind, **said)
 
-    grown.kube.list = unlisted  # type: ignore[method-assign]  # the fake's paths do not say which pods are asked for
+    grown.kube.packed = unlisted  # type: ignore[method-assign]  # the fake's paths do not say which pods are asked for
     told = Retirement(grown, "retire-1")._look(wave, 1)
 
     assert [each["why"] for each in told["claims"]] == ["no answer", "1 pods leave"]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bench.growth import World, raw_pods
+from joiner.cluster.listing import read_pods
 from joiner.planning import Snapshot
-from joiner.planning.listing import read_pods
 from tests.unit.planning.worlds import HOST, ZONE, affinity, near, pod, spread
 
 RICH = [

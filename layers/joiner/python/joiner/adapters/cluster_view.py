@@ -15,22 +15,29 @@ from joiner.adapters.parallel import each
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
 FIRST: Final = (kinds.NODECLAIMS, kinds.MACHINES, kinds.NODES)
-BETWEEN: Final = (
+SURVEYED: Final = (
     kinds.NODEPOOLS,
     kinds.PROVISIONERS,
     kinds.EC2NODECLASSES,
     kinds.AWSNODETEMPLATES,
-    kinds.DAEMON_SETS,
     kinds.NAMESPACES,
     kinds.PERSISTENT_VOLUME_CLAIMS,
-    kinds.PERSISTENT_VOLUMES,
     kinds.STORAGE_CLASSES,
+)
+"""What the sweep reads besides claims, nodes and pods: whether anything changed for pods that no plan helped."""
+PLANNED: Final = (
+    *SURVEYED,
+    kinds.DAEMON_SETS,
+    kinds.PERSISTENT_VOLUMES,
     kinds.PRIORITY_CLASSES,
     kinds.CSI_NODES,
     kinds.NODE_OVERLAYS,
 )
 PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS})
 """Kinds that a cluster need not know: where their definition is missing, there are none."""
+
+LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that have ended hold nothing, and nothing is decided from them; clusters with many jobs keep thousands."""
 
 
 class ClusterView(Protocol):
@@ -41,10 +48,16 @@ class ClusterView(Protocol):
 
 
 class ListedCluster:
-    """The cluster by full, consistent lists."""
+    """The cluster by full lists.
 
-    def __init__(self, kube: Kube) -> None:
+    `between` are the kinds that are read after the claims and before the pods. With `consistent` each list is of one version: a pod that is
+    replaced while the pages are read must not count twice where that costs a node.
+    """
+
+    def __init__(self, kube: Kube, between: Sequence[kinds.Kind] = PLANNED, *, consistent: bool = True) -> None:
         self._kube = kube
+        self._between = between
+        self._consistent = consistent
 
     def lists(self, expected_claims: Collection[str] = ()) -> Lists:
         """All lists. If a claim is missing that the ledger knows, they are thrown away and read once more.
@@ -54,7 +67,8 @@ class ListedCluster:
         found = self._read(FIRST)
         if not set(expected_claims) <= claim_names(found):
             found = self._read(FIRST)
-        return found | self._read(BETWEEN) | self._read((kinds.PODS,))
+        between = self._read(self._between)
+        return {**found, **between, "pods": self._kube.packed(kinds.PODS, fields=LIVING, consistent=self._consistent)}
 
     def claims(self) -> Lists:
         """Only the claims, of both kinds."""
@@ -62,7 +76,7 @@ class ListedCluster:
 
     def _read(self, wanted: Sequence[kinds.Kind]) -> dict[str, Manifests]:
         found: dict[str, Manifests] = {}
-        for kind, answer in each(wanted, self._kube.list, KubeError):
+        for kind, answer in each(wanted, lambda kind: self._kube.list(kind, consistent=self._consistent), KubeError):
             if isinstance(answer, NotFound) and kind in PERHAPS:
                 found[kind.plural] = []
                 continue

@@ -5,14 +5,18 @@ One function writes each and later ones read it; the shape is said here once, so
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypedDict
+
+import msgspec
 
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.payload import Task
 from joiner.adapters.store import NoSuchDocument, Store
 from joiner.catalogue import Catalogue
+from joiner.cluster import Pod
+from joiner.cluster.listing import PODS, Packed
 from joiner.launching import Launch
 from joiner.lifecycle.answered import Question
 from joiner.lifecycle.checks import SeenClaim
@@ -48,30 +52,69 @@ def put_snapshot(
     return key
 
 
+class _KeptParts(TypedDict, total=False):
+    """A kept snapshot whose lists are not decoded yet."""
+
+    lists: dict[str, msgspec.Raw]
+    assignments: Any
+    assigned: Any
+    inFlight: Any
+
+
+class _Questions(TypedDict, total=False):
+    questions: dict[str, tuple[int, str, str]]
+
+
 def get_snapshot(store: Store, key: str) -> Snapshot:
     """A kept snapshot as values."""
-    return KeptSnapshot.read(store, key).world
+    said = store.get_as(key, _KeptParts)
+    lists = {plural: Packed.of_array(raw) if plural == PODS else msgspec.json.decode(raw) for plural, raw in said.pop("lists").items()}
+    return Snapshot.from_lists(lists, assignments=said["assignments"], in_flight=said["inFlight"])
 
 
 def get_questions(store: Store, key: str) -> dict[str, Question]:
     """What the pending pods of a kept snapshot ask, by class."""
-    return {name: Question(pods, newest, digest) for name, (pods, newest, digest) in store.get(key).get("questions", {}).items()}
+    return {name: Question(*asked) for name, asked in store.get_as(key, _Questions).get("questions", {}).items()}
+
+
+class _Name(TypedDict, total=False):
+    name: str
+    namespace: str
+    uid: str
+    ownerReferences: Any
+
+
+class _NamedPod(TypedDict, total=False):
+    metadata: _Name
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSnapshot:
-    """A kept snapshot with what only those who write back need: the manifests themselves and the whole assignments."""
+    """A kept snapshot with what only those who write back need: the manifests themselves and the whole assignments.
+
+    `world` and `lists` are without pods, of which there are many; `named` reads some of them.
+    """
 
     world: Snapshot
     lists: Mapping[str, Sequence[Mapping[str, Any]]]
     assigned: Mapping[str, Mapping[str, int]]
+    pods: memoryview = field(default=memoryview(b"[]"), repr=False)
 
     @classmethod
     def read(cls, store: Store, key: str) -> "KeptSnapshot":
         """What `put_snapshot` kept."""
-        said = store.get(key)
-        world = Snapshot.from_lists(said["lists"], assignments=said["assignments"], in_flight=said["inFlight"])
-        return cls(world, said["lists"], said["assigned"])
+        said = store.get_as(key, _KeptParts)
+        raw = said.pop("lists")
+        pods = memoryview(raw.pop(PODS, msgspec.Raw(b"[]")))
+        lists = {plural: msgspec.json.decode(each) for plural, each in raw.items()}
+        world = Snapshot.from_lists(lists, assignments=said["assignments"], in_flight=said["inFlight"])
+        return cls(world, lists, said["assigned"], pods)
+
+    def named(self, keys: Collection[str]) -> dict[str, Pod]:
+        """These pods (``namespace/name``), with their metadata alone."""
+        found = (one["metadata"] for one in msgspec.json.decode(self.pods, type=list[_NamedPod]))
+        wanted = (one for one in found if f"{one.get('namespace') or 'default'}/{one['name']}" in keys)
+        return {pod.key: pod for pod in (Pod.from_kube({"metadata": one}) for one in wanted)}
 
 
 def put_node_classes(store: Store, task: Task, classes: Iterable[ResolvedNodeClass]) -> str:

@@ -1,22 +1,26 @@
 """The API server of one cluster: read, write, bind, evict, tell.
 
 The official client's `Configuration` and REST client bring TLS, pooling and keep-alive; its models stay out, because they take minutes and
-gigabytes at 50,000 pods. Answers are decoded by msgspec into plain manifests, which the rooms above turn into values.
+gigabytes at 50,000 pods. Answers are decoded by msgspec into plain manifests, which the rooms above turn into values; lists are decoded
+page by page into the fields that are read (`kube_lists`, `joiner.cluster.listing`).
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 import urllib3
 
-from joiner.adapters.kube_errors import Expired, Unreachable, error_of
+from joiner.adapters.kube_errors import Unreachable, error_of
 from joiner.adapters.kube_kinds import KINDS, PODS, Kind
+from joiner.adapters.kube_lists import Lister
 from joiner.adapters.lean_imports import unopened
 from joiner.adapters.tls import client_context
 from joiner.adapters.tokens import TokenSource
+from joiner.cluster.listing import Packed
 from joiner.names import FIELD_MANAGER
 
 with unopened("kubernetes", "kubernetes.client"):
@@ -26,8 +30,10 @@ with unopened("kubernetes", "kubernetes.client"):
 
 Manifest = dict[str, Any]
 Manifests = list[Manifest]
+Page = list[Mapping[str, Any]]
+Kept = TypeVar("Kept")
 
-PAGE: Final = 500  # objects a page: what kubectl asks for
+JSON: Final = "application/json"
 CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 20.0
 POOLED: Final = 16  # connections kept: twice the workers of `parallel`
@@ -38,8 +44,11 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-# Only reads are sent twice: a write without an answer may have happened, and its caller decides what that means.
-_RETRIES: Final = urllib3.Retry(total=2, connect=2, read=1, redirect=0, status=0, allowed_methods=frozenset({"GET"}))
+# Only reads are sent twice: a write without an answer may have happened, and its caller decides what that means. An answer with
+# Retry-After is an answer: `kube_lists` and the state machine wait, within their limits.
+_RETRIES: Final = urllib3.Retry(
+    total=2, connect=2, read=1, redirect=0, status=0, allowed_methods=frozenset({"GET"}), respect_retry_after_header=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,14 @@ class ClusterAccess:
     tokens: TokenSource | None = field(default=None, repr=False)
     certificate_file: str = ""
     key_file: str = ""
+
+
+class Answer(NamedTuple):
+    """What the API server answered; `retry_after` is the header of that name, empty if there is none."""
+
+    status: int
+    body: bytes
+    retry_after: str
 
 
 class Kube:
@@ -65,30 +82,35 @@ class Kube:
         # The client's settings cannot name a context, and urllib3 makes a strict one since Python 3.13 (see `tls`)
         self._rest.pool_manager.connection_pool_kw["ssl_context"] = context
 
-    def list(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "") -> Manifests:
-        """All objects of a kind, read consistently: the first page at the newest version, the others at that same version."""
-        for _ in range(2):
-            try:
-                return self._pages(kind, namespace, labels, fields)
-            except Expired:
-                continue  # the pages took longer than etcd keeps old versions: once more from the start
-        return self._pages(kind, namespace, labels, fields)
+    def list(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "", consistent: bool = False) -> Manifests:
+        """All objects of a kind, with the fields that `joiner.cluster.listing` keeps.
+
+        Every object that is there all the time is in the list once. With `consistent` all are of one version, or `Expired` is raised.
+        """
+        pages = self._pages(kind, _plain, kind.path(namespace=namespace), _selectors(labels, fields), consistent=consistent)
+        return [each for page in pages for each in page]
+
+    def packed(self, kind: Kind, *, labels: str = "", fields: str = "", consistent: bool = False) -> Packed:
+        """The same, kept as JSON: for kinds of which there are many."""
+        return Packed(self._pages(kind, Packed.pack, kind.path(), _selectors(labels, fields), consistent=consistent))
 
     def list_metadata(self, kind: Kind, *, labels: str = "") -> Manifests:
         """What `list` finds, but only the metadata of each object."""
-        query = {"labelSelector": labels} if labels else None
-        return list(self.ask("GET", kind.path(), query=query, accept=METADATA_ONLY).get("items") or ())
+        pages = self._pages(kind, _plain, kind.path(), _selectors(labels, ""), accept=METADATA_ONLY)
+        return [each for page in pages for each in page]
 
-    def _pages(self, kind: Kind, namespace: str, labels: str, fields: str) -> Manifests:
-        query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | ({"fieldSelector": fields} if fields else {})
-        found: Manifests = []
-        while True:
-            page = self.ask("GET", kind.path(namespace=namespace), query=query)
-            found += page.get("items") or ()
-            following = (page.get("metadata") or {}).get("continue")
-            if not following:
-                return found
-            query = query | {"continue": following}
+    def _pages(
+        self,
+        kind: Kind,
+        keep: Callable[[Page], Kept],
+        path: str,
+        query: Mapping[str, str],
+        *,
+        consistent: bool = False,
+        accept: str = JSON,
+    ) -> Sequence[Kept]:
+        lister = Lister(lambda asked: self.read(path, query=asked, accept=accept), time.sleep)
+        return lister.read(kind.plural, query, keep, consistent=consistent)
 
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Manifest:
         """One object; `NotFound` if there is none."""
@@ -174,21 +196,40 @@ class Kube:
         body: Manifest | Sequence[Mapping[str, Any]] | None = None,
         *,
         query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> Manifest:
         """One request; its decoded answer, or one of our errors."""
-        asked = f"{method} {path}"
-        status, raw = self._send(method, path, body, query, content_type, accept=accept, fresh=False)
-        if status == 401 and self._tokens is not None:  # the kept token outlived its credentials: sign once more
-            status, raw = self._send(method, path, body, query, content_type, accept=accept, fresh=True)
+        raw = self._answer(method, path, body, query, content_type=content_type, accept=accept)
         try:
-            answer = msgspec.json.decode(raw) if raw else {}
+            return dict(msgspec.json.decode(raw)) if raw else {}
+        except (msgspec.DecodeError, TypeError) as reason:
+            raise Unreachable("an answer that is no object", asked=f"{method} {path}") from reason
+
+    def read(self, path: str, *, query: Mapping[str, str], accept: str = JSON) -> bytes:
+        """One GET; its answer as it came, or one of our errors."""
+        return self._answer("GET", path, None, query, accept=accept)
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        body: Manifest | Sequence[Mapping[str, Any]] | None,
+        query: Mapping[str, str] | None,
+        *,
+        accept: str,
+        content_type: str = JSON,
+    ) -> bytes:
+        answer = self._send(method, path, body, query, content_type, accept=accept, fresh=False)
+        if answer.status == 401 and self._tokens is not None:  # the kept token outlived its credentials: sign once more
+            answer = self._send(method, path, body, query, content_type, accept=accept, fresh=True)
+        if 200 <= answer.status < 300:
+            return answer.body
+        try:
+            said = msgspec.json.decode(answer.body) if answer.body else {}
         except msgspec.DecodeError:
-            answer = {"message": raw[:200].decode(errors="replace")}
-        if 200 <= status < 300:
-            return dict(answer)
-        raise error_of(status, answer if isinstance(answer, dict) else {}, asked)
+            said = {"message": answer.body[:200].decode(errors="replace")}
+        raise error_of(answer.status, said if isinstance(said, dict) else {}, f"{method} {path}", answer.retry_after)
 
     def _send(
         self,
@@ -200,7 +241,7 @@ class Kube:
         *,
         accept: str,
         fresh: bool,
-    ) -> tuple[int, bytes]:
+    ) -> "Answer":
         headers = {"Accept": accept, "User-Agent": "joiner"}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -209,6 +250,14 @@ class Kube:
         url = self._endpoint + path + (f"?{urlencode(query)}" if query else "")
         try:
             answer = self._rest.request(method, url, headers=headers, body=body, _request_timeout=(CONNECT_SECONDS, READ_SECONDS))
-            return int(answer.status), bytes(answer.read())
+            return Answer(int(answer.status), bytes(answer.read()), str(answer.headers.get("Retry-After") or ""))
         except (ApiException, urllib3.exceptions.HTTPError) as reason:
             raise Unreachable(f"no answer ({type(reason).__name__})", asked=f"{method} {path}") from reason
+
+
+def _plain(page: Page) -> Manifests:
+    return [dict(each) for each in page]
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    return ({"labelSelector": labels} if labels else {}) | ({"fieldSelector": fields} if fields else {})

@@ -8,11 +8,13 @@ from typing import Any
 
 
 class KubeError(Exception):
-    """The API server refused or could not be asked. `status` is the HTTP status, 0 when there was no answer."""
+    """The API server refused or could not be asked. `status` is the HTTP status, 0 when there was no answer; `retry_after` are the seconds
+    that the server asks its client to wait, 0 if it does not."""
 
-    def __init__(self, message: str, *, status: int = 0, asked: str = "") -> None:
+    def __init__(self, message: str, *, status: int = 0, asked: str = "", retry_after: int = 0) -> None:
         super().__init__(f"{asked}: {message}" if asked else message)
         self.status = status
+        self.retry_after = retry_after
 
 
 class Unreachable(KubeError):
@@ -40,7 +42,11 @@ class Conflict(KubeError):
 
 
 class Expired(KubeError):
-    """410: the resourceVersion or continue token is too old; list again."""
+    """410: the resourceVersion or continue token is too old; list again, or go on with `continue_token`, at a newer version."""
+
+    def __init__(self, message: str, *, status: int = 410, asked: str = "", retry_after: int = 0, continue_token: str = "") -> None:
+        super().__init__(message, status=status, asked=asked, retry_after=retry_after)
+        self.continue_token = continue_token
 
 
 class Invalid(KubeError):
@@ -48,11 +54,10 @@ class Invalid(KubeError):
 
 
 class TooManyRequests(KubeError):
-    """429: asked too often; `retry_after` seconds if the server said."""
+    """429: asked too often."""
 
     def __init__(self, message: str, *, status: int = 429, asked: str = "", retry_after: int = 0) -> None:
-        super().__init__(message, status=status, asked=asked)
-        self.retry_after = retry_after
+        super().__init__(message, status=status, asked=asked, retry_after=retry_after)
 
 
 class EvictionBlocked(TooManyRequests):
@@ -64,23 +69,26 @@ _BY_STATUS: dict[int, type[KubeError]] = {
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,
-    410: Expired,
     415: Invalid,
     422: Invalid,
 }
 
 
-def error_of(status: int, answer: Mapping[str, Any], asked: str) -> KubeError:
-    """The error that a `Status` object of the API server stands for."""
+def error_of(status: int, answer: Mapping[str, Any], asked: str, retry_after: str = "") -> KubeError:
+    """The error that a `Status` object of the API server stands for. `retry_after` is the answer's header; a refusal by API priority and
+    fairness has no other hint, because its body is plain text."""
     message = str(answer.get("message") or answer.get("reason") or f"HTTP {status}")
+    details = answer.get("details") or {}
+    after = max(int(details.get("retryAfterSeconds") or 0), int(retry_after) if retry_after.isdecimal() else 0)
     if status == 409:
         kind = AlreadyExists if answer.get("reason") == "AlreadyExists" else Conflict
         return kind(message, status=status, asked=asked)
+    if status == 410:
+        return Expired(message, asked=asked, continue_token=str((answer.get("metadata") or {}).get("continue") or ""))
     if status == 429:
-        details = answer.get("details") or {}
         blocked = any(cause.get("reason") == "DisruptionBudget" for cause in details.get("causes") or ())
         too_many = EvictionBlocked if blocked else TooManyRequests
-        return too_many(message, asked=asked, retry_after=int(details.get("retryAfterSeconds") or 0))
+        return too_many(message, asked=asked, retry_after=after)
     if status in _BY_STATUS:
         return _BY_STATUS[status](message, status=status, asked=asked)
-    return Unreachable(message, status=status, asked=asked)
+    return Unreachable(message, status=status, asked=asked, retry_after=after)

@@ -4,17 +4,18 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.kube import Kube, Manifests
+from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel import each
 from joiner.cluster import InvalidField, Node
+from joiner.cluster.listing import Packed
 
 TRIES: Final = 5  # the kubelet, the node lifecycle controller and others write to the same list
 
 
-def pods_on(kube: Kube, nodes: Collection[str]) -> dict[str, Manifests]:
+def pods_on(kube: Kube, nodes: Collection[str]) -> dict[str, Packed]:
     """The pods of each of these nodes. Raises if one list cannot be had: nothing is decided from a part."""
-    found: dict[str, Manifests] = {}
+    found: dict[str, Packed] = {}
     for name, answer in pods_on_each(kube, nodes).items():
         if isinstance(answer, KubeError):
             raise answer
@@ -22,9 +23,9 @@ def pods_on(kube: Kube, nodes: Collection[str]) -> dict[str, Manifests]:
     return found
 
 
-def pods_on_each(kube: Kube, nodes: Collection[str]) -> dict[str, Manifests | KubeError]:
+def pods_on_each(kube: Kube, nodes: Collection[str]) -> dict[str, Packed | KubeError]:
     """The pods of each of these nodes, or why they cannot be had, for those who decide about each node by itself."""
-    return dict(each(sorted(set(nodes)), lambda name: kube.list(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError))
+    return dict(each(sorted(set(nodes)), lambda name: kube.packed(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError))
 
 
 def read_node(manifest: Mapping[str, Any]) -> Node:

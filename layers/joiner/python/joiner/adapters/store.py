@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from botocore.exceptions import ClientError
 
+from joiner.cluster.listing import Packed
+
 Read = TypeVar("Read")
 
 _FAST: Final = 1  # gzip level: the time of a scale-up matters more than the last third of the bytes
@@ -26,13 +28,17 @@ class Store:
         self._known: dict[str, tuple[str, Any]] = {}
 
     def put(self, key: str, document: Any) -> None:
-        """Keep `document` (whatever msgspec can encode) under `key`, replacing what was there."""
-        body = gzip.compress(msgspec.json.encode(document), compresslevel=_FAST, mtime=0)
+        """Keep `document` (whatever msgspec can encode, or packed manifests) under `key`, replacing what was there."""
+        body = gzip.compress(msgspec.json.encode(document, enc_hook=_encoded), compresslevel=_FAST, mtime=0)
         self._client.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType="application/json", ContentEncoding="gzip")
 
     def get(self, key: str) -> Any:
         """The document under `key`; `NoSuchDocument` if there is none."""
         return _decoded(self._fetch(key))
+
+    def get_as(self, key: str, shape: type[Read]) -> Read:
+        """The document under `key`, of which only the fields of `shape` are decoded; `NoSuchDocument` if there is none."""
+        return msgspec.json.decode(gzip.decompress(self._fetch(key)["Body"].read()), type=shape)
 
     def get_seldom_changed(self, key: str, read: Callable[[Any], Read]) -> Read:
         """What `read` makes of the document under `key`, the same value until another document lies there.
@@ -62,3 +68,9 @@ class Store:
 
 def _decoded(answer: Any) -> Any:
     return msgspec.json.decode(gzip.decompress(answer["Body"].read()))
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, Packed):
+        return msgspec.Raw(value.array())
+    raise NotImplementedError(f"no JSON for {type(value).__name__}")

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import InvalidField, Taint, Toleration
+from joiner.cluster.listing import MIRROR
 from joiner.pools.conditions import read_time
 from joiner.pools.durations import read_duration
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
-MIRROR: Final = "kubernetes.io/config.mirror"
 GRACE: Final = 30
 """Seconds that a pod has to end if it does not say."""
 

@@ -4,11 +4,13 @@
 problem that names it; all others count.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from joiner.cluster import DaemonSet, InvalidField, Node, Pod, Volumes
+from joiner.cluster.listing import Packed
 from joiner.planning.admission import Admission, claims_of_ephemeral_volumes
 from joiner.planning.default_spreads import DefaultSpreads
 from joiner.planning.headroom import head_room
@@ -87,8 +89,9 @@ class Snapshot:
         room, buffers = head_room(lists)
         problems.extend((*declared.problems, *refused, *buffers))
         admission, defaults = Admission(lists), DefaultSpreads(default_spreads, lists)
-        listed = [admission.admit(one) for one in (*(lists.get("pods") or ()), *room)]
+        ephemeral: list[Manifest] = []
         claims = lists.get("persistentvolumeclaims") or ()
+        listed = _with_ephemeral_volumes(map(admission.admit, chain(lists.get("pods") or (), room)), ephemeral)
         pods = _read_all(Pod.from_kube, listed, "Pod", problems)
         sets = (_admitted(one, admission) for one in lists.get("daemonsets") or ())
         daemons = _read_all(DaemonSet.from_kube, sets, "DaemonSet", problems)
@@ -101,7 +104,7 @@ class Snapshot:
             claims=declared.claims,
             namespaces={one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in lists.get("namespaces") or ()},
             volumes=Volumes.from_lists(
-                (*claims, *claims_of_ephemeral_volumes(listed, claims)),
+                (*claims, *claims_of_ephemeral_volumes(ephemeral, claims)),
                 lists.get("persistentvolumes") or (),
                 lists.get("storageclasses") or (),
                 lists.get("csinodes") or (),
@@ -114,9 +117,16 @@ class Snapshot:
         )
 
     @staticmethod
-    def trim(lists: Mapping[str, Sequence[Manifest]]) -> dict[str, list[Manifest]]:
-        """The same lists without what no plan reads: environments, commands, annotations of pods, managed fields."""
-        return {plural: [trimmed(one, plural) for one in items] for plural, items in lists.items() if plural in LISTED}
+    def trim(lists: Mapping[str, Sequence[Manifest]]) -> dict[str, Sequence[Manifest]]:
+        """The same lists without what no plan reads: environments, commands, annotations of pods, managed fields.
+
+        Packed lists were read without that.
+        """
+        return {
+            plural: items if isinstance(items, Packed) else [trimmed(one, plural) for one in items]
+            for plural, items in lists.items()
+            if plural in LISTED
+        }
 
     def node_class(self, pool: NodePool) -> NodeClass | None:
         return next((one for one in self.classes if one.ref == pool.class_ref), None)
@@ -134,6 +144,14 @@ def _read_all(
             where = "/".join(filter(None, (kind, metadata.get("namespace"), metadata.get("name"))))
             problems.append(InvalidManifest(where, invalid.field, str(invalid.value), invalid.remedy))
     return tuple(found)
+
+
+def _with_ephemeral_volumes(pods: Iterable[Manifest], found: list[Manifest]) -> Iterator[Manifest]:
+    """The pods, one at a time, because there are many; those with ephemeral volumes are kept in `found`."""
+    for pod in pods:
+        if any(volume.get("ephemeral") for volume in (pod.get("spec") or {}).get("volumes") or ()):
+            found.append(pod)
+        yield pod
 
 
 def _with_kind(manifest: Manifest, kind: str) -> Manifest:

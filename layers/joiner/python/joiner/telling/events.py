@@ -19,6 +19,14 @@ from joiner.pools import NodeClaim, NodeClass, NodePool
 SLOT_SECONDS: Final = 600
 NOTE_LIMIT: Final = 1024  # bytes; events.k8s.io/v1
 NAME_LIMIT: Final = 253
+OWNERS: Final[Mapping[str, str]] = {
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "ReplicaSet": "apps/v1",
+    "ReplicationController": "v1",
+    "StatefulSet": "apps/v1",
+}
+"""Kinds of workloads that make pods -> their API version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,12 @@ class Subject:
     @classmethod
     def pod(cls, pod: Pod) -> "Subject":
         return cls("v1", "Pod", pod.name, pod.uid, pod.namespace)
+
+    @classmethod
+    def owner_of(cls, pod: Pod) -> "Subject | None":
+        """The workload that a pod belongs to; None without a controller, or for one whose API group is not known here."""
+        version = OWNERS.get(pod.owner_kind)
+        return cls(version, pod.owner_kind, pod.owner_name, pod.owner_uid, pod.namespace) if version else None
 
     @classmethod
     def node(cls, node: Node) -> "Subject":
@@ -61,7 +75,8 @@ class Subject:
 class Event:
     """What is told about one object: a reason in one word, an action in one word, a note in one sentence.
 
-    `news` is what makes it news, where that is not the note: a note with amounts that move is no other news each time.
+    `news` is what makes it news, where that is not the note: a note with amounts that move is no other news each time. `owner` is the
+    object that is told instead, once, where many of its objects have the same news.
     """
 
     subject: Subject
@@ -70,6 +85,7 @@ class Event:
     note: str
     kind: Literal["Normal", "Warning"] = "Normal"
     news: str = ""
+    owner: Subject | None = None
 
     @property
     def namespace(self) -> str:

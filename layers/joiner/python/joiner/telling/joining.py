@@ -37,7 +37,7 @@ def initialized(claim: NodeClaim, node: Node) -> list[Event]:
 def placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
     """The pod was bound to a node that was made for it, or for pods like it: those take each other's places."""
     note = f"Placed on {node.name}, which was launched for pods like it ({claim.instance_type} in {claim.zone}, {claim.capacity_type})"
-    return Event(Subject.pod(pod), "Scheduled", "Binding", note)
+    return Event(Subject.pod(pod), "Scheduled", "Binding", note, owner=Subject.owner_of(pod))
 
 
 def never_registered(claim: NodeClaim, minutes: int) -> Event:

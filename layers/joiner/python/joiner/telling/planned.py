@@ -18,7 +18,7 @@ def new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> E
     """A node is launched for the pod."""
     price = f"${node.price_per_hour:.4f}/h"
     note = f"{claim.kind} {claim.name} is made for it: {node.instance_type} in {node.zone}, {node.capacity_type}, {price} ({execution})"
-    return Event(Subject.pod(pod), "TriggeredScaleUp", "ScaleUp", note)
+    return Event(Subject.pod(pod), "TriggeredScaleUp", "ScaleUp", note, owner=Subject.owner_of(pod))
 
 
 def room_on_its_way(pod: Pod, existing: ExistingNode, claim: NodeClaim | None = None) -> Event:
@@ -27,7 +27,7 @@ def room_on_its_way(pod: Pod, existing: ExistingNode, claim: NodeClaim | None = 
     deadline = joins_by(claim) if claim is not None and not existing.node else None
     if claim is not None and deadline is not None:
         where += f" (instance {claim.instance_id}; it is given up if it has not joined by {write_time(deadline)})"
-    return Event(Subject.pod(pod), "Nominated", "ScaleUp", f"It fits {where}")
+    return Event(Subject.pod(pod), "Nominated", "ScaleUp", f"It fits {where}", owner=Subject.owner_of(pod))
 
 
 def no_node(pod: Pod, pending: PendingPod) -> Event:
@@ -35,7 +35,7 @@ def no_node(pod: Pod, pending: PendingPod) -> Event:
     would the amounts that are used of a limit, and the offer that happens to be nearest."""
     news = AMOUNT.sub("", _reasons([str(reason) for reason in pending.reasons]))
     note = f"No node can be made for it. {_reasons([_with_nearest(reason) for reason in pending.reasons])}"
-    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning", news=news)
+    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning", news=news, owner=Subject.owner_of(pod))
 
 
 def _reasons(said: Sequence[str]) -> str:
