@@ -5,14 +5,19 @@ environments, statuses of containers, as `kubectl get -o json` shows them.
 """
 
 import json
+import ssl
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
+
+from joiner_local.pki import Authority
 
 Refusal = tuple[int, Mapping[str, str], bytes]
 """Status, headers, body."""
@@ -290,17 +295,25 @@ class StandIn:
         self.objects = Objects(world)
         self.asked: list[tuple[str, str, Mapping[str, str]]] = []
         self.refuse = refuse
+        self._folder = tempfile.TemporaryDirectory(prefix="joiner-bench-")
+        authority = Authority(Path(self._folder.name), now=datetime.now(UTC))
+        pair = authority.server("api", "127.0.0.1")
+        self.ca = authority.certificate.read_text(encoding="ascii")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pair.certificate, pair.key)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"https://127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+        self._folder.cleanup()
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> Refusal:
         """Status, headers and body."""

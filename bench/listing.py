@@ -101,7 +101,7 @@ def _peak() -> float:
 def _kube(endpoint: str) -> Any:
     from joiner.adapters.kube import ClusterAccess, Kube
 
-    return Kube(ClusterAccess(endpoint, ""))
+    return Kube(ClusterAccess(endpoint, os.environ["BENCH_CA"]))
 
 
 def _task(lease: int = 1) -> Any:
@@ -341,7 +341,7 @@ def measures(world: World, names: Sequence[str] = NAMES) -> Iterator[Measure]:
     try:
         for name in NAMES:
             if name in names:
-                yield elsewhere(name, world, api.endpoint, account.environment)
+                yield elsewhere(name, world, api.endpoint, {**account.environment, "BENCH_CA": api.ca})
     finally:
         api.close()
         account.close()

@@ -38,7 +38,7 @@ def api() -> Iterator[StandIn]:
 
 
 def client(api: StandIn) -> Kube:
-    return Kube(ClusterAccess(api.endpoint, ""))
+    return Kube(ClusterAccess(api.endpoint, api.ca))
 
 
 def pages(api: StandIn) -> list[str]:
