@@ -135,7 +135,7 @@ DUTIES: Final[Mapping[str, Duty]] = {
         writes_items=("ANSWERED", "ASSIGNMENT", "LEASE"),
         deletes_items=("ASSIGNMENT",),
         reads_documents=("catalogue", "node-classes", "plans", "snapshots"),
-        writes_documents=("launches",),
+        writes_documents=("events", "launches"),
         groups=(VIEWERS, RECORDERS),
     ),
     "launch_instances": Duty(
@@ -159,6 +159,7 @@ DUTIES: Final[Mapping[str, Duty]] = {
         writes_items=("ANSWERED", "LAUNCH", "LEASE", "WAVE"),
         deletes_items=("ASSIGNMENT",),
         reads_documents=("catalogue", "snapshots"),
+        writes_documents=("events",),
         groups=(VIEWERS, RECORDERS),
     ),
     "check_registration": Duty(
@@ -169,6 +170,7 @@ DUTIES: Final[Mapping[str, Duty]] = {
         reads_items=("ASSIGNMENT", "WAVE"),
         writes_items=("WAVE",),
         deletes_items=("ASSIGNMENT", "WAVE"),
+        reads_documents=("events",),
         groups=(VIEWERS, RECORDERS, BINDERS),
     ),
     # The retirement, in order

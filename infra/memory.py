@@ -15,7 +15,7 @@ from constructs import Construct
 from infra.duties import Duty
 from infra.settings import Settings
 
-EXPIRING: Final = ("snapshots/", "node-classes/", "plans/", "launches/", "surveys/", "catalogue/2")
+EXPIRING: Final = ("snapshots/", "node-classes/", "plans/", "launches/", "surveys/", "events/", "catalogue/2")
 """Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`); they go with the logs that tell about them. The latest
 catalogue stays."""
 

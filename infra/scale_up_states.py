@@ -66,6 +66,9 @@ LAUNCHES_AT_ONCE: Final = 5
 EXECUTION_SECONDS: Final = 3600
 """A node that has not joined in 15 minutes is given up; an hour bounds whatever else may happen."""
 
+UNTOLD: Final = "$append($untold, $states.result.Payload.events)"
+"""Keys of events that are told once the lease is given back: two a round at most."""
+
 SUMMARY: Final = """(
   $started := $toMillis($states.context.Execution.StartTime);
   {
@@ -130,6 +133,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "short": 0,
                 "failed": 0,
                 "groups": 0,
+                "untold": [],
             },
             catch=[Catch([EVERY_ERROR], "The scale-up failed")],
         ),
@@ -179,7 +183,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             "record_node_claims",
             {"plan": jsonata("$plan.plan"), "classes": jsonata("$classes"), "snapshot": jsonata("$found.snapshot")},
             next="Launch instances",
-            assign={"claims": jsonata("$states.result.Payload")},
+            assign={"claims": jsonata("$states.result.Payload"), "untold": jsonata(UNTOLD)},
         ),
         "Launch instances": _launch_instances(parts),
         "Record launches": _leased(
@@ -189,6 +193,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             next="Did offerings turn out short?",
             assign={
                 "watching": True,
+                "untold": jsonata(UNTOLD),
                 "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
                 "again": jsonata("$states.result.Payload.again"),
                 "launched": jsonata("$launched + $states.result.Payload.launched"),
@@ -216,9 +221,9 @@ def _after_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
         "Are nodes on their way?": choice({"$watching": "Check registration"}, otherwise="Summarise"),
         "Check registration": parts.integrations.invoke(
             parts.functions["check_registration"],
-            {"wave": jsonata("$states.context.Execution.Name"), "gather": jsonata("$gather")},
+            {"wave": jsonata("$states.context.Execution.Name"), "gather": jsonata("$gather"), "events": jsonata("$untold")},
             next="Have all nodes joined?",
-            assign={"registration": jsonata("$states.result.Payload")},
+            assign={"registration": jsonata("$states.result.Payload"), "untold": []},
             catch=[Catch([EVERY_ERROR], "Release after a failure")],
         ),
         "Have all nodes joined?": choice({"$registration.done": "Summarise"}, otherwise="Await nodes"),

@@ -12,7 +12,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.cluster_view import LIVING
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.deadlines import PLANNED_WITHIN
 from joiner.lifecycle.placing import Binding, Promised, World, least_promised, newcomers, open_slots, place
@@ -24,6 +24,11 @@ logger = Logger(child=True)
 
 TRIES: Final = 3  # whoever schedules a waiting pod writes to it whenever it has tried it again
 PROBLEMS_TOLD: Final = 20
+
+
+class NotTried(KubeError):
+    """A binding that is left for the next look."""
+
 
 Slots = Mapping[str, int]
 """Class -> how many pods of it."""
@@ -76,7 +81,8 @@ class Filling:
 class Filler:
     """Fills the closed nodes of one look; `assigned` are the slots of all claims there are, by their names."""
 
-    def __init__(self, kube: Kube, assigned: Mapping[str, Slots], now: datetime) -> None:
+    def __init__(self, kube: Kube, assigned: Mapping[str, Slots], now: datetime, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._kube = kube
         self._assigned = assigned
         self._now = now
@@ -121,7 +127,10 @@ class Filler:
         by_uid = {pod.uid: pod for pod in pods}
         bound: dict[str, str] = {}
         failed: dict[str, list[KubeError]] = {}
-        for binding, answer in each(bindings, lambda binding: self._bind(binding, by_uid[binding.uid]), KubeError):
+        answers, left = each_in_time(bindings, lambda binding: self._bind(binding, by_uid[binding.uid]), KubeError, self._time_left)
+        for binding in left:  # bound in the next look; until then the node stays closed for them
+            failed.setdefault(binding.node, []).append(NotTried("no time was left in this look"))
+        for binding, answer in answers:
             if answer is None:
                 bound[binding.uid] = binding.node
             elif not isinstance(answer, Conflict | NotFound):  # somebody was faster, or the pod is gone: both are done

@@ -5,17 +5,19 @@ and is safe to die at any point: every step is read again from the cluster at th
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 from aws_lambda_powertools import Logger
+from botocore.exceptions import ClientError
 from filling import read_world
 from joining import Joiner, Step
 from opening import Opener
 
-from joiner.adapters import environment, metrics
+from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import by_name, list_claims
 from joiner.adapters.events import tell
@@ -23,11 +25,13 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
-from joiner.adapters.parallel import every
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.adapters.payload import Task
-from joiner.lifecycle.registration import meet
+from joiner.adapters.store import NoSuchDocument
+from joiner.lifecycle.registration import Meeting, meet
 from joiner.names import PRICE
 from joiner.pools import NodeClaim
+from joiner.telling.events import Event
 
 logger = Logger()
 
@@ -63,17 +67,22 @@ class Outcome:
 class Check:
     """One look at a wave; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, sleep: Callable[[float], None] = time.sleep, *, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._kube = kube
         self._ledger = ledger
         self._sleep = sleep
 
-    def answer(self, wave_name: str, now: datetime) -> dict[str, Any]:
-        """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed", "nodes"}``."""
+    def answer(self, wave_name: str, now: datetime, events: Sequence[Event] = ()) -> dict[str, Any]:
+        """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed", "nodes"}``.
+
+        `events` are those of the rounds before, which are told now: the lease is given back, and nodes are on their way.
+        """
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are noted before anything is listed
-        opener = Opener(self._kube, self._ledger, now)
+        opener = Opener(self._kube, self._ledger, now, self._time_left)
         if wave is None:
             opener.open_closed(read_world({"nodes": self._kube.list(kinds.NODES)}).nodes)
+            self._tell(events, wave_name, now)
             return Outcome(Wave(wave_name, "", (), 0, 0), ()).render()
         if left := yet_unstored(wave.rung_at + STORED_AFTER, now):
             self._sleep(left)
@@ -84,11 +93,10 @@ class Check:
         # Before pods are listed, and before anything can go wrong with another node: no paid node stays closed for it
         opener.open_closed(nodes)
         joiner = Joiner(self._kube, self._ledger, manifests, now)
-        joined = every(meet(mine, nodes), joiner.join, KubeError)
+        answers, later = each_in_time(meet(mine, nodes), joiner.join, KubeError, self._time_left)
+        joined = [*raised(answers), *(Step(meeting.claim, "waiting", "is looked at in the next look") for meeting in later)]
         steps = opener.open(wave_name, sorted(joined, key=lambda step: step.claim.name))
-        told = [event for step in steps for event in step.events]
-        for untold in tell(self._kube, told, at=now, instance=wave_name):
-            logger.warning("an event could not be told", reason=untold)
+        self._tell([*events, *(event for step in steps for event in step.events)], wave_name, now)
         outcome = Outcome(self._ledger.wave(wave_name) or wave, steps)  # with what was placed in this look
         for step in steps:  # a claim that merely waits would say so at every look
             tell_step = logger.debug if step.stage == "waiting" else logger.info
@@ -97,6 +105,20 @@ class Check:
         if answer["done"]:
             self._ledger.end_wave(wave_name)
         return answer
+
+    def _tell(self, events: Sequence[Event], wave_name: str, now: datetime) -> None:
+        for untold in tell(self._kube, events, at=now, instance=wave_name):
+            logger.warning("an event could not be told", reason=untold)
+
+
+def raised(answers: Iterable[tuple[Meeting, Step | KubeError]]) -> list[Step]:
+    """The steps; the first error is raised, now that all were tried."""
+    steps = []
+    for _, answer in answers:
+        if isinstance(answer, KubeError):
+            raise answer
+        steps.append(answer)
+    return steps
 
 
 def _shown(claim: NodeClaim) -> dict[str, Any]:
@@ -110,13 +132,25 @@ def _shown(claim: NodeClaim) -> dict[str, Any]:
     }
 
 
+def _kept_events(keys: Iterable[str]) -> list[Event]:
+    """The events of earlier rounds. One document that cannot be read keeps no node closed."""
+    found: list[Event] = []
+    for key in keys:
+        try:
+            found += documents.get_events(environment.store(), key)
+        except (NoSuchDocument, ClientError, msgspec.MsgspecError) as reason:
+            logger.warning("events could not be read, and are not told", document=key, reason=str(reason))
+    return found
+
+
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     time.sleep(int(event.get("gather", 0)))
-    answer = Check(environment.kube(task.cluster), environment.ledger()).answer(str(event["wave"]), environment.now())
+    check = Check(environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context))
+    answer = check.answer(str(event["wave"]), environment.now(), _kept_events(event.get("events") or ()))
     logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
     if answer["done"]:
         metrics.publish(task.cluster.name, {"NodesInitialized": answer["initialized"], "PodsPlaced": answer["podsPlaced"]})

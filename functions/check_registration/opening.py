@@ -23,7 +23,7 @@ from joiner.adapters.claims import write_status
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import every
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time, every
 from joiner.cluster import InvalidField, Node
 from joiner.lifecycle import deadlines
 from joiner.lifecycle.initialization import closed_too_long, initialization_patch, is_initialized, may_be_filled, opening_patch
@@ -39,7 +39,8 @@ TRIES: Final = 3  # see joining
 class Opener:
     """Places pods on nodes that may take them, and opens those that are ready for all."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, now: datetime) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, now: datetime, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._kube = kube
         self._ledger = ledger
         self._now = now
@@ -52,18 +53,21 @@ class Opener:
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
         """Every node of ours that was closed for too long, whatever became of its claim."""
-        for node in nodes:
-            if not closed_too_long(node, self._now):
-                continue
-            try:
-                self._open(node, initialized=False)
+        late = [node for node in nodes if closed_too_long(node, self._now)]
+        answers, left = each_in_time(late, lambda node: self._open(node, initialized=False), Exception, self._time_left)
+        for node, answer in answers:
+            if isinstance(answer, KubeError | InvalidField):
+                logger.warning("a node that was closed for too long could not be opened", node=node.name, reason=str(answer))
+            elif isinstance(answer, Exception):
+                raise answer
+            else:
                 logger.warning("opened a node that was closed for too long", node=node.name)
-            except (KubeError, InvalidField) as reason:
-                logger.warning("a node that was closed for too long could not be opened", node=node.name, reason=str(reason))
+        if left:
+            logger.warning("no time was left to open all nodes that were closed for too long", left=len(left))
 
     def _fill(self, wave: str, fillable: Sequence[Step]) -> dict[str, Step]:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
-        filling = Filler(self._kube, assigned, self._now).fill(fillable)
+        filling = Filler(self._kube, assigned, self._now, self._time_left).fill(fillable)
         steps = {step.claim.name: step for step in every(filling.nodes, lambda one: self._finish(one, filling), KubeError)}
         done = [one for one in filling.nodes if steps[one.step.claim.name].stage == "initialized"]
         if done:

@@ -10,17 +10,16 @@ from itertools import accumulate
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from recording import Recorder
+from recording import Recorded, Recorder
 
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.answers import Answers
 from joiner.adapters.claims import list_claims
-from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.lifecycle.giving_up import may_join_late
@@ -41,21 +40,28 @@ POOLS_AND_CLASSES: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.EC2NODECL
 class Recording:
     """One recording; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, answers: Answers, store: Store) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, answers: Answers, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._kube = kube
         self._ledger = ledger
         self._answers = answers
         self._store = store
 
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launched", "short", "failed", "again", "waiting", "pricePerHour"}``; LeaseLost if the lease is somebody else's now."""
+        """``{"launched", "short", "failed", "again", "waiting", "pricePerHour", "events"}``; LeaseLost if the lease is somebody
+        else's now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         assigned = self._ledger.assignments()  # what is forgotten loses its assignment
         launches = self._ledger.unrecorded_launches()
         claims = list_claims(self._kube).claims
         world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES})
         recorder = Recorder(self._kube, self._ledger, documents.get_catalogue(self._store), world, now)
-        results = [recorder.record(launch, claims) for launch in launches if launch.closed]
+        closed = [launch for launch in launches if launch.closed]
+        results: list[Recorded] = []
+        for launch in closed:
+            if results and self._time_left.over:  # what is left is recorded by the next look
+                break
+            results.append(recorder.record(launch, claims))
         recorded = {claim.name: claim for result in results for claim in result.launched}
         forgotten = {name for result in results for name in result.forgotten}
         standing = [recorded.get(claim.name, claim) for claim in claims if claim.name not in forgotten]
@@ -68,15 +74,14 @@ class Recording:
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
         self._write_usage(world, standing)
         told = [event for result in results for event in result.events]
-        for untold in tell(self._kube, told, at=now, instance=task.execution.name):
-            logger.warning("an event could not be told", reason=untold)
         return {
             "launched": len(recorded),
             "short": sum(result.short for result in results),
             "failed": sum(result.failed for result in results),
-            "again": any(result.short for result in results) or any(not launch.closed for launch in launches),
+            "again": any(result.short for result in results) or len(results) < len(launches),
             "waiting": len(waiting),
             "pricePerHour": round(sum(result.price_per_hour for result in results), 6),
+            "events": documents.put_events(self._store, task, "launched", told),
         }
 
     def _await(self, task: Task, claims: Sequence[NodeClaim], now: datetime) -> list[str]:
@@ -122,7 +127,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    recording = Recording(environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())
+    parts = (environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())
+    recording = Recording(*parts, environment.time_left(context))
     answer = recording.answer(task, str(event["snapshot"]), now, environment.lease_end(context, now))
     logger.info("recorded launches", **answer)
     return answer

@@ -57,8 +57,7 @@ class Recorder:
                 logger.warning("an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id)
         unmet = [known[name] for name in outcome.unmet if name in known]
         every(unmet, lambda claim: forget(self._kube, claim), KubeError)
-        for name in outcome.unmet:
-            self._ledger.unassign(name)
+        every(outcome.unmet, self._ledger.unassign, KubeError)
         pool = next((each for each in self._world.pools if each.key == launch.pool), None)
         return Recorded(
             launch=record.id,

@@ -18,12 +18,11 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.answers import Answers
 from joiner.adapters.claims import forget, list_claims
 from joiner.adapters.documents import KeptSnapshot
-from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel import each, every
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each, each_in_time, every
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.launching import Launch, Refusal, group_launches
@@ -47,16 +46,18 @@ DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 class Recording:
     """One recording; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, answers: Answers, store: Store) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, answers: Answers, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._answers = answers
         self._kube = kube
         self._ledger = ledger
         self._store = store
 
     def answer(self, task: Task, keys: Mapping[str, str], now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launches", "groups", "claims", "postponed"}``; LeaseLost if the lease is somebody else's now.
+        """``{"launches", "groups", "claims", "postponed", "events"}``; LeaseLost if the lease is somebody else's now.
 
-        `keys`: plan, classes, snapshot. `postponed` counts the claims whose launches are too many for one look; they are not written.
+        `keys`: plan, classes, snapshot. `postponed` counts the claims that are not written, because their launches are too many for one
+        look or because no time is left; `events` has the key of the events to tell.
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         kept = KeptSnapshot.read(self._store, keys["snapshot"])
@@ -69,10 +70,12 @@ class Recording:
         wanted = [intent for intent in asked if intent.claim.name not in refused and intent.claim.name not in postponed]
 
         open_records = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})[:GROUPS_AT_ONCE]
-        writer = Writer(self._kube, self._ledger, task)
+        writer = Writer(self._kube, self._ledger, task, self._time_left)
         written = writer.write(wanted)
         writer.assign_rooms(plan, kept.assigned, on_their_way=kept.world.assignments)
-        standing = launches if not writer.failures else self._launches([one for one in wanted if one.claim.name in written], task)[0]
+        standing = (
+            launches if len(written) == len(wanted) else self._launches([one for one in wanted if one.claim.name in written], task)[0]
+        )
         key = documents.put_launches(self._store, task, [*map(documents.launch_of, open_records), *standing])
 
         if in_vain := {key for intent in asked if intent.claim.name in refused for key in intent.node.classes}:
@@ -80,12 +83,13 @@ class Recording:
         self._write_statuses(kept, plan, classes, now)
         problems = [*((intent.claim, refused[intent.claim.name]) for intent in asked if intent.claim.name in refused), *writer.failures]
         told = [*_on_pods(plan, kept, wanted, written, task), *_on_pools(kept, plan, problems), *_on_classes(kept, classes)]
-        for untold in tell(self._kube, told, at=now, instance=task.execution.name):
-            logger.warning("an event could not be told", reason=untold)
+        events = documents.put_events(self._store, task, "planned", told)
         if postponed:
             logger.warning("more launches than one look records", postponed=len(postponed), recorded=len(launches))
+        if writer.left:
+            logger.warning("no time was left to write all claims", postponed=len(writer.left), written=len(written))
         groups = list(range(len(open_records) + len(standing)))
-        return {"launches": key, "groups": groups, "claims": len(written), "postponed": len(postponed)}
+        return {"launches": key, "groups": groups, "claims": len(written), "postponed": len(postponed) + len(writer.left), "events": events}
 
     def _launches(self, asked: Sequence[Intent], task: Task) -> tuple[Sequence[Launch], dict[str, Refusal]]:
         """The launches for the claims of a plan, and by name of the claim why nothing can be asked of EC2 for it."""
@@ -113,9 +117,11 @@ class Recording:
         stale = [claim for claim in state.stale if claim.name not in planned]
         every(stale, lambda claim: forget(self._kube, claim), KubeError)
         waiting = {claim.name for claim in claims if not claim.initialized} - {claim.name for claim in stale}
-        for name in assigned:  # those whose nodes take pods by now have no use for it
-            if name not in waiting | planned:
-                self._ledger.unassign(name, task.lease_number)
+        kept = waiting | planned
+        useless = [name for name in assigned if name not in kept]  # those whose nodes take pods by now have no use for it
+        _, left = each_in_time(useless, lambda name: self._ledger.unassign(name, task.lease_number), KubeError, self._time_left)
+        if left:
+            logger.warning("no time was left to drop all assignments", left=len(left))
         for claim in stale:
             logger.warning("a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease)
         return [record for record in records if not record.closed]
@@ -191,7 +197,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    recording = Recording(environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())
+    parts = (environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())
+    recording = Recording(*parts, environment.time_left(context))
     keys = {name: str(event[name]) for name in ("plan", "classes", "snapshot")}
     answer = recording.answer(task, keys, now, environment.lease_end(context, now))
     logger.info("recorded node claims", **answer)

@@ -11,7 +11,7 @@ from joiner.adapters.claims import create_claim, kind_of
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.adapters.payload import Task
 from joiner.launching import Offer, Refusal, Wanted
 from joiner.names import EXECUTION, LEASE
@@ -71,9 +71,12 @@ def suffix(task: Task, index: int) -> str:
 
 
 class Writer:
-    """Writes assignments and claims; `failures` are the claims that the API server refused, with its reason."""
+    """Writes assignments and claims; `failures` are the claims that the API server refused, with its reason, and `left` those for which
+    there was no time."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, task: Task) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, task: Task, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
+        self.left: list[Intent] = []
         self._kube = kube
         self._ledger = ledger
         self._task = task
@@ -82,7 +85,8 @@ class Writer:
     def write(self, wanted: Sequence[Intent]) -> list[str]:
         """Write all; the names of the claims that stand. One that is refused never stops the others."""
         written: list[str] = []
-        for intent, answer in each(wanted, self._write, KubeError):
+        answers, self.left = each_in_time(wanted, self._write, KubeError, self._time_left)
+        for intent, answer in answers:
             if isinstance(answer, KubeError):
                 self._ledger.unassign(intent.claim.name, self._task.lease_number)
                 self.failures.append((intent.claim, Refusal(intent.claim.name, "ClaimNotWritten", str(answer))))

@@ -88,6 +88,7 @@ RINGING = {"ring_scale_up": ("ring",), "ring_sweep": ("ring",), "ring_waves": ("
 PARTS = ("absences", "answers", "disuse", "emptiness", "ledger", "retirements")
 DOCUMENTS = {
     "catalogue": "catalogue",
+    "events": "events",
     "launch": "launches",
     "launches": "launches",
     "node_classes": "node-classes",

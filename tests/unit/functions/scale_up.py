@@ -28,6 +28,7 @@ from joiner.cluster import Requirements, Resources
 from joiner.names import FILLING, UNREGISTERED
 from joiner.planning import Ceilings
 from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
+from joiner.telling.events import Event
 from tests.unit.functions.fake_ec2 import FakeEc2Client
 from tests.unit.functions.fake_kube import FakeKube
 from tests.unit.functions.loading import load
@@ -140,6 +141,7 @@ class World:
     boots: bool = True
     node_class: ResolvedNodeClass = CLASS
     pause: FakePause = field(default_factory=FakePause)
+    untold: list[str] = field(default_factory=list)
 
     @property
     def known(self) -> Answers:
@@ -229,6 +231,7 @@ class World:
             "record_launches",
             lambda f: f.Recording(self.kube, self.ledger, self.known, self.store).answer(task, found["snapshot"], self.now, until),
         )
+        self.untold += [*recorded["events"], *launched["events"]]
         return bool(launched["again"]) or recorded["postponed"] > 0
 
     def _launch(self, task: Task, launches: str, index: int, until: int) -> None:
@@ -252,7 +255,12 @@ class World:
         raise AssertionError(f"{name} waits for ever: {self.answers['check_registration']}")
 
     def check(self, name: str) -> dict[str, Any]:
-        return self._state("check_registration", lambda f: f.Check(self.kube, self.ledger).answer(name, self.now))
+        return self._state("check_registration", lambda f: f.Check(self.kube, self.ledger).answer(name, self.now, self._untold()))
+
+    def _untold(self) -> list[Event]:
+        """The events that this execution has kept, as the state machine hands them on once."""
+        keys, self.untold = self.untold, []
+        return [event for key in keys for event in documents.get_events(self.store, key)]
 
     def _state(self, name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         """One state: its function, tried again as the state machine does."""

@@ -170,6 +170,7 @@ def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: Worl
         "again": False,
         "waiting": 0,
         "pricePerHour": 0.0,
+        "events": ["events/up-1/1-launched.json.gz"],
     }
     assert list_claims(world.kube).claims == ()
     assert world.ledger.assignments() == {}

@@ -22,12 +22,15 @@ from joiner.lifecycle.answered import Question
 from joiner.lifecycle.checks import SeenClaim
 from joiner.planning import Plan, Snapshot
 from joiner.pools import ResolvedNodeClass
+from joiner.telling.events import Event
+from joiner.telling.limiting import limit_events
 
 SNAPSHOTS: Final = "snapshots"
 NODE_CLASSES: Final = "node-classes"
 PLANS: Final = "plans"
 LAUNCHES: Final = "launches"
 SURVEYS: Final = "surveys"
+EVENTS: Final = "events"
 
 
 def put_snapshot(
@@ -195,6 +198,21 @@ def get_survey(store: Store, key: str) -> KeptSurvey:
     """A kept survey."""
     said = store.get(key)
     return KeptSurvey(int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"], tuple(said["ours"]))
+
+
+def put_events(store: Store, task: Task, part: str, events: Iterable[Event]) -> list[str]:
+    """Keep the events of one part of a round, to be told once the lease is given back; returns their key, or nothing without events."""
+    limited = limit_events(events)
+    if not limited:
+        return []
+    key = f"{EVENTS}/{task.execution.name}/{task.round}-{part}.json.gz"
+    store.put(key, limited)
+    return [key]
+
+
+def get_events(store: Store, key: str) -> list[Event]:
+    """Kept events."""
+    return store.get_as(key, list[Event])
 
 
 CATALOGUE: Final = "catalogue/latest.json.gz"

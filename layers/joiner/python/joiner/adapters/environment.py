@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import boto3
 from botocore.config import Config
 
+from joiner.adapters.parallel import TimeLeft
 from joiner.adapters.payload import ClusterFacts
 from joiner.adapters.store import Store
 
@@ -65,6 +66,11 @@ def lease_end(context: Any, at: datetime) -> int:
     A task that timed out does not stop its function: nobody else may hold the lease while it can still write.
     """
     return int(at.timestamp() + context.get_remaining_time_in_millis() / 1000) + LEASE_MARGIN
+
+
+def time_left(context: Any) -> TimeLeft:
+    """How long a function may still begin something before its timeout."""
+    return TimeLeft(lambda: context.get_remaining_time_in_millis() / 1000)
 
 
 @functools.cache

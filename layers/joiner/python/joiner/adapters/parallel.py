@@ -1,14 +1,36 @@
-"""Many similar calls at a time, each with its own ending: a refusal of one object never stops the others."""
+"""Many similar calls at a time, each with its own ending: a refusal of one object never stops the others.
+
+A function has a timeout and its work does not: `each_in_time` begins no call when the time is over, and returns what is left.
+"""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from math import inf
+from typing import Final, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Failure = TypeVar("Failure", bound=Exception)
 
+RESERVE: Final = 12.0
+"""Seconds of a function's timeout in which nothing more begins: calls that are under way end, and the answer is written."""
+
 WORKERS = 8  # enough to hide the round trip, far below what API priority and fairness grants one user
+
+
+class TimeLeft:
+    """How long a function may still begin something; `seconds` are those until it is stopped."""
+
+    def __init__(self, seconds: Callable[[], float] = lambda: inf) -> None:
+        self._seconds = seconds
+
+    @property
+    def over(self) -> bool:
+        """Must nothing more begin?"""
+        return self._seconds() < RESERVE
+
+
+UNBOUNDED: Final = TimeLeft()
 
 
 def each(
@@ -47,3 +69,25 @@ def every(items: Iterable[Item], call: Callable[[Item], Result], failure: type[F
         if answer is not None:
             raise answer
     return results
+
+
+def each_in_time(
+    items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], time_left: TimeLeft
+) -> tuple[list[tuple[Item, Result | Failure]], list[Item]]:
+    """Like `each` for as long as there is time; then also the items whose call did not begin, in the items' order.
+
+    >>> each_in_time([4, 2], lambda n: 8 // n, ZeroDivisionError, TimeLeft(lambda: 1.0))
+    ([], [4, 2])
+    """
+
+    def attempt(item: Item) -> Result | Failure | _Left:
+        return _Left() if time_left.over else call(item)
+
+    answers = each(items, attempt, failure)
+    return [(item, answer) for item, answer in answers if not isinstance(answer, _Left)], [
+        item for item, answer in answers if isinstance(answer, _Left)
+    ]
+
+
+class _Left:
+    """The call did not begin."""
