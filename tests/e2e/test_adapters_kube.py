@@ -9,8 +9,9 @@ import yaml
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.cluster_view import ListedCluster
-from joiner.adapters.kube import PAGE, ClusterAccess, Kube
+from joiner.adapters.kube import ClusterAccess, Kube
 from joiner.adapters.kube_errors import AlreadyExists, EvictionBlocked, Invalid, NotFound, Unauthorized, Unreachable
+from joiner.adapters.kube_lists import PAGE
 from joiner.adapters.parallel import every
 from joiner_local.kube_api import KubeApi
 from joiner_local.stack import Stack
