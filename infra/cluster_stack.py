@@ -165,6 +165,7 @@ class ClusterStack(Stack):
             "SweepScheduleName": (self.sweep.schedule.schedule_name, "The sweep's clock"),
             "DoorbellUrl": (self.doorbell.url, "What the API server rings; the token that follows it is no output"),
             "TableName": (self.memory.table.table_name, "Lease, launches, assignments, waves"),
+            "LaunchFunction": (self.scale_up.functions["launch_instances"].function.function_name, "`joiner accept` asks it for dry runs"),
             "BucketName": (self.memory.bucket.bucket_name, "Snapshots, plans, the catalogue"),
             "PauseParameter": (self.pause.parameter.parameter_name, "`true` pauses Joiner; `joiner pause` writes it"),
             "InterruptionQueueUrl": (self.interruption.queue.queue_url, "What EC2 and AWS Health say about instances"),

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from joiner_cli import offline, pausing, uninstalling
+from joiner_cli.accepting.command import accept_command
 
 app = typer.Typer(
     name="joiner",
@@ -27,6 +28,7 @@ app.command("catalogue")(offline.catalogue_command)
 app.add_typer(offline.explain_app, name="explain")
 app.command("pause")(pausing.pause_command)
 app.command("resume")(pausing.resume_command)
+app.command("accept")(accept_command)
 app.command("uninstall")(uninstalling.uninstall_command)
 
 # The local stack comes with a checkout, not with every installation.

@@ -85,8 +85,7 @@ def act(request: Request) -> Answer:
     wanted = Wanted.of(request.properties)
     access = _access(wanted)
     if request.kind != "Delete":
-        for role in wanted.roles if wanted.manage_entries else ():
-            logger.info("access entry", role=role, made=access.admit(role))
+        admit(access, wanted)
         return Answer(PHYSICAL_ID)
     for each in removable(access, Wanted(wanted.cluster, (), False, wanted.own_role, wanted.path)):
         if each.used:
@@ -96,8 +95,19 @@ def act(request: Request) -> Answer:
     return Answer(request.physical_id or PHYSICAL_ID)
 
 
+def admit(access: NodeAccess, wanted: Wanted) -> None:
+    """Make the entries that the settings want and that are not there."""
+    for role in wanted.roles if wanted.manage_entries else ():
+        if access.admit(role):
+            logger.info("made an access entry", role=role)
+
+
 def tidy(access: NodeAccess, wanted: Wanted, disuse: Disuse, now: int) -> dict[str, list[str]]:
-    """Remove what two looks found unused; ``{"removed", "unused", "used"}`` of what the settings do not name any more."""
+    """Make entries that somebody deleted, and remove what two looks found unused.
+
+    ``{"removed", "unused", "used"}`` of what the settings do not name any more.
+    """
+    admit(access, wanted)
     found = list(removable(access, wanted))
     since = disuse.since()
     unused = {each.what for each in found if not each.used}

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from aws_lambda_powertools import Logger
+from rehearsing import rehearse
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Throttled
@@ -149,6 +150,8 @@ def _meant(short: Short, launch: Launch) -> set[Offering]:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
+    if "rehearse" in event:  # joiner accept: dry runs, outside any execution
+        return rehearse(environment.client("ec2"), Launch.from_json(event["rehearse"]))
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()

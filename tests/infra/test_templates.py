@@ -94,6 +94,7 @@ def test_the_outputs_are_what_people_and_tools_ask_for(example: Synthesis) -> No
         "DoorbellUrl",
         "InstanceProfile",
         "InterruptionQueueUrl",
+        "LaunchFunction",
         "NodeRole",
         "PauseParameter",
         "RetireArn",

@@ -123,6 +123,24 @@ def test_an_instance_that_comes_between_two_looks_keeps_all_of_it(world: World) 
     assert memory.known == {}
 
 
+def test_an_entry_that_somebody_deleted_is_made_again(world: World) -> None:
+    wanted = world.settings(roles=(world.arn,), profile=world.profile)
+    world.access.remove_entry(world.arn)
+
+    world.handler.tidy(world.access, wanted, Memory(), 0)
+
+    assert world.there() == ALL
+    assert world.access.entries() == [world.arn]
+
+
+def test_entries_are_not_made_where_the_settings_do_not_manage_them(world: World) -> None:
+    world.access.remove_entry(world.arn)
+
+    world.handler.tidy(world.access, world.settings(roles=(world.arn,), manage_entries=False, profile=world.profile), Memory(), 0)
+
+    assert world.access.entries() == []
+
+
 def test_what_the_settings_name_is_never_removed(world: World) -> None:
     memory, wanted = Memory(), world.settings(roles=(world.arn,), profile=world.profile)
 

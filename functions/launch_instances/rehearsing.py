@@ -1,0 +1,73 @@
+"""Dry runs of a launch: what EC2 says to the requests that a launch would send, by this function's own role. Nothing is created.
+
+`joiner accept` asks for them. EC2 answers a dry run by `DryRunOperation` if the role may do it, else by `UnauthorizedOperation`; both are
+errors to boto3. Source: EC2 API reference, "Common query parameters", `DryRun`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from joiner.launching import Launch
+
+ALLOWED: Final = "DryRunOperation"
+FROM_TEMPLATE: Final = (
+    "BlockDeviceMappings",
+    "IamInstanceProfile",
+    "ImageId",
+    "MetadataOptions",
+    "Monitoring",
+    "NetworkInterfaces",
+    "SecurityGroupIds",
+)
+"""What RunInstances takes as the template says it."""
+
+
+def rehearse(client: Any, launch: Launch) -> dict[str, dict[str, str]]:
+    """``{"launch-template" | "run-instances" | "create-fleet": {"code", "message"}}``: what EC2 answered to each."""
+    template = launch.templates[0]
+    tags = _tags(template.tags)
+    specification = [{"ResourceType": "launch-template", "Tags": tags}]
+    asked = {
+        "launch-template": (
+            client.create_launch_template,
+            {"LaunchTemplateName": template.name, "LaunchTemplateData": template.data, "TagSpecifications": specification},
+        ),
+        "run-instances": (client.run_instances, _run_instances(launch)),
+        "create-fleet": (client.create_fleet, dict(launch.request)),
+    }
+    return {name: _answer(call, arguments) for name, (call, arguments) in asked.items()}
+
+
+def _run_instances(launch: Launch) -> dict[str, Any]:
+    """As the fleet would launch the first of its offers."""
+    data = launch.templates[0].data
+    offer = launch.request["LaunchTemplateConfigs"][0]["Overrides"][0]
+    said = {name: data[name] for name in FROM_TEMPLATE if name in data}
+    if "NetworkInterfaces" in said:
+        said["NetworkInterfaces"] = [{**each, "SubnetId": offer["SubnetId"]} for each in said["NetworkInterfaces"]]
+    else:
+        said["SubnetId"] = offer["SubnetId"]
+    fleet_tags = [each for each in launch.request["TagSpecifications"] if each["ResourceType"] != "fleet"]
+    return {
+        **said,
+        "InstanceType": offer["InstanceType"],
+        "MinCount": 1,
+        "MaxCount": 1,
+        "TagSpecifications": [*fleet_tags, *data["TagSpecifications"]],
+    }
+
+
+def _answer(call: Any, arguments: Mapping[str, Any]) -> dict[str, str]:
+    try:
+        call(DryRun=True, **arguments)
+    except ClientError as error:
+        return {"code": str(error.response["Error"].get("Code")), "message": str(error.response["Error"].get("Message"))}
+    except BotoCoreError as error:
+        return {"code": type(error).__name__, "message": str(error)}
+    return {"code": "NoDryRun", "message": "EC2 answered as if it were no dry run"}
+
+
+def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]

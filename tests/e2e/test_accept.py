@@ -1,0 +1,159 @@
+"""`joiner accept`, as a user runs it, against a deployed stack: every step, a failure that skips what depends on it, an interruption."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from joiner_local.story import until
+from tests.e2e.world import Actor, node_class
+
+pytestmark = pytest.mark.e2e
+
+CLUSTER: Final = "joiner-demo"
+ACCOUNT: Final = "123456789012"
+ADMINISTRATOR: Final = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+STEPS: Final = (
+    "deployment",
+    "cluster-access",
+    "launch-template",
+    "run-instances",
+    "create-fleet",
+    "token",
+    "ring",
+    "node-up",
+    "node-down",
+    "cleanup",
+)
+PERMISSIONS: Final = (
+    "cloudformation:DescribeStacks",
+    "dynamodb:GetItem",
+    "ec2:DescribeInstances",
+    "eks:DescribeCluster",
+    "lambda:InvokeFunction",
+    "ssm:GetParameter",
+    "states:DescribeExecution",
+    "states:GetExecutionHistory",
+    "states:ListExecutions",
+    "states:StartExecution",
+)
+
+
+@pytest.fixture(scope="module")
+def person(deployed: Actor) -> Mapping[str, str]:
+    """A person's role: the permissions that the documentation lists, and cluster admin by an access entry."""
+    iam, sts, eks = (deployed.world.client(name) for name in ("iam", "sts", "eks"))
+    trust = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}]}
+    arn = iam.create_role(RoleName="person", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
+    allowed = {"Statement": [{"Effect": "Allow", "Action": list(PERMISSIONS), "Resource": "*"}], "Version": "2012-10-17"}
+    iam.put_role_policy(RoleName="person", PolicyName="accept", PolicyDocument=json.dumps(allowed))
+    eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
+    eks.associate_access_policy(clusterName=CLUSTER, principalArn=arn, policyArn=ADMINISTRATOR, accessScope={"type": "cluster"})
+    credentials = sts.assume_role(RoleArn=arn, RoleSessionName="person")["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": credentials["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": credentials["SessionToken"],
+    }
+
+
+@pytest.fixture
+def classed(deployed: Actor) -> Iterator[Actor]:
+    """An empty cluster with a node class, and a pool of somebody else's that names it."""
+    deployed.clean()
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    spec = {"template": {"spec": {"nodeClassRef": ref, "requirements": []}}}
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "others"}, "spec": spec}
+    deployed.create(node_class("default"), pool)
+    deployed.rest()
+    yield deployed
+    deployed.clean()
+
+
+def command(actor: Actor, person: Mapping[str, str], *arguments: str) -> tuple[list[str], dict[str, str]]:
+    joiner = str(Path(sys.executable).parent / "joiner")
+    return [joiner, "accept", *arguments], {**os.environ, **actor.world.stack.environment(), **person}
+
+
+def accept(actor: Actor, person: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    words, environment = command(actor, person, *arguments)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def outcomes(said: Mapping[str, Any]) -> dict[str, str]:
+    return {each["step"]: each["outcome"] for each in said["steps"]}
+
+
+def left(actor: Actor) -> list[str]:
+    """Whatever an acceptance run made and that is still there."""
+    pools = [pool["metadata"]["name"] for pool in actor.world.kube.items("/apis/karpenter.sh/v1/nodepools")]
+    pods = [pod["metadata"]["name"] for pod in actor.pods()]
+    return [name for name in (*pools, *pods) if name.startswith("joiner-accept")] + [each["InstanceId"] for each in actor.instances()]
+
+
+def test_every_step_is_shown_and_nothing_is_left(classed: Actor, person: Mapping[str, str], tmp_path: Path) -> None:
+    report = tmp_path / "accept.json"
+
+    answer = accept(classed, person, "--report", str(report), "-o", "json")
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    said = json.loads(answer.stdout)
+    assert said["passed"] is True
+    assert outcomes(said) == dict.fromkeys(STEPS, "shown")
+    assert json.loads(report.read_text()) == said
+    by_name = {each["step"]: each["said"] for each in said["steps"]}
+    assert by_name["run-instances"] == "EC2 would do it (DryRunOperation)"
+    assert re.search(r"the pod runs after \d+ s on t\w+\.(small|medium) in us-east-1\w \(0\.0\d+ US\$ an hour\)", by_name["node-up"])
+    assert left(classed) == []
+    for secret in (ACCOUNT, person["AWS_SECRET_ACCESS_KEY"], person["AWS_SESSION_TOKEN"], "k8s-aws-v1."):
+        assert secret not in answer.stdout + answer.stderr + report.read_text()
+
+
+def test_a_paused_joiner_fails_the_first_step_and_skips_what_needs_it(classed: Actor, person: Mapping[str, str]) -> None:
+    ssm = classed.world.client("ssm")
+    ssm.put_parameter(Name=f"/joiner/{CLUSTER}/pause", Value="true", Overwrite=True)
+    try:
+        answer = accept(classed, person, "-o", "yaml")
+    finally:
+        ssm.put_parameter(Name=f"/joiner/{CLUSTER}/pause", Value="false", Overwrite=True)
+
+    assert answer.returncode == 2
+    assert "the pause parameter is 'true'" in answer.stdout
+    assert f"joiner resume {CLUSTER}" in answer.stdout
+    assert answer.stdout.count("outcome: skipped") == 8
+    assert "needs deployment" in answer.stdout
+    assert left(classed) == []
+
+
+def test_an_interrupted_run_removes_what_it_made(classed: Actor, person: Mapping[str, str]) -> None:
+    words, environment = command(classed, person)
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        until(lambda: any(each.startswith("i-") for each in left(classed)), what="the node's instance", limit=120)
+        running.send_signal(signal.SIGTERM)
+        out, err = running.communicate(timeout=120)
+
+    assert running.returncode == 130, out + err
+    assert re.search(r"node-up +failed +interrupted", out)
+    assert re.search(r"node-down +skipped +the run was interrupted", out)
+    assert re.search(r"cleanup +shown +claim, node and instance are gone", out)
+    time.sleep(1)
+    assert left(classed) == []
+
+
+def test_a_dry_run_makes_nothing(classed: Actor, person: Mapping[str, str]) -> None:
+    before = len(classed.world.client("ec2").describe_launch_templates()["LaunchTemplates"])
+
+    answer = accept(classed, person, "--dry-run")
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert [line.split()[0] for line in answer.stdout.splitlines()] == [*STEPS[:6], "cleanup"]
+    assert left(classed) == []
+    assert len(classed.world.client("ec2").describe_launch_templates()["LaunchTemplates"]) == before
