@@ -1,7 +1,8 @@
 """EKS of the local AWS: the cluster is the control plane on this machine, and DescribeCluster tells where it is.
 
 Knob: `POST /_local/eks {"name": "joiner-demo", "endpoint": "https://127.0.0.1:6443", "ca": "<base64 of the PEM>", "version": "1.36",
-"serviceCidr": "10.100.0.0/16"}`, for a cluster that CreateCluster has made before. What it does not name stays.
+"serviceCidr": "10.100.0.0/16", "ipFamily": "ipv6", "controlPlaneEgressMode": "CUSTOMER_ROUTED"}`, for a cluster that CreateCluster has
+made before. What it does not name stays. A cluster of `ipFamily` ipv6 has a service range of IPv6 only.
 """
 
 from typing import Any, Final
@@ -15,11 +16,13 @@ from joiner_local.aws import access_entries
 from joiner_local.aws.seams import ACCOUNT, REGION, LocalAws
 
 VERSIONS: Final = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30", "1.29")
+EGRESS_MODES: Final = ("AWS_MANAGED", "CUSTOMER_ROUTED", "CUSTOMER_ISOLATED")
+FIELDS: Final = {"name", "endpoint", "ca", "version", "serviceCidr", "ipFamily", "controlPlaneEgressMode"}
 STANDARD_SUPPORT: Final = 4  # the newest so many
 
 
 def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
-    if unknown := asked.keys() - {"name", "endpoint", "ca", "version", "serviceCidr"}:
+    if unknown := asked.keys() - FIELDS:
         raise ValueError(f"eks: {sorted(unknown)} is not known")
     cluster = eks_backends[ACCOUNT][REGION].clusters.get(asked["name"])
     if cluster is None:
@@ -29,8 +32,19 @@ def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
     if "ca" in asked:
         cluster.certificate_authority = {"data": asked["ca"]}
     if "serviceCidr" in asked:
-        cluster.kubernetes_network_config = {"serviceIpv4Cidr": asked["serviceCidr"], "ipFamily": "ipv4"}
+        family = asked.get("ipFamily", "ipv4")
+        range_of = {"ipv4": "serviceIpv4Cidr", "ipv6": "serviceIpv6Cidr"}[family]
+        cluster.kubernetes_network_config = {range_of: asked["serviceCidr"], "ipFamily": family}
+    if "controlPlaneEgressMode" in asked:
+        _set_egress(cluster, asked["controlPlaneEgressMode"])
     return {}
+
+
+def _set_egress(cluster: Cluster, mode: str) -> None:
+    """UpdateClusterConfig lets a cluster leave AWS_MANAGED once, and not back; the knob may."""
+    if mode not in EGRESS_MODES:
+        raise ValueError(f"eks: controlPlaneEgressMode is {mode}: there are {', '.join(EGRESS_MODES)}")
+    cluster.resources_vpc_config = {**cluster.resources_vpc_config, "controlPlaneEgressMode": mode}
 
 
 def list_addons(response: Any) -> ActionResult:

@@ -38,7 +38,7 @@ def test_an_owner_beyond_the_ceiling_is_asked_for_as_named_and_refused_whatever_
                 "AMIsReady",
                 "ImageOwnerNotAllowed",
                 f"spec.amiSelectorTerms[0].owner: nodes may not boot images of {FOREIGN}; the settings allow amazon, self: "
-                "name one of those, or add the owner to imageOwners in clusters/NAME.yaml and deploy",
+                "write one of those, as it stands there, or add the owner to imageOwners in clusters/NAME.yaml and deploy",
             )
         ]
 
@@ -55,20 +55,26 @@ def test_an_old_selectors_owner_is_refused_as_well() -> None:
     ("owner", "images"),
     [
         ("amazon", [image("ami-1", EKS, "amazon")]),
-        (EKS, [image("ami-1", EKS, "amazon")]),  # Amazon's by its alias, as the condition key ec2:Owner has it
         ("self", [image("ami-1", "123456789012")]),
         ("123456789012", [image("ami-1", "123456789012")]),
     ],
 )
-def test_an_owner_of_the_ceiling_may_be_named_by_alias_or_number(owner: str, images: list[dict[str, Any]]) -> None:
+def test_an_owner_of_the_ceiling_may_be_named_and_the_own_account_by_its_number(owner: str, images: list[dict[str, Any]]) -> None:
     assert refusals(replace(MODERN, image_terms=(ImageTerm(name="x", owner=owner),)), images=images) == []
 
 
-def test_a_number_that_only_looks_like_an_allowed_owner_is_refused_until_an_image_shows_the_alias() -> None:
-    named = replace(MODERN, image_terms=(ImageTerm(name="x", owner=EKS),))
+@pytest.mark.parametrize("owner", [EKS, FOREIGN])
+def test_a_number_behind_the_alias_of_amazon_is_refused_for_partners_have_it_too(owner: str) -> None:
+    named = replace(MODERN, image_terms=(ImageTerm(name="x", owner=owner),))
 
-    assert [reason for _, reason, _ in refusals(named, images=[image("ami-1", EKS)])] == ["ImageOwnerNotAllowed"]
-    assert [reason for _, reason, _ in refusals(named, images=[])] == ["ImageOwnerNotAllowed", "AMIsNotFound"]
+    assert [reason for _, reason, _ in refusals(named, images=[image("ami-1", owner, "amazon")])] == ["ImageOwnerNotAllowed"]
+
+
+def test_the_own_account_named_by_number_in_the_settings_is_self() -> None:
+    ceilings = replace(CEILINGS, image_owners=("123456789012",))
+    own = replace(MODERN, image_terms=(ImageTerm(name="x", owner="self"),))
+
+    assert refusals(own, ceilings, images=[image("ami-1", "123456789012")]) == []
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,19 @@ def test_a_volume_too_small_for_some_of_the_images_only_is_told_without_refusing
     assert (problem.severity, problem.reason) == ("warning", "BlockDeviceInvalid")
 
 
+def test_a_device_has_a_name_of_ec2s_and_a_root_volume_boots() -> None:
+    root = {"ImageId": "ami-1", "RootDeviceName": "/dev/xvda"}
+
+    assert told(BlockDevice("/dev/disk7", 40)) == [
+        "spec.blockDeviceMappings[0].deviceName: /dev/disk7: EC2 knows no such device: give one like /dev/xvdb "
+        "(Amazon Linux's root is /dev/xvda)"
+    ]
+    assert told(BlockDevice("/dev/xvda", 200, "st1"), VolumeWorld(images=[root])) == [
+        "spec.blockDeviceMappings[0].ebs.volumeType: st1: no instance boots from it, and /dev/xvda is the image's root: use gp3"
+    ]
+    assert told(BlockDevice("/dev/xvdb", 200, "st1"), VolumeWorld(images=[root])) == []
+
+
 def test_a_snapshot_exists_is_allowed_and_fits() -> None:
     device = replace(ROOT, snapshot_id="snap-1", size_gib=10, encrypted=False)
     where = "spec.blockDeviceMappings[0].ebs"

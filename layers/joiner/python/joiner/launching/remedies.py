@@ -66,11 +66,13 @@ REMEDIES: Mapping[str, Remedy] = {
     "InvalidAMIID.Malformed": Remedy("InvalidAMIID", "put the image's id right"),
     "InvalidAMIID.NotFound": Remedy("AMINotFound", "the image is gone: select another"),
     "InvalidAMIID.Unavailable": Remedy("AMINotFound", "the image is not available (any more): select another"),
+    "InvalidBlockDeviceMapping": Remedy("BlockDeviceInvalid", "put the class's blockDeviceMappings right"),
     "InvalidGroup.NotFound": Remedy("SecurityGroupNotFound", "the security group is gone: it will be looked up again"),
     "InvalidLaunchTemplateId.NotFoundException": Remedy("LaunchTemplateNotFound", "the launch template was deleted: it will be made again"),
     "InvalidLaunchTemplateName.NotFoundException": Remedy(
         "LaunchTemplateNotFound", "the launch template was deleted: it will be made again"
     ),
+    "InvalidSnapshot.NotFound": Remedy("SnapshotNotFound", "the snapshot is gone, or this account may not use it: name another"),
     "InvalidSubnetID.NotFound": Remedy("SubnetNotFound", "the subnet is gone: it will be looked up again"),
     "InvalidUserData.Malformed": Remedy("InvalidUserData", "put the class's userData right"),
     TEMPLATE_DIFFERS: Remedy(

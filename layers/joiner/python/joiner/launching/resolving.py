@@ -60,7 +60,7 @@ def resolve(
         problems=(
             *_subnet_problems(node_class, found, ceilings),
             *_group_problems(node_class, found, ceilings),
-            *owner_problems(node_class, found.images, ceilings, field=_field(node_class, "amiSelector")),
+            *owner_problems(node_class, ceilings, field=_field(node_class, "amiSelector")),
             *_image_problems(node_class, images, ceilings, kubernetes_version),
             *_missing_images(node_class, images, ceilings),
             *profile_problems,

@@ -3,6 +3,7 @@
 Source: EC2 API reference, EbsBlockDevice and CreateVolume (sizes, IOPS, throughput by type); Amazon EBS user guide, "EBS encryption".
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from joiner.pools import BlockDevice, Problem
 
 Answer = Mapping[str, Any]
 CONDITION = "ValidationSucceeded"
+DEVICE_NAME = re.compile(r"(/dev/)?(sd[a-z]([1-9]|1[0-5])?|xvd[a-d]?[a-z])")
+"""Source: EC2 user guide, "Device names for volumes" (HVM)."""
+NOT_BOOTABLE = ("sc1", "st1")
 GP3_BASELINE = 3000  # IOPS that a gp3 volume of any size has
 THROUGHPUT_PER_IOPS = 0.25  # MiB/s
 SETTING = "nodeClasses in clusters/NAME.yaml"
@@ -69,6 +73,7 @@ def volume_problems(
         problem
         for index, device in enumerate(devices)
         for problem in (
+            *_device_problems(device, world, f"{field}[{index}]"),
             *_range_problems(device, world, f"{field}[{index}].ebs"),
             *_snapshot_problems(device, world, ceilings, f"{field}[{index}].ebs"),
             *_image_problems(device, world, f"{field}[{index}].ebs"),
@@ -80,6 +85,14 @@ def volume_problems(
 
 def _invalid(where: str, message: str) -> Problem:
     return Problem(CONDITION, "BlockDeviceInvalid", f"{where}{message}")
+
+
+def _device_problems(device: BlockDevice, world: VolumeWorld, where: str) -> Iterator[Problem]:
+    name = device.device_name
+    if not DEVICE_NAME.fullmatch(name):
+        yield _invalid(where, f".deviceName: {name}: EC2 knows no such device: give one like /dev/xvdb (Amazon Linux's root is /dev/xvda)")
+    if device.volume_type in NOT_BOOTABLE and any(image.get("RootDeviceName") == name for image in world.images):
+        yield _invalid(where, f".ebs.volumeType: {device.volume_type}: no instance boots from it, and {name} is the image's root: use gp3")
 
 
 def _range_problems(device: BlockDevice, world: VolumeWorld, where: str) -> Iterator[Problem]:

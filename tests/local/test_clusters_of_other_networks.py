@@ -1,0 +1,115 @@
+"""Clusters whose network Joiner cannot serve, or whose doorbell needs a route: what the deployment and a scale-up make of them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from infra.states import Integrations, machine, succeed
+from joiner.adapters import environment
+from joiner.adapters.custom_resource import Request
+from joiner.adapters.payload import ClusterFacts, Task
+from joiner_local.aws.network import Network, seed_network
+from tests.local.running_aws import RunningAws, eventually
+from tests.unit.functions.loading import load
+
+pytestmark = pytest.mark.local
+
+V4 = {"serviceCidr": "10.100.0.0/16", "ipFamily": "ipv4"}
+V6 = {"serviceCidr": "fd12:3456:789a::/108", "ipFamily": "ipv6"}
+
+
+class Cluster:
+    """A cluster of the local EKS, whose network a test chooses."""
+
+    def __init__(self, aws: RunningAws, network: Network, name: str) -> None:
+        self.aws, self.network, self.name = aws, network, name
+
+    def set(self, **asked: Any) -> None:
+        self.aws.knob("eks", name=self.name, **asked)
+
+    def described(self) -> dict[str, str]:
+        """What the deployment's custom resource answers to a template."""
+        answer = load("describe_cluster").describe(Request("Create", {"Cluster": self.name}))
+        return dict(answer.attributes)
+
+    def facts(self) -> ClusterFacts:
+        """What the state *Describe the cluster* of the state machines gives to every function, and how that is read."""
+        sfn = self.aws.client("stepfunctions")
+        describe = Integrations("aws").describe_cluster(self.name, next="End", assign={}, catch=[])
+        states = {"Describe": describe, "End": succeed(output={"cluster": "{% $cluster %}"})}
+        definition = json.dumps(machine(states, comment="A test's", timeout=30))
+        created = sfn.create_state_machine(
+            name=self.aws.fresh("facts"), definition=definition, roleArn=self.aws.role("states.amazonaws.com")
+        )
+        execution = sfn.start_execution(stateMachineArn=created["stateMachineArn"])["executionArn"]
+
+        def ended() -> dict[str, Any] | None:
+            told: dict[str, Any] = sfn.describe_execution(executionArn=execution)
+            return told if told["status"] != "RUNNING" else None
+
+        told = eventually(ended)
+        assert told["status"] == "SUCCEEDED", told
+        return Task.parse({"schema": 1, "execution": {"name": "up", "id": "arn"}, **json.loads(told["output"])}).cluster
+
+
+@pytest.fixture
+def cluster(local_aws: RunningAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    for name, value in {
+        "AWS_ENDPOINT_URL": local_aws.endpoint,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+    }.items():
+        monkeypatch.setenv(name, value)
+    _forget_clients()
+    name = local_aws.fresh("networks")
+    yield Cluster(local_aws, seed_network(local_aws.endpoint, name), name)
+    _forget_clients()
+
+
+def _forget_clients() -> None:
+    environment.client.cache_clear()
+    environment._session.cache_clear()
+
+
+def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: Cluster) -> None:
+    assert cluster.described()["Version"] == "1.36"
+    cluster.set(**V6)
+
+    with pytest.raises(Exception, match="ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: deploy to a cluster of"):
+        cluster.described()
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("", "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours"),
+        ("CUSTOMER_ROUTED", "give the cluster's subnets a route to the internet (NAT gateway) or to the doorbell's address"),
+        ("CUSTOMER_ISOLATED", "the control plane reaches nothing outside its VPC"),
+    ],
+)
+def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(cluster: Cluster, mode: str, told: str) -> None:
+    if mode:
+        cluster.set(controlPlaneEgressMode=mode)
+
+    said = cluster.described()["ControlPlaneEgress"]
+
+    assert said.startswith(mode or "AWS_MANAGED")
+    assert told in said
+
+
+def test_the_clusters_own_subnets_are_what_the_permissions_get(cluster: Cluster) -> None:
+    assert set(cluster.described()["SubnetIds"].split(",")) == set(cluster.network.subnets.values())
+
+
+def test_every_function_is_told_the_clusters_network(cluster: Cluster) -> None:
+    cluster.set(**V4)
+    four = cluster.facts()
+    cluster.set(**V6)
+    six = cluster.facts()
+
+    assert (four.ip_family, four.service_cidr) == ("ipv4", "10.100.0.0/16")
+    assert (six.ip_family, six.service_cidr) == ("ipv6", "fd12:3456:789a::/108")
+    assert set(four.subnets) == set(cluster.network.subnets.values())
