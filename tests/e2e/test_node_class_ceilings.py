@@ -1,0 +1,105 @@
+"""A class that reaches beyond the settings, or is of an unsupported cluster: a condition says so, and nothing is launched."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from joiner_local.kube_api import Object
+from joiner_local.story import condition, until
+from tests.e2e.world import Actor, deployment, node_class
+
+pytestmark = pytest.mark.e2e
+
+CLASS = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/bounded"
+CLUSTER = "joiner-demo"
+
+
+@pytest.fixture
+def empty(deployed: Actor) -> Iterator[Actor]:
+    deployed.clean()
+    yield deployed
+    deployed.knob("eks", name=CLUSTER, serviceCidr="10.100.0.0/16", ipFamily="ipv4")
+    deployed.world.client("ec2").reset_ebs_default_kms_key_id()
+    deployed.clean()
+
+
+def pool() -> Object:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "bounded"}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "bounded"},
+        "spec": {"template": {"spec": {"nodeClassRef": reference}}},
+    }
+
+
+def bounded(**spec: Any) -> Object:
+    made = node_class("bounded")
+    made["spec"] |= spec
+    return made
+
+
+def refused(actor: Actor, kind: str) -> dict[str, Any]:
+    """The class's condition of that type once it is False; nothing was launched for it."""
+
+    def look() -> dict[str, Any] | None:
+        found = actor.world.kube.get(CLASS)
+        return found if condition(found, kind) == "False" and condition(found, "Ready") == "False" else None
+
+    found = until(look, what=f"the class's {kind} False", limit=30)
+    assert actor.instances() == []
+    return next(dict(each) for each in found["status"]["conditions"] if each["type"] == kind)
+
+
+def works(actor: Actor) -> None:
+    """The same class without what was wrong with it: its pod runs."""
+    actor.create(bounded())
+    actor.wait_running(1, "patient")
+
+
+def test_a_subnet_of_the_account_that_is_not_the_clusters_is_refused_in_the_class(empty: Actor) -> None:
+    ec2 = empty.world.client("ec2")
+    vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.252.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    try:
+        empty.create(bounded(subnetSelectorTerms=[{"id": subnet}]), pool(), deployment("patient"))
+        told = refused(empty, "SubnetsReady")
+    finally:
+        ec2.delete_subnet(SubnetId=subnet)
+
+    assert told["reason"] == "SubnetNotAllowed"
+    assert f"spec.subnetSelectorTerms: the settings do not allow the subnet {subnet}; they allow" in told["message"]
+    works(empty)
+
+
+def test_an_image_owner_beyond_the_settings_is_refused_in_the_class(empty: Actor) -> None:
+    terms = [{"owner": "099720109477", "name": "*"}]
+    empty.create(bounded(amiFamily="AL2023", amiSelectorTerms=terms), pool(), deployment("patient"))
+
+    told = refused(empty, "AMIsReady")
+
+    assert told["reason"] == "ImageOwnerNotAllowed"
+    assert "spec.amiSelectorTerms[0].owner: nodes may not boot images of 099720109477" in told["message"]
+
+
+def test_a_default_key_without_a_grant_is_refused_before_nodes_die_of_it(empty: Actor) -> None:
+    key = empty.world.client("kms").create_key()["KeyMetadata"]["Arn"]
+    empty.world.client("ec2").modify_ebs_default_kms_key_id(KmsKeyId=key)
+    empty.create(bounded(), pool(), deployment("patient"))
+
+    told = refused(empty, "ValidationSucceeded")
+
+    assert told["reason"] == "DefaultKMSKeyNotAllowed"
+    assert key in told["message"]
+
+
+def test_nothing_is_launched_in_an_ipv6_cluster(empty: Actor) -> None:
+    empty.knob("eks", name=CLUSTER, serviceCidr="fd12:3456:789a::/108", ipFamily="ipv6")
+    empty.create(bounded(), pool(), deployment("patient"))
+
+    assert refused(empty, "ValidationSucceeded")["reason"] == "IPv6NotSupported"
+
+
+def test_the_deployment_says_whether_the_doorbell_is_reached(empty: Actor) -> None:
+    assert empty.outputs["ControlPlaneEgress"] == "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours"
