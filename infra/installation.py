@@ -18,6 +18,9 @@ from infra.functions import ROOT, Function, Ground
 
 MANIFESTS: Final = ROOT / "manifests"
 
+DESCRIBED: Final = ("CertificateAuthority", "ControlPlaneEgress", "DoorbellCa", "Endpoint", "SecurityGroupId", "SubnetIds", "Version")
+"""What `describe_cluster` answers. It is one of the resource's properties, so that an upgrade that needs a new attribute asks anew."""
+
 
 class Installation(Construct):
     """The two functions and their custom resources."""
@@ -36,7 +39,12 @@ class Installation(Construct):
             resource_type="Custom::ClusterDescription",
             service_timeout=Duration.seconds(self.describer.duty.timeout + 30),
             # Described anew whenever there is something to install: the CA may have been rotated since
-            properties={"Cluster": settings.cluster, "Manifests": digest, **({"CaParameter": parameter} if parameter else {})},
+            properties={
+                "Cluster": settings.cluster,
+                "Manifests": digest,
+                "Attributes": ",".join(DESCRIBED),
+                **({"CaParameter": parameter} if parameter else {}),
+            },
         )
         self.manifests = CustomResource(
             self,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from infra.installation import DESCRIBED
 from infra.states import Integrations, machine, succeed
 from joiner.adapters import environment
 from joiner.adapters.custom_resource import Request
@@ -98,6 +99,10 @@ def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(clus
 
     assert said.startswith(mode or "AWS_MANAGED")
     assert told in said
+
+
+def test_the_template_asks_for_what_the_function_answers(cluster: Cluster) -> None:
+    assert set(cluster.described()) == set(DESCRIBED)
 
 
 def test_the_clusters_own_subnets_are_what_the_permissions_get(cluster: Cluster) -> None:
