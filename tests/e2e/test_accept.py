@@ -133,6 +133,21 @@ def test_a_paused_joiner_fails_the_first_step_and_skips_what_needs_it(classed: A
     assert left(classed) == []
 
 
+def test_a_dry_run_that_ec2_refuses_names_the_remedy_and_no_node_is_launched(classed: Actor, person: Mapping[str, str]) -> None:
+    classed.knob("mishaps/set", caller="launch_instances", call="ec2 RunInstances", how="refused", times=None)
+    try:
+        answer = accept(classed, person, "-o", "json")
+    finally:
+        assert classed.knob("mishaps/set")["struck"] > 0
+
+    assert answer.returncode == 2, answer.stdout + answer.stderr
+    said = json.loads(answer.stdout)
+    assert outcomes(said) == {**dict.fromkeys(STEPS, "shown"), "run-instances": "failed", "node-up": "skipped", "node-down": "skipped"}
+    (refused,) = (each for each in said["steps"] if each["outcome"] == "failed")
+    assert "decode-authorization-message" in refused["remedy"]
+    assert left(classed) == []
+
+
 def test_an_interrupted_run_removes_what_it_made(classed: Actor, person: Mapping[str, str]) -> None:
     words, environment = command(classed, person)
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
