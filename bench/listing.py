@@ -111,6 +111,14 @@ def _task(lease: int = 1) -> Any:
     return Task(Execution("up-1", EXECUTION, ""), cluster, lease, 1)
 
 
+def _time_left(name: str) -> Any:
+    """Of the function's timeout, from now."""
+    from joiner.adapters.parallel import TimeLeft
+
+    ends = time.monotonic() + DUTIES[name].timeout
+    return TimeLeft(lambda: ends - time.monotonic())
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -165,7 +173,9 @@ def _plan_capacity(handler: Any, _world: World, _endpoint: str) -> Any:
 def _record_node_claims(handler: Any, _world: World, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    recording = handler.Recording(_kube(endpoint), environment.ledger(), environment.answers(), environment.store())
+    recording = handler.Recording(
+        _kube(endpoint), environment.ledger(), environment.answers(), environment.store(), _time_left("record_node_claims")
+    )
     keys = {name: f"{folder}/up-1/1.json.gz" for name, folder in KEYS.items()}
     return recording.answer(_task(), keys, _now(), _until())
 
@@ -176,14 +186,17 @@ KEYS: Final = {"plan": "plans", "classes": "node-classes", "snapshot": "snapshot
 def _record_launches(handler: Any, _world: World, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    recording = handler.Recording(_kube(endpoint), environment.ledger(), environment.answers(), environment.store())
+    recording = handler.Recording(
+        _kube(endpoint), environment.ledger(), environment.answers(), environment.store(), _time_left("record_launches")
+    )
     return recording.answer(_task(), "snapshots/up-1/1.json.gz", _now(), _until())
 
 
 def _check_registration(handler: Any, _world: World, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    answer = handler.Check(_kube(endpoint), environment.ledger()).answer("joining", _now())
+    check = handler.Check(_kube(endpoint), environment.ledger(), time_left=_time_left("check_registration"))
+    answer = check.answer("joining", _now())
     return {name: answer[name] for name in ("done", "waiting", "initialized", "podsPlaced")}
 
 

@@ -22,7 +22,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.nodes import change
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
@@ -34,6 +34,8 @@ from joiner.telling import retiring as telling
 from joiner.telling.events import Event
 
 logger = Logger()
+
+NO_TIME: Final = "no time was left; the sweep asks again"
 
 WAVE: Final = 20
 """Nodes that are drained by one function at a time."""
@@ -65,7 +67,8 @@ class LeftOut:
 class Beginning:
     """One beginning of many retirements; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements, guards: Guards) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements, guards: Guards, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._kube = kube
         self._guards = guards
         self._ledger = ledger
@@ -86,8 +89,9 @@ class Beginning:
                 "leftOut": [LeftOut(one.claim, refused).to_json() for one in asked] + _beyond(beyond),
             }
         around = Surroundings.read(self._kube, self._ledger, asked, now, leased=bool(task.lease_number))
-        answers = each(around.cases(asked), lambda case: self._begin(task, case, around, now), KubeError)
-        begun, left = [], []
+        answers, unseen = each_in_time(around.cases(asked), lambda case: self._begin(task, case, around, now), KubeError, self._time_left)
+        begun: list[Begun] = []
+        left = [LeftOut(case.asked.claim, NO_TIME) for case in unseen]
         for case, answer in answers:
             match answer:
                 case Begun():
@@ -201,7 +205,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     now = environment.now()
     kube = environment.kube(task.cluster)
-    beginning = Beginning(kube, environment.ledger(), environment.retirements(), Guards(kube))
+    beginning = Beginning(kube, environment.ledger(), environment.retirements(), Guards(kube), environment.time_left(context))
     answer = beginning.answer(task, [Asked.from_json(each) for each in event["claims"]], now, environment.lease_end(context, now))
     logger.info("began retirement", begun=answer["begun"], moving=answer["moving"], leftOut=len(answer["leftOut"]))
     metrics.publish(task.cluster.name, {"NodesRetiring": answer["begun"]})

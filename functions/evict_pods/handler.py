@@ -20,7 +20,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, EvictionBlocked, KubeError, NotFound
 from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.nodes import change, pods_on_each, read_node
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each, each_in_time
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.draining import AT_LEAST, SELDOM, SOON, Deletion, Drain, DrainingPod, drain, pause
@@ -78,7 +78,8 @@ class Budget:
 class Eviction:
     """One look at a wave; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, retirements: Retirements) -> None:
+    def __init__(self, kube: Kube, retirements: Retirements, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._kube = kube
         self._retirements = retirements
 
@@ -170,13 +171,15 @@ class Eviction:
         """How many were asked, what keeps the others, and what is told."""
         blockers: list[str] = []
         events: list[Event] = []
-        evicted = each(budget.take(plan.evict), lambda pod: self._kube.evict(pod.namespace, pod.name, uid=pod.uid), KubeError)
+        taken = budget.take(plan.evict)  # those for which no time is left are asked in the next look
+        evicted, _ = each_in_time(taken, lambda pod: self._kube.evict(pod.namespace, pod.name, uid=pod.uid), KubeError, self._time_left)
         for pod, answer in evicted:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):  # gone, or another pod by now: done
                 blockers.append(_blocker(pod, answer))
             else:
                 events.append(telling.evicted(pod, one.node))
-        for order, answer in each(plan.delete, self._delete, KubeError):
+        deleted, _ = each_in_time(plan.delete, self._delete, KubeError, self._time_left)
+        for order, answer in deleted:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):
                 blockers.append(_blocker(order.pod, answer))
             else:
@@ -210,11 +213,11 @@ def _blocker(pod: DrainingPod, reason: KubeError) -> str:
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    eviction = Eviction(environment.kube(task.cluster), environment.retirements())
+    eviction = Eviction(environment.kube(task.cluster), environment.retirements(), environment.time_left(context))
     entries = [Retiring.from_json(each) for each in event["claims"]]
     answer = eviction.answer(task.execution, entries, int(event.get("pause", SOON)), environment.now())
     drained = sum(each["stage"] == Stage.DRAINED for each in answer["claims"])

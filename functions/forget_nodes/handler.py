@@ -6,7 +6,7 @@ has it retired once more, which finds nothing left to do but what was not done.
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
@@ -18,7 +18,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.nodes import pods_on
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.pools import write_usage
 from joiner.adapters.retirements import Retirements
@@ -27,10 +27,18 @@ from joiner.lifecycle.retirement import Retiring, Stage
 logger = Logger()
 
 
+NO_TIME: Final = "no time was left in this look"
+
+
+class OutOfTime(KubeError):
+    """The function ends before all is done; the next look goes on."""
+
+
 class Forgetting:
     """One forgetting; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._kube = kube
         self._ledger = ledger
         self._retirements = retirements
@@ -40,8 +48,9 @@ class Forgetting:
         gone = [one for one in entries if one.stage is Stage.TERMINATED]
         self._retirements.see((one.claim for one in gone), owner, int(now.timestamp()))
         nodes = self._kube.list(kinds.NODES) if gone else []
-        answers = each(gone, lambda one: self._forget(one, nodes, owner), KubeError)
+        answers, left = each_in_time(gone, lambda one: self._forget(one, nodes, owner), KubeError, self._time_left)
         done = {one.claim: answer if isinstance(answer, Retiring) else one.at(one.stage, str(answer)) for one, answer in answers}
+        done |= {one.claim: one.at(one.stage, NO_TIME) for one in left}
         forgotten = [one.claim for one in done.values() if one.stage is Stage.FORGOTTEN]
         if forgotten:
             for trouble in write_usage(self._kube, list_claims(self._kube).claims):
@@ -76,9 +85,12 @@ class Forgetting:
             except (NotFound, Conflict):
                 return
 
-        for _, answer in each(pods, end, KubeError):
+        answers, left = each_in_time(pods, end, KubeError, self._time_left)
+        for _, answer in answers:
             if isinstance(answer, KubeError):
                 raise answer
+        if left:
+            raise OutOfTime(f"{len(left)} pods of its node are still to be deleted: {NO_TIME}")
 
 
 def _belongs(node: Mapping[str, Any], one: Retiring) -> bool:
@@ -90,11 +102,11 @@ def _belongs(node: Mapping[str, Any], one: Retiring) -> bool:
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    forgetting = Forgetting(environment.kube(task.cluster), environment.ledger(), environment.retirements())
+    forgetting = Forgetting(environment.kube(task.cluster), environment.ledger(), environment.retirements(), environment.time_left(context))
     entries = [Retiring.from_json(each) for each in event["claims"]]
     answer = forgetting.answer(task.execution.arn, entries, environment.now())
     metrics.publish(task.cluster.name, {"NodesRetired": answer["forgotten"]})

@@ -16,7 +16,7 @@ from joiner.adapters.claims import create_claim, get_claim, list_claims, write_s
 from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.cluster import Node
 from joiner.lifecycle.rebuilding import pool_key_of, rebuilt_claim
@@ -35,7 +35,8 @@ Asked = Mapping[str, Any]
 class Rebuilding:
     """One rebuilding; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube) -> None:
+    def __init__(self, kube: Kube, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
         self._kube = kube
 
     def answer(self, task: Task, asked: Sequence[Asked], now: datetime) -> dict[str, Any]:
@@ -45,11 +46,12 @@ class Rebuilding:
         world = Snapshot.from_lists(lists)
         nodes, pools = {node.instance_id: node for node in world.nodes if node.provider_id}, {pool.key: pool for pool in world.pools}
         wanted = [(nodes[one["instance"]], str(one["claim"])) for one in asked if one["instance"] in nodes and one["instance"] not in known]
-        answers = each(wanted, lambda one: self._rebuild(*one, pools, now), KubeError)
+        answers, late = each_in_time(wanted, lambda one: self._rebuild(*one, pools, now), KubeError, self._time_left)
         rebuilt = [answer for _, answer in answers if isinstance(answer, NodeClaim)]
         left = [
             f"node {node.name}: {answer or 'nothing tells its pool or its class'}" for (node, _), answer in answers if answer not in rebuilt
         ]
+        left += [f"node {node.name}: no time was left; the next sweep finds it again" for node, _ in late]
         for claim in rebuilt:
             logger.warning("a claim that was gone is there again", nodeclaim=claim.name, node=claim.node_name, instance=claim.instance_id)
         for why in left:
@@ -85,10 +87,12 @@ def _told(claim: NodeClaim) -> Event:
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
-    answer = Rebuilding(environment.kube(task.cluster)).answer(task, list(event["rebuild"]), environment.now())
+    answer = Rebuilding(environment.kube(task.cluster), environment.time_left(context)).answer(
+        task, list(event["rebuild"]), environment.now()
+    )
     metrics.publish(task.cluster.name, {"ClaimsRebuilt": len(answer["rebuilt"])})
     return answer

@@ -17,7 +17,9 @@ from joiner.adapters.cluster_view import SURVEYED, ClusterView, ListedCluster, L
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.emptiness import Emptiness
 from joiner.adapters.guards import Guards
+from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
@@ -25,8 +27,10 @@ from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, Due, See
 from joiner.lifecycle.checks.empty import empty_claims
 from joiner.lifecycle.guards import refusal
 from joiner.lifecycle.resting import drained_by, is_blocked
+from joiner.lifecycle.size import beyond_supported_size
 from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
+from joiner.telling.size import too_large
 
 logger = Logger()
 
@@ -52,7 +56,9 @@ class Survey:
         answers: Answers,
         guards: Guards,
         interval: int = 60,
+        time_left: TimeLeft = UNBOUNDED,
     ) -> None:
+        self._time_left = time_left
         self._answers = answers
         self._guards = guards
         self._view = view
@@ -73,11 +79,12 @@ class Survey:
         if refused := refusal(others):
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
         survey, manifests = self._look(now)
+        oversize = self._tell_size(survey, task)
         survey = self._remember(survey, task)
         findings = {check.name: check.look(survey) for check in CHECKS}
         due = self._due(survey, task)
         counts = {name: len(found) for name, found in findings.items()}
-        reasons = [*(each.said for each in due), *(reason for found in findings.values() for reason in found)]
+        reasons = [*oversize, *(each.said for each in due), *(reason for found in findings.values() for reason in found)]
         return {
             "refused": "",
             **counts,
@@ -115,14 +122,25 @@ class Survey:
         )
         return survey, lists["nodes"]
 
+    def _tell_size(self, survey: ClusterSurvey, task: Task) -> list[str]:
+        """Report a cluster that is larger than the supported size: as a reason, by events on the pools, and in the log."""
+        said = beyond_supported_size(len(survey.pods), len(survey.nodes))
+        if not said:
+            return []
+        logger.warning(said, pods=len(survey.pods), nodes=len(survey.nodes))
+        for untold in self._guards.publish([too_large(pool, said) for pool in survey.pools], at=survey.now, instance=task.execution.name):
+            logger.warning("an event could not be told", reason=untold)
+        return [said]
+
     def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
         """The survey with the memory of empty nodes, which is brought up to date."""
         before = self._emptiness.all()
         empty = {claim.name for claim in empty_claims(survey)}
-        for name in sorted(empty - set(before)):
-            self._emptiness.begin(name, survey.at)
-        for name in sorted(set(before) - empty):
-            self._emptiness.end(name)
+        begun = [(name, True) for name in sorted(empty - set(before))]
+        ended = [(name, False) for name in sorted(set(before) - empty)]
+        _, left = each_in_time([*ended, *begun], lambda one: self._note(*one, survey.at), KubeError, self._time_left)
+        if left:  # the next sweep notes them
+            logger.warning("no time was left to note all empty nodes", left=len(left))
         return replace(
             survey,
             empty_since={name: before[name].since for name in empty & set(before)},
@@ -130,17 +148,29 @@ class Survey:
             asked_until={name: before[name].asked_until for name in empty & set(before) if before[name].asked_by != task.execution.name},
         )
 
+    def _note(self, claim: str, empty: bool, at: int) -> None:
+        if empty:
+            self._emptiness.begin(claim, at)
+        else:
+            self._emptiness.end(claim)
+
     def _due(self, survey: ClusterSurvey, task: Task) -> list[Due]:
         """Each claim once, for the first reason; those first that nobody retires yet."""
         found: dict[str, Due] = {}
         for check in RETIREMENTS:
             for due in check.look(survey):
                 found.setdefault(due.claim.name, due)
-        for due in found.values():
-            if due.reason == "empty":
-                self._emptiness.ask(due.claim.name, max(due.not_before, survey.at) + BEGUN_WITHIN, by=task.execution.name)
         owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
-        return sorted(found.values(), key=lambda due: due.claim.name in owned)[:RETIRED_AT_ONCE]
+        chosen = sorted(found.values(), key=lambda due: due.claim.name in owned)[:RETIRED_AT_ONCE]
+        empty = [due for due in chosen if due.reason == "empty"]
+        asked, left = each_in_time(empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left)
+        if left:  # nobody would know that they were asked for: the next sweep asks
+            logger.warning("no time was left to ask for all empty nodes", left=len(left), asked=len(asked))
+        postponed = {due.claim.name for due in left}
+        return [due for due in chosen if due.claim.name not in postponed]
+
+    def _ask(self, due: Due, at: int, by: str) -> None:
+        self._emptiness.ask(due.claim.name, max(due.not_before, at) + BEGUN_WITHIN, by=by)
 
 
 def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
@@ -187,7 +217,7 @@ def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = Task.parse(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
@@ -201,6 +231,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         answers=environment.answers(),
         guards=Guards(kube),
         interval=int(environment.setting("SWEEP_SECONDS")),
+        time_left=environment.time_left(context),
     )
     answer = survey.answer(task, environment.now())
     logger.info("surveyed the cluster", **answer)

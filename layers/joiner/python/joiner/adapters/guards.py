@@ -11,7 +11,7 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.parallel import every
 from joiner.lifecycle.guards import DEFINITIONS, LEASES, Other, others
 from joiner.names import MANAGED_BY
-from joiner.telling.events import Subject
+from joiner.telling.events import Event, Subject
 from joiner.telling.guards import found_beside
 
 OURS = f"{MANAGED_BY}=joiner"
@@ -32,6 +32,10 @@ class Guards:
         """A Warning event on each NodePool and Provisioner; returns what could not be told."""
         told = list(found)
         events = [found_beside(subject, other) for subject in self._pools() for other in told] if told else []
+        return tell(self._kube, events, at=at, instance=instance)
+
+    def publish(self, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
+        """Write events about this cluster; returns what could not be told."""
         return tell(self._kube, events, at=at, instance=instance)
 
     def _leases(self) -> Manifests:

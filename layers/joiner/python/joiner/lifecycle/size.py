@@ -1,0 +1,25 @@
+"""How large a cluster may be: what `python -m bench.listing` measures every listing function at.
+
+Larger clusters are still served while memory and time last. That they are larger is reported, because a function that is killed for its
+memory cannot say so itself.
+"""
+
+from typing import Final
+
+SUPPORTED_PODS: Final = 50_000
+"""Pods that have not ended. At this number each function that lists them uses less than half of its memory."""
+SUPPORTED_NODES: Final = 2_000
+
+
+def beyond_supported_size(pods: int, nodes: int) -> str:
+    """Return what exceeds the supported size, with the remedy; empty if nothing does.
+
+    >>> beyond_supported_size(50_000, 2_000)
+    ''
+    >>> beyond_supported_size(61_000, 1_500)
+    '61,000 pods exceed the supported size of 50,000: raise the memory of the listing functions (infra/duties.py), or use several clusters'
+    """
+    counts = ((pods, SUPPORTED_PODS, "pods"), (nodes, SUPPORTED_NODES, "nodes"))
+    exceeded = [f"{count:,} {what} exceed the supported size of {most:,}" for count, most, what in counts if count > most]
+    remedy = "raise the memory of the listing functions (infra/duties.py), or use several clusters"
+    return f"{' and '.join(exceeded)}: {remedy}" if exceeded else ""

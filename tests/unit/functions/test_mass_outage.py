@@ -1,0 +1,135 @@
+"""A mass outage: 24,000 pods become pending at once. A round ends within its timeouts, and events are few and told after the launch."""
+
+import time
+from typing import Any
+
+from infra.duties import DUTIES
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.claims import list_claims
+from joiner.adapters.guards import Guards
+from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.parallel import TimeLeft
+from joiner.lifecycle.retirement import Asked, Reason
+from joiner.names import FILLING
+from joiner.telling.limiting import EVENTS_AT_ONCE
+from tests.unit.functions.loading import load
+from tests.unit.functions.retire import Retirement
+from tests.unit.functions.scale_up import World, pending
+
+LATE = TimeLeft(lambda: 1.0)
+"""A function that is about to be stopped."""
+
+
+def asked(world: World, what: str) -> list[int]:
+    """Where in the requests of this world these stand."""
+    return [position for position, each in enumerate(world.kube.asked) if each.startswith(what)]
+
+
+def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World) -> None:
+    world.prepare(*(pending(f"web-{number:05d}", cpu="10m") for number in range(24_000)))
+    world.stop_after = "record_launches"
+    began = time.process_time()
+    world.scale_up("up-1")
+    took = time.process_time() - began
+    names = ("find_pending_pods", "plan_capacity", "record_node_claims", "record_launches")
+
+    assert world.answers["record_node_claims"]["claims"] == len(list_claims(world.kube).claims) >= 24_000 // 29
+    assert world.answers["record_launches"]["launched"] == world.answers["record_node_claims"]["claims"]
+    assert took < sum(DUTIES[name].timeout for name in names)
+    assert asked(world, "POST /apis/events.k8s.io") == []  # under the lease nothing is told
+
+    world.stop_after = ""
+    world.untold = [*world.answers["record_node_claims"]["events"], *world.answers["record_launches"]["events"]]
+    world.check("up-1")
+    told = world.kube.all(kinds.EVENTS)
+    assert 0 < len(told) <= EVENTS_AT_ONCE
+    assert "24,000 Pods, for example web-" in " ".join(each["note"] for each in told if each["regarding"]["kind"] == "ReplicaSet")
+
+
+def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(world: World) -> None:
+    world.prepare(*(pending(f"web-{number}") for number in range(3)))
+    real = load("record_node_claims").Recording
+    late: list[Any] = []
+
+    class InTime(real):  # type: ignore[misc, valid-type]  # the first look has no time
+        def __init__(self, *parts: Any) -> None:
+            super().__init__(*parts, *([LATE] if not late else []))
+            late.append(parts)
+
+    load("record_node_claims").Recording = InTime
+    try:
+        assert world.scale_up("up-1")
+    finally:
+        load("record_node_claims").Recording = real
+
+    assert len(late) == 2
+    assert len(list_claims(world.kube).claims) == 3
+    assert all(pod["spec"].get("nodeName") for pod in world.kube.all(kinds.PODS))
+
+
+def test_pods_for_which_no_time_is_left_are_bound_in_the_next_look_and_their_node_stays_closed(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.stop_after = ""
+    world.boot()
+    first = load("check_registration").Check(world.kube, world.ledger, time_left=LATE).answer("up-1", world.now)
+    (node,) = world.kube.all(kinds.NODES)
+
+    assert (first["done"], first["waiting"], first["podsPlaced"]) == (False, 1, 0)
+    assert FILLING in {taint["key"] for taint in node["spec"]["taints"]}
+    assert world.check("up-1")["done"]
+    assert [pod["spec"]["nodeName"] for pod in world.kube.all(kinds.PODS)] == [node["metadata"]["name"]]
+
+
+def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_says_so(world: World) -> None:
+    world.prepare(pending("web-1"))
+    assert world.scale_up("up-1")
+    (claim,) = list_claims(world.kube).claims
+    retiring = Retirement(world, "retire-1")
+    beginning = load("begin_retirement").Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube), LATE)
+    task = _task(retiring)
+    left = beginning.answer(task, [Asked(claim.name, Reason.DELETED)], world.now, 0)
+
+    assert left["leftOut"] == [{"claim": claim.name, "why": "no time was left; the sweep asks again"}]
+    assert left["waves"] == []
+    assert list_claims(world.kube).claims == (claim,)
+
+
+def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: World) -> None:
+    world.prepare(pending("web-1"))
+    assert world.scale_up("up-1")
+    (claim,) = list_claims(world.kube).claims
+    retiring = Retirement(world, "retire-1")
+    begun = load("begin_retirement").Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube))
+    ((entry,),) = begun.answer(_task(retiring), [Asked(claim.name, Reason.LOST)], world.now, 0)["waves"]
+    module = load("forget_nodes")
+    entries = [module.Retiring.from_json(entry).at(module.Stage.TERMINATED)]
+    late = module.Forgetting(world.kube, world.ledger, retiring.retirements, LATE).answer(retiring.arn, entries, world.now)
+
+    assert (late["forgotten"], late["claims"][0]["why"]) == (0, "no time was left in this look")
+    assert len(list_claims(world.kube).claims) == 1
+    after = module.Forgetting(world.kube, world.ledger, retiring.retirements).answer(retiring.arn, entries, world.now)
+    assert after["forgotten"] == 1
+    assert list_claims(world.kube).claims == ()
+
+
+def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its_pools(world: World) -> None:
+    nodes = (
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{n}"}, "spec": {"providerID": f"aws:///a/i-{n}"}}
+        for n in range(2_001)
+    )
+    world.prepare(*nodes)
+    survey, _ = world.survey("1")
+
+    assert survey["reasons"][0].startswith("2,001 nodes exceed the supported size of 2,000")
+    (told,) = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "ClusterTooLarge"]
+    assert told["regarding"]["name"] == "default"
+    assert not isinstance(told, KubeError)
+
+
+def _task(retiring: Retirement) -> Any:
+    from joiner.adapters.payload import Task
+    from tests.unit.functions.scale_up import CLUSTER
+
+    return Task(retiring.execution, CLUSTER, 0, 1)
