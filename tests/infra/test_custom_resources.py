@@ -182,3 +182,26 @@ def test_a_door_is_fitted_with_its_address_and_with_a_ca_only_if_it_needs_one() 
     assert public["clientConfig"] == {"url": "https://api/ring/secret/pods"}
     assert local["clientConfig"] == {"url": "https://api/ring/secret/pods", "caBundle": "UEVN"}
     assert webhook["clientConfig"] == {"url": "DOORBELL/pods"}
+
+
+def test_an_answer_that_cloudformation_would_refuse_is_a_failure_that_names_what_is_too_long(mailbox: Mailbox) -> None:
+    """Three CAs in one bundle: CloudFormation itself would only say that the response object is too long."""
+    serve(
+        mailbox.event("Create", {}), Remaining(), lambda _: Answer("cluster-prod", {"CertificateAuthority": "x" * 4000, "Version": "1.36"})
+    )
+
+    (answer,) = mailbox.answers
+    assert answer["Status"] == "FAILED"
+    assert "CloudFormation takes 4096: CertificateAuthority has 4000, Version has 4" in answer["Reason"]
+
+
+@pytest.mark.parametrize("character", ["x", "\u00e9", "\U0001f600", '"', "\n"])
+def test_no_reason_is_too_long_for_an_answer(mailbox: Mailbox, character: str) -> None:
+    def act(_request: Request) -> Answer:
+        raise ValueError(character * 10_000)
+
+    serve(mailbox.event("Create", {}), Remaining(), act)
+
+    (answer,) = mailbox.answers
+    assert answer["Status"] == "FAILED"
+    assert len(json.dumps(answer).encode()) < 4096

@@ -88,6 +88,7 @@ def api_resources(
         },
         "Stage": {
             "Type": "AWS::ApiGatewayV2::Stage",
+            "DependsOn": [f"Route{number}" for number in range(len(routes))],  # settings of a route that is not there yet are refused
             "Properties": {"ApiId": ref("Api"), "StageName": "$default", "AutoDeploy": True, **(stage or {})},
         },
         "Permission": {

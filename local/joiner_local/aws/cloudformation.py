@@ -31,6 +31,9 @@ from joiner_local.aws.stack_engine import OperationRefused, StackEngine
 from joiner_local.aws.stacks import ChangeSet, Stack, Wish
 from joiner_local.aws.templates import InvalidTemplate, Template, changed_resources
 
+LARGEST_BODY = 51_200  # bytes of a template within a request
+LARGEST_TEMPLATE = 1_000_000  # bytes of one that is in S3
+
 log = logging.getLogger(__name__)
 
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
@@ -321,6 +324,11 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         body, url = self._get_param("TemplateBody"), self._get_param("TemplateURL")
         if bool(body) == bool(url):
             raise OperationRefused("Either Template URL or Template Body must be specified.")
+        if len((body or "").encode()) > LARGEST_BODY:
+            raise OperationRefused(
+                "1 validation error detected: Value at 'templateBody' failed to satisfy constraint: "
+                f"Member must have length less than or equal to {LARGEST_BODY}"
+            )
         return Template.parse(body or self._fetched(url))
 
     def _fetched(self, url: str) -> str:
@@ -330,6 +338,8 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
             text: str = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode()
         except s3.exceptions.ClientError as error:
             raise OperationRefused(f"S3 error: {error} ({url})") from error
+        if len(text.encode()) > LARGEST_TEMPLATE:
+            raise OperationRefused(f"Template may not exceed {LARGEST_TEMPLATE} bytes in size.")
         return text
 
 

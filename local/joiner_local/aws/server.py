@@ -141,6 +141,7 @@ def install_services(aws: LocalAws) -> None:
         price_list,
         queues,
         schedules,
+        service_limits,
         step_functions,
         tables,
         trails,
@@ -163,6 +164,7 @@ def install_services(aws: LocalAws) -> None:
     http_apis.install(aws)
     schedules.install(aws)
     trails.install(aws)
+    service_limits.install()
     mishaps.install(aws)
 
 

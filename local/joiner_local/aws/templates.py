@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -30,6 +30,11 @@ class InvalidTemplate(Exception):
     """What CloudFormation answers as a ValidationError, before it makes anything."""
 
 
+MOST: Final = {"Resources": 500, "Parameters": 200, "Outputs": 200, "Mappings": 200}
+LONGEST_DESCRIPTION: Final = 1024  # bytes
+"""Source: CloudFormation user guide, "Understand CloudFormation quotas"."""
+
+
 @dataclass(frozen=True)
 class Template:
     """A parsed template; `text` is what was sent."""
@@ -45,6 +50,12 @@ class Template:
             raise InvalidTemplate(f"Template format error: {error}") from error
         if not isinstance(body, dict) or not isinstance(body.get("Resources"), dict) or not body["Resources"]:
             raise InvalidTemplate("Template format error: At least one Resources member must be defined.")
+        for section, most in MOST.items():
+            if len(body.get(section) or ()) > most:
+                said = f"Number of {section.lower()}, {len(body[section])}, is greater than maximum allowed, {most}"
+                raise InvalidTemplate(f"Template format error: {said}")
+        if len(str(body.get("Description") or "").encode()) > LONGEST_DESCRIPTION:
+            raise InvalidTemplate(f"Template format error: 'Description' length is greater than {LONGEST_DESCRIPTION}.")
         return cls(text, body)
 
     def section(self, name: str) -> Mapping[str, Any]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from joiner.catalogue.allocatable import VM_MEMORY_OVERHEAD
+from joiner.catalogue.ec2 import ARM_FIRMWARE_MIB
 from joiner.cluster import InvalidField
 from joiner.cluster.quantities import parse
 from joiner_local.node_agent.registration import Unbootable
@@ -17,9 +19,6 @@ from joiner_local.node_agent.registration import Unbootable
 KI: Final = 1024
 MI: Final = KI * KI
 GI: Final = KI * MI
-# What hypervisor, firmware and kernel keep for themselves. Real machines lack some 2 to 8 % of what the type promises; who plans by
-# Karpenter's 7.5 % must find no less than that.
-KEPT_BY_MACHINE: Final = 0.05
 KEPT_BY_FILESYSTEM: Final = 12 * MI  # the partition table and XFS's own
 CORE_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
 LATER_CORES: Final = 0.0025
@@ -43,11 +42,24 @@ class Machine:
         """`info` is the type's entry of DescribeInstanceTypes."""
         return cls(
             cpus=info["VCpuInfo"]["DefaultVCpus"],
-            memory=int(info["MemoryInfo"]["SizeInMiB"] * MI * (1 - KEPT_BY_MACHINE)) // KI * KI,
+            memory=memory_mib(info) * MI,
             pods=pods_by_interfaces(info["NetworkInfo"]),
             root_volume=root_gib * GI,
             instance_store=info.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0) * 10**9,
         )
+
+
+def memory_mib(info: Mapping[str, Any]) -> int:
+    """The memory that the kubelet finds: what plans expect of the type, so that their prices can be compared with what ran.
+
+    Real machines lack some 2 to 8 % of the advertised memory; plans subtract 7.5 %, as Karpenter's `vmMemoryOverheadPercent`.
+
+    >>> memory_mib({"MemoryInfo": {"SizeInMiB": 8192}})
+    7577
+    """
+    arm = "arm64" in (info.get("ProcessorInfo") or {}).get("SupportedArchitectures", ())
+    advertised = int(info["MemoryInfo"]["SizeInMiB"]) - (ARM_FIRMWARE_MIB if arm else 0)
+    return advertised - math.ceil(advertised * VM_MEMORY_OVERHEAD)
 
 
 def pods_by_interfaces(network: Mapping[str, Any]) -> int:

@@ -2,17 +2,13 @@
 
 import pytest
 
-from tests.local.refusals import (
-    clusters,
-    functions,
-    state_machines,
-)
+from tests.local.refusals import clusters, deployments, functions, machines, signals, state_machines, storage, tables
 from tests.local.refusals.table import ROWS, Row, refusal_of
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
 
-SERVICES = (clusters, functions, state_machines)  # imported for their rows
+SERVICES = (clusters, deployments, functions, machines, signals, state_machines, storage, tables)  # imported for their rows
 MODELLED = [row for row in ROWS if row.attempt is not None]
 
 

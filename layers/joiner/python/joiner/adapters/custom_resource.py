@@ -20,8 +20,11 @@ from typing import Any, Final, Literal, Protocol
 MARGIN_SECONDS: Final = 10.0
 """Left for the answer when the function's time runs out."""
 
+ANSWER_LIMIT: Final = 4096
+"""Bytes of an answer: CloudFormation refuses a longer one ("Response object is too long") without a word of what it said."""
+
 REASON_LIMIT: Final = 1000
-"""An answer may hold 4,096 bytes in all."""
+"""Characters of a reason, all of them ASCII, so that they fit into an answer however they are escaped."""
 
 Kind = Literal["Create", "Update", "Delete"]
 
@@ -56,6 +59,10 @@ class TimeIsUp(Exception):
     """The function's own timeout is near."""
 
 
+class AnswerTooLong(Exception):
+    """CloudFormation would refuse the answer; the message names the attributes with their sizes."""
+
+
 def serve(event: Mapping[str, Any], context: LambdaContext, act: Callable[[Request], Answer]) -> None:
     """Act on one request and answer it."""
     physical_id = event.get("PhysicalResourceId")
@@ -66,15 +73,19 @@ def serve(event: Mapping[str, Any], context: LambdaContext, act: Callable[[Reque
     except Exception as reason:
         logging.getLogger(__name__).exception("%s of %s failed", event.get("RequestType"), event.get("LogicalResourceId"))
         # An Update that fails must not look like a replacement, nor a Create that fails like something to delete
-        said = f"{type(reason).__name__}: {reason}"[:REASON_LIMIT]
+        said = f"{type(reason).__name__}: {reason}".encode("ascii", "backslashreplace").decode()[:REASON_LIMIT]
         _send(event, {"Status": "FAILED", "PhysicalResourceId": physical_id or "never-made", "Reason": said})
 
 
 def _send(event: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
     echoed = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
+    body = json.dumps({**echoed, **answer}).encode()
+    if len(body) > ANSWER_LIMIT:
+        sizes = ", ".join(f"{name} has {len(value)}" for name, value in answer.get("Data", {}).items())
+        raise AnswerTooLong(f"the answer has {len(body)} bytes, CloudFormation takes {ANSWER_LIMIT}: {sizes}")
     # A presigned URL of S3 signs an empty content type; the local AWS listens on plain http
     request = urllib.request.Request(  # noqa: S310 - the URL is CloudFormation's own
-        event["ResponseURL"], method="PUT", data=json.dumps({**echoed, **answer}).encode(), headers={"content-type": ""}
+        event["ResponseURL"], method="PUT", data=body, headers={"content-type": ""}
     )
     with urllib.request.urlopen(request, timeout=MARGIN_SECONDS / 2):  # noqa: S310
         pass

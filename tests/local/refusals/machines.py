@@ -1,0 +1,127 @@
+"""EC2 beside launches, and the price list: what is asked about instances, types and images, and how instances end."""
+
+from typing import Final
+
+from tests.local.refusals.table import not_modelled, nothing_known, refuses
+from tests.local.running_aws import RunningAws
+
+EC2: Final = "ec2"
+FILTERS: Final = "EC2 API reference, Filter"
+ERRORS: Final = "EC2 API reference, Error codes"
+
+
+@refuses(EC2, "DescribeInstances", "an instance that does not exist", code="InvalidInstanceID.NotFound", source=ERRORS)
+def an_instance_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(EC2).describe_instances(InstanceIds=["i-0123456789abcdef0"])
+
+
+@refuses(EC2, "DescribeInstances", "an id that is none", code="InvalidInstanceID.Malformed", source=ERRORS)
+def an_id_that_is_none(aws: RunningAws) -> None:
+    aws.client(EC2).describe_instances(InstanceIds=["node-1"])
+
+
+@refuses(EC2, "DescribeInstances", "201 values of filters", code="FilterLimitExceeded", source=FILTERS)
+def more_than_200_values(aws: RunningAws) -> None:
+    ids = [f"i-{number:017x}" for number in range(201)]
+    aws.client(EC2).describe_instances(Filters=[{"Name": "instance-id", "Values": ids}])
+
+
+@refuses(
+    EC2, "DescribeInstances", "pages of named instances", code="InvalidParameterCombination", source="EC2 API reference, DescribeInstances"
+)
+def pages_of_named_instances(aws: RunningAws) -> None:
+    aws.client(EC2).describe_instances(InstanceIds=["i-0123456789abcdef0"], MaxResults=5)
+
+
+@refuses(EC2, "DescribeInstances", "pages of four", code="InvalidParameterValue", source="EC2 API reference, DescribeInstances")
+def pages_of_four(aws: RunningAws) -> None:
+    aws.client(EC2).describe_instances(MaxResults=4)
+
+
+@refuses(EC2, "DescribeSubnets", "a filter that is none", code="InvalidParameterValue", source=FILTERS)
+def a_filter_of_subnets_that_is_none(aws: RunningAws) -> None:
+    aws.client(EC2).describe_subnets(Filters=[{"Name": "colour", "Values": ["red"]}])
+
+
+@refuses(EC2, "DescribeSecurityGroups", "a filter that is none", code="InvalidParameterValue", source=FILTERS)
+def a_filter_of_groups_that_is_none(aws: RunningAws) -> None:
+    aws.client(EC2).describe_security_groups(Filters=[{"Name": "colour", "Values": ["red"]}])
+
+
+@refuses(EC2, "DescribeImages", "a filter that is none", code="InvalidParameterValue", source=FILTERS)
+def a_filter_of_images_that_is_none(aws: RunningAws) -> None:
+    aws.client(EC2).describe_images(Filters=[{"Name": "colour", "Values": ["red"]}])
+
+
+@refuses(EC2, "DescribeInstanceTypes", "a type that does not exist", code="InvalidInstanceType", source=ERRORS)
+def a_type_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(EC2).describe_instance_types(InstanceTypes=["z99.huge"])
+
+
+@refuses(
+    EC2,
+    "DescribeLaunchTemplateVersions",
+    "a template that does not exist",
+    code="InvalidLaunchTemplateName.NotFoundException",
+    source=ERRORS,
+)
+def a_template_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(EC2).describe_launch_template_versions(LaunchTemplateName="nowhere", Versions=["1"])
+
+
+@refuses(EC2, "TerminateInstances", "an instance that does not exist", code="InvalidInstanceID.NotFound", source=ERRORS)
+def the_end_of_an_instance_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(EC2).terminate_instances(InstanceIds=["i-0123456789abcdef0"])
+
+
+@refuses(EC2, "TerminateInstances", "an id that is none", code="InvalidInstanceID.Malformed", source=ERRORS)
+def the_end_of_an_id_that_is_none(aws: RunningAws) -> None:
+    aws.client(EC2).terminate_instances(InstanceIds=["node-1"])
+
+
+@refuses(EC2, "TerminateInstances", "1,001 instances", code="InvalidParameterValue", source="EC2 API reference, TerminateInstances")
+def the_end_of_too_many(aws: RunningAws) -> None:
+    aws.client(EC2).terminate_instances(InstanceIds=[f"i-{number:017x}" for number in range(1001)])
+
+
+@refuses(EC2, "TerminateInstances", "an instance with termination protection", code="OperationNotPermitted", source=ERRORS)
+def the_end_of_a_protected_instance(aws: RunningAws) -> None:
+    ec2 = aws.client(EC2)
+    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    made = ec2.run_instances(ImageId=image, InstanceType="m5.large", MinCount=1, MaxCount=1)
+    ids = [made["Instances"][0]["InstanceId"]]
+    ec2.modify_instance_attribute(InstanceId=ids[0], DisableApiTermination={"Value": True})
+    try:
+        ec2.terminate_instances(InstanceIds=ids)
+    finally:
+        ec2.modify_instance_attribute(InstanceId=ids[0], DisableApiTermination={"Value": False})
+        ec2.terminate_instances(InstanceIds=ids)
+
+
+not_modelled(
+    EC2,
+    "DescribeInstances",
+    "more calls than the token bucket holds (100, 20 a second; unpaginated and unfiltered: 50, 10)",
+    code="RequestLimitExceeded",
+    source="EC2 developer guide, Request throttling for the EC2 API",
+    why="time passes faster here than on AWS; `joiner local knob mishaps/set` refuses any call with any error",
+)
+not_modelled(
+    EC2,
+    "DescribeInstances",
+    "an instance that was launched seconds ago",
+    code="InvalidInstanceID.NotFound",
+    source="EC2 developer guide, Eventual consistency",
+    why="answers are consistent unless the knob of the tests of launches says otherwise",
+)
+nothing_known(
+    EC2,
+    "DescribeInstanceTypeOfferings",
+    "DescribeSpotPriceHistory",
+    why="they are asked for all of a region, by pages, with filters of EC2's documentation",
+)
+nothing_known(
+    "pricing",
+    "GetProducts",
+    why="it is asked at an endpoint of its own regions with fixed filters; throttling is the only refusal documented",
+)
