@@ -2,6 +2,7 @@
 
 import pytest
 
+from joiner.adapters.ec2 import Ec2
 from tests.local.refusals import clusters, deployments, functions, machines, signals, state_machines, storage, tables
 from tests.local.refusals.table import ROWS, Row, refusal_of
 from tests.local.running_aws import RunningAws
@@ -24,3 +25,12 @@ def test_the_local_aws_refuses_with_the_error_of_aws(row: Row, local_aws: Runnin
 def test_every_row_is_named_once_and_has_a_source() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS)
     assert [row.name for row in ROWS if not row.source or not (row.attempt or row.why_not_modelled)] == []
+
+
+def test_our_own_questions_about_many_instances_stay_below_the_limit_of_filters(local_aws: RunningAws) -> None:
+    """500 instances are asked for by several calls, with their states as values of the same filters."""
+    ids = [f"i-{number:017x}" for number in range(500)]
+    ec2 = Ec2(local_aws.client("ec2"))
+
+    assert ec2.instances(ids) == []
+    assert ec2.whatever_became_of(ids) == {}

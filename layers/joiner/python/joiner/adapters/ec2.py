@@ -23,7 +23,7 @@ THROTTLES: Final = frozenset(
 )
 UNKNOWN_INSTANCE: Final = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
 TAGGED_AT_ONCE: Final = 500
-NAMED_AT_ONCE: Final = 200  # values of one filter
+NAMED_AT_ONCE: Final = 200  # values of all filters of one call
 TERMINATED_AT_ONCE: Final = 500  # EC2 takes 1,000 ids; half of them keeps a refused call small
 
 
@@ -156,7 +156,9 @@ class Ec2:
 
     def instances(self, ids: Iterable[str]) -> list[Instance]:
         """Those of `ids` that live, by id."""
-        return self._instances([{"Name": "instance-id", "Values": sorted(set(ids))}])
+        wanted, at_once = sorted(set(ids)), NAMED_AT_ONCE - len(ALIVE)  # the states are values of the same call
+        parts = (wanted[start : start + at_once] for start in range(0, len(wanted), at_once))
+        return [found for part in parts for found in self._instances([{"Name": "instance-id", "Values": part}])]
 
     def _instances(self, filters: Sequence[Mapping[str, Any]], *, ended: bool = False) -> list[Instance]:
         living = [] if ended else [{"Name": "instance-state-name", "Values": list(ALIVE)}]
