@@ -13,13 +13,17 @@ from botocore.session import get_session
 
 ROOT: Final = Path(__file__).parents[3]
 SOURCES: Final = ("functions", "layers/joiner/python/joiner/adapters", "cli/joiner_cli")
-SERVICES: Final = ("dynamodb", "ec2", "eks", "iam", "kms", "lambda", "pricing", "s3", "ssm", "stepfunctions", "sts")
+SERVICES: Final = ("cloudformation", "dynamodb", "ec2", "eks", "iam", "kms", "lambda", "pricing", "s3", "ssm", "stepfunctions", "sts")
 """Those of which a client is made; `clients` finds any other."""
 
 ELSEWHERE: Final[Mapping[tuple[str, str], str]] = {
     ("ec2", "CreateFleet"): "tests/local/test_refusals_of_launches.py",
     ("ec2", "CreateLaunchTemplate"): "tests/local/test_refusals_of_launches.py",
     ("ec2", "CreateTags"): "tests/local/test_refusals_of_launches.py",
+    ("ec2", "RunInstances"): "tests/local/test_refusals_of_launches.py",
+    ("ec2", "DescribeSnapshots"): "tests/local/test_refusals_of_volumes.py",
+    ("ec2", "GetEbsDefaultKmsKeyId"): "tests/local/test_refusals_of_volumes.py",
+    ("ec2", "GetEbsEncryptionByDefault"): "tests/local/test_refusals_of_volumes.py",
 }
 """Calls whose refusals have a test file of their own."""
 

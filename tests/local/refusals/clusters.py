@@ -152,3 +152,31 @@ not_modelled(
     why="IAM is consistent here; CloudFormation waits for a role before it calls it complete",
 )
 nothing_known(EKS, "AWS::EKS::AccessEntry", why="the refusals of EKS's API are listed")
+
+
+@refuses(EKS, "DescribeAccessEntry", "a principal without an entry", code="ResourceNotFoundException", source=API)
+def an_entry_that_does_not_exist(aws: RunningAws) -> None:
+    seed_network(aws.endpoint, CLUSTER)
+    aws.client(EKS).describe_access_entry(clusterName=CLUSTER, principalArn=aws.role("lambda.amazonaws.com"))
+
+
+@refuses(EKS, "DeleteAccessEntry", "a principal without an entry", code="ResourceNotFoundException", source=API)
+def the_end_of_an_entry_that_does_not_exist(aws: RunningAws) -> None:
+    seed_network(aws.endpoint, CLUSTER)
+    aws.client(EKS).delete_access_entry(clusterName=CLUSTER, principalArn=aws.role("lambda.amazonaws.com"))
+
+
+@refuses(EKS, "ListAccessEntries", "a cluster that does not exist", code="ResourceNotFoundException", source=API)
+def entries_of_no_cluster(aws: RunningAws) -> None:
+    aws.client(EKS).list_access_entries(clusterName="nowhere")
+
+
+@refuses(EKS, "ListAssociatedAccessPolicies", "a principal without an entry", code="ResourceNotFoundException", source=API)
+def policies_of_no_entry(aws: RunningAws) -> None:
+    seed_network(aws.endpoint, CLUSTER)
+    aws.client(EKS).list_associated_access_policies(clusterName=CLUSTER, principalArn=aws.role("lambda.amazonaws.com"))
+
+
+@refuses(EKS, "DisassociateAccessPolicy", "a policy that is not associated", code="ResourceNotFoundException", source=API)
+def a_policy_that_is_not_associated(aws: RunningAws) -> None:
+    aws.client(EKS).disassociate_access_policy(clusterName=CLUSTER, principalArn=enter(aws), policyArn=ADMIN)

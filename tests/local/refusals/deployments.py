@@ -170,3 +170,22 @@ not_modelled(
     source="Kubernetes documentation, Dynamic admission control: caBundle defaults to the system's roots",
     why="the local door has a certificate of its own, so the local webhook has a caBundle and the deployed one has none",
 )
+
+
+@refuses(CLOUDFORMATION, "DescribeStacks", "a stack that does not exist", code="ValidationError", message="does not exist", source=QUOTAS)
+def a_stack_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(CLOUDFORMATION).describe_stacks(StackName="nowhere")
+
+
+@refuses(
+    CLOUDFORMATION, "ListStackResources", "a stack that does not exist", code="ValidationError", message="does not exist", source=QUOTAS
+)
+def resources_of_no_stack(aws: RunningAws) -> None:
+    aws.client(CLOUDFORMATION).list_stack_resources(StackName="nowhere")
+
+
+@refuses(
+    CLOUDFORMATION, "DescribeStackResources", "a stack that does not exist", code="ValidationError", message="does not exist", source=QUOTAS
+)
+def described_resources_of_no_stack(aws: RunningAws) -> None:
+    aws.client(CLOUDFORMATION).describe_stack_resources(StackName="nowhere")

@@ -377,3 +377,13 @@ not_modelled(
     why="log deliveries are not made through CloudWatch Logs' API here",
 )
 nothing_known(SFN, "AWS::StepFunctions::StateMachine", why="CloudFormation calls CreateStateMachine, whose refusals are listed")
+
+
+@refuses(SFN, "ListExecutions", "an Express machine", code="StateMachineTypeNotSupported", source=f"{API}, ListExecutions")
+def executions_of_an_express_machine(aws: RunningAws) -> None:
+    aws.client(SFN).list_executions(stateMachineArn=create(aws, {"End": END}, kind="EXPRESS"))
+
+
+@refuses(SFN, "GetExecutionHistory", "an execution that does not exist", code="ExecutionDoesNotExist", source=f"{API}, GetExecutionHistory")
+def the_history_of_no_execution(aws: RunningAws) -> None:
+    aws.client(SFN).get_execution_history(executionArn="arn:aws:states:us-east-1:123456789012:execution:nowhere:never")

@@ -154,3 +154,36 @@ def a_role_that_a_profile_has(aws: RunningAws) -> None:
 
 
 nothing_known(IAM, "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::InstanceProfile", why="the refusals of IAM's API are listed")
+
+
+@refuses(IAM, "GetRole", "a role that does not exist", code="NoSuchEntity", source="IAM API reference")
+def a_role_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(IAM).get_role(RoleName="nobody")
+
+
+@refuses(IAM, "ListAttachedRolePolicies", "a role that does not exist", code="NoSuchEntity", source="IAM API reference")
+def policies_of_no_role(aws: RunningAws) -> None:
+    aws.client(IAM).list_attached_role_policies(RoleName="nobody")
+
+
+@refuses(IAM, "DetachRolePolicy", "a policy that is not attached", code="NoSuchEntity", source="IAM API reference")
+def a_policy_that_is_not_attached(aws: RunningAws) -> None:
+    role = aws.role("ec2.amazonaws.com").rpartition("/")[2]
+    aws.client(IAM).detach_role_policy(RoleName=role, PolicyArn="arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
+
+
+@refuses(IAM, "RemoveRoleFromInstanceProfile", "a profile that does not exist", code="NoSuchEntity", source="IAM API reference")
+def a_role_of_no_profile(aws: RunningAws) -> None:
+    role = aws.role("ec2.amazonaws.com").rpartition("/")[2]
+    aws.client(IAM).remove_role_from_instance_profile(InstanceProfileName="nowhere", RoleName=role)
+
+
+@refuses(IAM, "DeleteInstanceProfile", "a profile that has a role", code="DeleteConflict", source="IAM API reference")
+def the_end_of_a_profile_with_a_role(aws: RunningAws) -> None:
+    role, name = aws.role("ec2.amazonaws.com").rpartition("/")[2], aws.fresh("profile")
+    aws.client(IAM).create_instance_profile(InstanceProfileName=name)
+    aws.client(IAM).add_role_to_instance_profile(InstanceProfileName=name, RoleName=role)
+    aws.client(IAM).delete_instance_profile(InstanceProfileName=name)
+
+
+nothing_known(IAM, "ListInstanceProfiles", "ListInstanceProfilesForRole", why="they are asked by pages, for roles that exist")
