@@ -98,6 +98,9 @@ def of_machines(definition: str) -> set[tuple[str, str]]:
 
 
 def of_template(template: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Service and type of every resource."""
+    """Service and type of every resource; custom resources are one type."""
     types = {str(each["Type"]) for each in template["Resources"].values()}
-    return {("cloudformation" if kind.startswith("Custom::") else SERVICE_OF_TYPE[kind.split("::")[1]], kind) for kind in types}
+    return {
+        ("cloudformation", "a custom resource") if kind.startswith("Custom::") else (SERVICE_OF_TYPE[kind.split("::")[1]], kind)
+        for kind in types
+    }

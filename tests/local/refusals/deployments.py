@@ -93,16 +93,6 @@ def a_long_answer(aws: RunningAws) -> None:
     create(aws, {"C": {"Type": "Custom::Long", "Properties": {"ServiceToken": arn, "Size": "4096"}}})
 
 
-nothing_known(
-    CLOUDFORMATION,
-    "Custom::FirstCatalogue",
-    "Custom::ClusterDescription",
-    "Custom::Manifests",
-    "Custom::EmptiedBucket",
-    why="the refusals of custom resources are listed",
-)
-
-
 def api(aws: RunningAws, routes: list[str], settings: dict[str, Any]) -> None:
     """An HTTP API with these routes, and a stage with these settings of routes."""
     made: dict[str, Any] = {
