@@ -130,8 +130,8 @@ class ClusterStack(Stack):
 
     def _order(self) -> None:
         """Nothing rings or sweeps before everything is there; at the end the clock stops and the webhook goes before anything else."""
-        installed = self.installation.manifests
-        installed.node.add_dependency(self.access, self.scale_up, self.doorbell, self.catalogue.first)
+        installed = self.installation.revoked
+        self.installation.granted.node.add_dependency(self.access, self.scale_up, self.doorbell, self.catalogue.first)
         if self.emptied is not None:  # there before anything writes to the bucket, so that a deployment that fails empties it, too
             self.catalogue.first.node.add_dependency(self.emptied)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)

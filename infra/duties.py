@@ -33,6 +33,7 @@ class Duty:
     memory: int = 256
     """MB. CPU comes with it: 1,769 MB is one core."""
     reads_items: tuple[str, ...] = ()
+    """Every function that talks to Kubernetes reads CLUSTER, too: the one endpoint to which it may send its token."""
     writes_items: tuple[str, ...] = ()
     """Those it updates; whoever updates an item that is not there makes it."""
     stores_items: tuple[str, ...] = ()
@@ -46,6 +47,11 @@ class Duty:
     """Reads the pause parameter right before it acts."""
     groups: tuple[str, ...] = ()
     """Groups in the cluster that its access entry gives it."""
+
+    @property
+    def readable_items(self) -> tuple[str, ...]:
+        """All kinds of items that it may read."""
+        return (*self.reads_items, "CLUSTER") if self.side is Side.KUBERNETES else self.reads_items
 
 
 DUTIES: Final[Mapping[str, Duty]] = {
@@ -222,7 +228,13 @@ DUTIES: Final[Mapping[str, Duty]] = {
         writes_documents=("catalogue",),
     ),
     # Deployment only
-    "describe_cluster": Duty("Custom resource: the cluster's endpoint and CA, and the doorbell's CA", Side.AWS, timeout=60),
+    "describe_cluster": Duty(
+        "Custom resource: the cluster's endpoint and CA, which it records, and the doorbell's CA",
+        Side.AWS,
+        timeout=60,
+        writes_items=("CLUSTER",),
+    ),
+    "elevate_installer": Duty("Custom resource: makes the installer an administrator of the cluster while it runs", Side.AWS, timeout=60),
     "install_manifests": Duty(
         "Custom resource: CRDs, RBAC and the doorbell's webhook",
         Side.KUBERNETES,

@@ -109,6 +109,7 @@ class Function(Construct):
             memory_size=self.duty.memory,
             environment={
                 "JOINER_CLUSTER": settings.cluster,
+                **({"JOINER_LOOPBACK_ENDPOINT": "true"} if settings.loopback_endpoint and self.duty.side is Side.KUBERNETES else {}),
                 "JOINER_TABLE": ground.memory.table.table_name,
                 "JOINER_BUCKET": ground.memory.bucket.bucket_name,
                 "POWERTOOLS_SERVICE_NAME": name,

@@ -1,7 +1,7 @@
 """Who is who: the nodes' IAM role and profile, and what every function is called in the cluster.
 
-A function's role gets an access entry with the groups of its duty; RBAC in the cluster says what a group may do. Only the installer is
-an administrator there, because granting RBAC asks for what is granted.
+A function's role gets an access entry with the groups of its duty; RBAC in the cluster says what a group may do. The installer's entry
+gives no rights: `elevate_installer` makes it an administrator for as long as it runs.
 """
 
 import json
@@ -105,7 +105,7 @@ class NodeIdentity(Construct):
 
 
 class ClusterAccess(Construct):
-    """The access entries of the functions that talk to Kubernetes, and the administrator's of the installer."""
+    """The access entries of the functions that talk to Kubernetes, and of the installer."""
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings, functions: Iterable[Function], installer: Function) -> None:
         super().__init__(scope, id)
@@ -117,15 +117,4 @@ class ClusterAccess(Construct):
                 principal_arn=function.role.role_arn,
                 kubernetes_groups=list(function.duty.groups),
             )
-        administrator = f"arn:{Stack.of(self).partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
-        eks.CfnAccessEntry(
-            self,
-            "Installer",
-            cluster_name=settings.cluster,
-            principal_arn=installer.role.role_arn,
-            access_policies=[
-                eks.CfnAccessEntry.AccessPolicyProperty(
-                    policy_arn=administrator, access_scope=eks.CfnAccessEntry.AccessScopeProperty(type="cluster")
-                )
-            ],
-        )
+        eks.CfnAccessEntry(self, "Installer", cluster_name=settings.cluster, principal_arn=installer.role.role_arn)

@@ -1,16 +1,19 @@
 """What the deployment puts into the cluster: CRDs, RBAC, and the webhook that rings the doorbell.
 
-Two custom resources, because the installer may sit in the cluster's VPC where no AWS endpoint is: the first, outside, tells the cluster's
-endpoint and CA to the second, inside. The installer applies the manifests of its own package and nothing else, and only if their digest
-is the one that the template names.
+The installer may sit in the cluster's VPC, where no AWS endpoint is, so another custom resource, outside, describes the cluster to it and
+records the endpoint and the CA for all functions. Two more surround the installer: it is an administrator only while it runs. The
+installer applies the manifests of its own package and nothing else, and only if their digest is the one that the template names.
 """
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from aws_cdk import CustomResource, Duration, Fn, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from infra.ec2_permissions import OwnNetwork
@@ -21,15 +24,32 @@ MANIFESTS: Final = ROOT / "manifests"
 DESCRIBED: Final = ("CertificateAuthority", "ControlPlaneEgress", "DoorbellCa", "Endpoint", "SecurityGroupId", "SubnetIds", "Version")
 """What `describe_cluster` answers. It is one of the resource's properties, so that an upgrade that needs a new attribute asks anew."""
 
+ADMINISTRATOR: Final = "AmazonEKSClusterAdminPolicy"
+"""RBAC asks of whoever grants something to hold it; no lesser access policy of EKS covers CRDs, webhooks and RBAC."""
+
+EVERY: Final = Duration.minutes(5)
+"""How often the cluster is described again, and an installer's left-over access looked for."""
+
 
 class Installation(Construct):
-    """The two functions and their custom resources."""
+    """The three functions, their custom resources and their schedules."""
 
     def __init__(self, scope: Construct, id: str, *, ground: Ground, doorbell_url: str) -> None:
         super().__init__(scope, id)
         settings = ground.settings
         self.describer = Function(self, "DescribeCluster", name="describe_cluster", ground=ground)
         self.installer = Function(self, "InstallManifests", name="install_manifests", ground=ground, files={"manifests": MANIFESTS})
+        partition = Stack.of(self).partition
+        self.elevator = Function(
+            self,
+            "ElevateInstaller",
+            name="elevate_installer",
+            ground=ground,
+            environment={
+                "JOINER_INSTALLER": self.installer.role.role_arn,
+                "JOINER_INSTALLER_POLICY": f"arn:{partition}:eks::aws:cluster-access-policy/{ADMINISTRATOR}",
+            },
+        )
         digest = manifests_digest(MANIFESTS)
         parameter = settings.doorbell.ca_parameter
         self.cluster = CustomResource(
@@ -46,22 +66,67 @@ class Installation(Construct):
                 **({"CaParameter": parameter} if parameter else {}),
             },
         )
+        installed = {
+            "Cluster": settings.cluster,
+            "Endpoint": self.cluster.get_att_string("Endpoint"),
+            "CertificateAuthority": self.cluster.get_att_string("CertificateAuthority"),
+            "DoorbellUrl": doorbell_url,
+            "Manifests": digest,
+            **({"DoorbellCa": self.cluster.get_att_string("DoorbellCa")} if parameter else {}),
+        }
+        self.granted = self._access("Granted", "before", installed)
         self.manifests = CustomResource(
             self,
             "Manifests",
             service_token=self.installer.function.function_arn,
             resource_type="Custom::Manifests",
             service_timeout=Duration.seconds(self.installer.duty.timeout + 30),
-            properties={
-                "Cluster": settings.cluster,
-                "Endpoint": self.cluster.get_att_string("Endpoint"),
-                "CertificateAuthority": self.cluster.get_att_string("CertificateAuthority"),
-                "DoorbellUrl": doorbell_url,
-                "Manifests": digest,
-                **({"DoorbellCa": self.cluster.get_att_string("DoorbellCa")} if parameter else {}),
-            },
+            properties=installed,
         )
+        self.revoked = self._access("Revoked", "after", installed)
+        self.manifests.node.add_dependency(self.granted)
+        self.revoked.node.add_dependency(self.manifests)
         self._let_describe(settings.cluster, parameter)
+        self._let_elevate(settings.cluster)
+        self._repeat("Describing", self.describer, "The cluster's endpoint and CA", self.cluster)
+        self._repeat("Revoking", self.elevator, "An installer that is an administrator no longer than it runs", self.revoked)
+
+    def _access(self, id: str, place: str, installed: Mapping[str, str]) -> CustomResource:
+        """One of the two that surround the installer; they change whenever it runs."""
+        return CustomResource(
+            self,
+            id,
+            service_token=self.elevator.function.function_arn,
+            resource_type="Custom::InstallerAccess",
+            service_timeout=Duration.seconds(self.elevator.duty.timeout + 30),
+            properties={**installed, "Place": place},
+        )
+
+    def _repeat(self, id: str, function: Function, description: str, after: CustomResource) -> None:
+        schedule = scheduler.Schedule(
+            self,
+            id,
+            schedule=scheduler.ScheduleExpression.rate(EVERY),
+            target=targets.LambdaInvoke(function.function, retry_attempts=2, max_event_age=Duration.minutes(5)),
+            description=description,
+        )
+        schedule.node.add_dependency(after)
+
+    def _let_elevate(self, cluster: str) -> None:
+        """One policy, on one entry."""
+        stack = Stack.of(self)
+        entry = stack.format_arn(
+            service="eks", resource="access-entry", resource_name=f"{cluster}/role/{stack.account}/{self.installer.role.role_name}/*"
+        )
+        policy = f"arn:{stack.partition}:eks::aws:cluster-access-policy/{ADMINISTRATOR}"
+        self.elevator.may(
+            iam.PolicyStatement(
+                actions=["eks:AssociateAccessPolicy"],
+                resources=[entry],
+                conditions={"StringEquals": {"eks:policyArn": policy, "eks:accessScope": "cluster"}},
+            ),
+            iam.PolicyStatement(actions=["eks:DisassociateAccessPolicy", "eks:ListAssociatedAccessPolicies"], resources=[entry]),
+        )
 
     @property
     def own_network(self) -> OwnNetwork:

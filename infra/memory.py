@@ -62,7 +62,7 @@ class Memory(Construct):
     def admit(self, role: iam.IGrantable, duty: Duty) -> None:
         """Let a role touch the items and documents of its duty, and no others."""
         for actions, kinds in (
-            (READING, duty.reads_items),
+            (READING, duty.readable_items),
             (UPDATING, duty.writes_items),
             (STORING, duty.stores_items),
             (CHECKING, duty.checks_items),

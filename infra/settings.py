@@ -192,6 +192,9 @@ class Settings:
     node_classes: NodeClasses = NodeClasses()
     vpc: Vpc | None = None
     """None: the cluster's endpoint is public."""
+    loopback_endpoint: bool = False
+    """The API server is at an address of the machine that runs the functions, and nowhere else. Only the local stack's is: without this,
+    functions send their tokens to EKS endpoints of the region only."""
     doorbell: Doorbell = Doorbell()
     sweep: Sweep = Sweep()
     logs: Logs = Logs()

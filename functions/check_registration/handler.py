@@ -26,7 +26,6 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
-from joiner.adapters.payload import Task
 from joiner.adapters.store import NoSuchDocument
 from joiner.lifecycle.registration import Meeting, meet
 from joiner.names import PRICE
@@ -146,7 +145,7 @@ def _kept_events(keys: Iterable[str]) -> list[Event]:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     time.sleep(int(event.get("gather", 0)))
     check = Check(environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context))

@@ -12,7 +12,6 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import environment, metrics
 from joiner.adapters.ec2 import Ec2
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.payload import Task
 from joiner.lifecycle.orphans import at_most
 
 logger = Logger()
@@ -54,7 +53,7 @@ class Collection:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     collection = Collection(environment.ledger(), Ec2(environment.client("ec2")), environment.pause())
     answer = collection.answer(task.cluster.name, [str(each) for each in event["instances"]])

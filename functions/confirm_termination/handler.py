@@ -11,7 +11,6 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment
 from joiner.adapters.ec2 import Ec2, Instance
-from joiner.adapters.payload import Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Retiring, Stage
 
@@ -50,7 +49,7 @@ def _judged(one: Retiring, instance: Instance | None, now: datetime) -> Retiring
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     confirmation = Confirmation(Ec2(environment.client("ec2")), environment.retirements())
     entries = [Retiring.from_json(each) for each in event["claims"]]

@@ -1,8 +1,12 @@
 """Custom resource: what the installer must know of the cluster, asked from outside the VPC that the installer may sit in.
 
 It also refuses a cluster whose nodes could not join, and says whether the control plane reaches the doorbell by itself.
+
+It also records the endpoint and the CA: they decide where the other functions send their tokens (`joiner.adapters.known_cluster`). A
+schedule has them recorded again every few minutes, because EKS may exchange a CA.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,9 +30,16 @@ class ClusterNotSupported(Exception):
     """Nodes that Joiner launches could not join this cluster."""
 
 
-def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
-    """Answer CloudFormation."""
-    serve(event, context, describe)
+class AnotherCluster(Exception):
+    """The request names another cluster than this function's."""
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any] | None:
+    """Answer CloudFormation; any other event is the schedule's."""
+    if "RequestType" in event:
+        serve(event, context, describe)
+        return None
+    return {"endpoint": describe_and_record()["endpoint"]}
 
 
 def describe(request: Request) -> Answer:
@@ -37,9 +48,11 @@ def describe(request: Request) -> Answer:
     physical_id = f"cluster-{name}"
     if request.kind == "Delete":  # nothing was made
         return Answer(request.physical_id or physical_id)
-    from joiner.adapters.environment import client
+    from joiner.adapters.environment import client, setting
 
-    cluster = client("eks").describe_cluster(name=name)["cluster"]
+    if name != setting("JOINER_CLUSTER"):
+        raise AnotherCluster(f"the request names the cluster {name!r}; this function serves {setting('JOINER_CLUSTER')!r}")
+    cluster = describe_and_record()
     refuse_unsupported(cluster)
     parameter = request.properties.get("CaParameter")
     ca = client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"] if parameter else ""
@@ -72,3 +85,16 @@ def network_of(cluster: Mapping[str, Any]) -> dict[str, str]:
         "SecurityGroupId": config.get("clusterSecurityGroupId") or "sg-none",
         "ControlPlaneEgress": EGRESS.get(mode, f"{mode}: this mode is not known: see that the control plane reaches the doorbell"),
     }
+
+
+def describe_and_record() -> dict[str, Any]:
+    """This deployment's cluster as EKS describes it; the functions that talk to Kubernetes believe this record only."""
+    from joiner.adapters import known_cluster
+    from joiner.adapters.environment import client, setting
+
+    cluster: dict[str, Any] = client("eks").describe_cluster(name=setting("JOINER_CLUSTER"))["cluster"]
+    network = cluster.get("kubernetesNetworkConfig") or {}
+    cidr = network.get("serviceIpv6Cidr") or network.get("serviceIpv4Cidr") or ""
+    known = known_cluster.KnownCluster(cluster["endpoint"], cluster["certificateAuthority"]["data"], cidr)
+    known_cluster.record(client("dynamodb"), setting("JOINER_TABLE"), known, at=int(time.time()))
+    return cluster

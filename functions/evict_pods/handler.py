@@ -19,9 +19,9 @@ from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, EvictionBlocked, KubeError, NotFound
 from joiner.adapters.ledger_items import Retirement
-from joiner.adapters.nodes import change, pods_on_each, read_node
+from joiner.adapters.nodes import change, delete_pod, pods_on_each, read_node
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each, each_in_time
-from joiner.adapters.payload import Execution, Task
+from joiner.adapters.payload import Execution
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.draining import AT_LEAST, SELDOM, SOON, Deletion, Drain, DrainingPod, drain, pause
 from joiner.lifecycle.retirement import (
@@ -172,7 +172,7 @@ class Eviction:
         blockers: list[str] = []
         events: list[Event] = []
         taken = budget.take(plan.evict)  # those for which no time is left are asked in the next look
-        evicted, _ = each_in_time(taken, lambda pod: self._kube.evict(pod.namespace, pod.name, uid=pod.uid), KubeError, self._time_left)
+        evicted, _ = each_in_time(taken, lambda pod: self._evict(pod, one.node), KubeError, self._time_left)
         for pod, answer in evicted:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):  # gone, or another pod by now: done
                 blockers.append(_blocker(pod, answer))
@@ -186,9 +186,12 @@ class Eviction:
                 events.append(telling.deleted(order.pod, one.node, order.grace))
         return len(events), blockers, events
 
+    def _evict(self, pod: DrainingPod, node: str) -> None:
+        self._kube.evict(pod.namespace, pod.name, node=node, uid=pod.uid)
+
     def _delete(self, order: Deletion) -> None:
         pod = order.pod
-        self._kube.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace=order.grace)
+        delete_pod(self._kube, pod.namespace, pod.name, uid=pod.uid, grace=order.grace)
 
     def _tell(self, claim: NodeClaim | None, after: NodeClaim | None) -> None:
         """Write the claim's status if it says anything new. A drain does not wait for what is only told."""
@@ -215,7 +218,7 @@ def _blocker(pod: DrainingPod, reason: KubeError) -> str:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     eviction = Eviction(environment.kube(task.cluster), environment.retirements(), environment.time_left(context))
     entries = [Retiring.from_json(each) for each in event["claims"]]

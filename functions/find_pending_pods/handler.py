@@ -119,7 +119,7 @@ def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     kube = environment.kube(task.cluster)

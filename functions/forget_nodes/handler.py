@@ -17,12 +17,11 @@ from joiner.adapters.finalizers import let_go
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.nodes import pods_on
+from joiner.adapters.nodes import change, delete_pod, pods_on, read_node
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
-from joiner.adapters.payload import Task
 from joiner.adapters.pools import write_usage
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import Retiring, Stage
+from joiner.lifecycle.retirement import Retiring, Stage, tainted
 
 logger = Logger()
 
@@ -58,7 +57,10 @@ class Forgetting:
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "forgotten": len(forgotten)}
 
     def _forget(self, one: Retiring, nodes: Sequence[Mapping[str, Any]], owner: str) -> Retiring:
-        its = [node["metadata"] for node in nodes if _belongs(node, one)]
+        found = [node for node in nodes if _belongs(node, one)]
+        for node in found:  # one that joined late, or that somebody opened again: only closed nodes are emptied and deleted
+            change(self._kube, read_node(node), tainted)
+        its = [node["metadata"] for node in found]
         names = {str(node["name"]) for node in its}
         if one.node and one.node not in {str(node["metadata"]["name"]) for node in nodes}:
             names.add(one.node)  # nobody's by now; a node of another instance that took the name runs its pods
@@ -81,7 +83,7 @@ class Forgetting:
 
         def end(pod: Mapping[str, Any]) -> None:
             try:
-                self._kube.delete(kinds.PODS, pod["name"], namespace=pod["namespace"], uid=pod["uid"], grace=0)
+                delete_pod(self._kube, pod["namespace"], pod["name"], uid=pod["uid"], grace=0)
             except (NotFound, Conflict):
                 return
 
@@ -104,7 +106,7 @@ def _belongs(node: Mapping[str, Any], one: Retiring) -> bool:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     forgetting = Forgetting(environment.kube(task.cluster), environment.ledger(), environment.retirements(), environment.time_left(context))
     entries = [Retiring.from_json(each) for each in event["claims"]]

@@ -1,4 +1,4 @@
-"""Custom resource: CRDs, RBAC and the doorbell's webhook, by server-side apply.
+"""Custom resource: CRDs, admission policies, RBAC and the doorbell's webhook, by server-side apply.
 
 It applies the manifests of its own package and nothing else, and only if their digest is the one that the template names. CRDs widen and
 are never deleted: with them would go every NodePool and every claim. At the end the webhook goes first, so that nobody rings in vain.
@@ -127,13 +127,14 @@ def doorbell_token(dynamodb: Any, table: str) -> str:
 
 
 def install(kube: "Kube", package: Path, door: Door, clock: Clock) -> None:
-    """CRDs first, and served; then who may do what; then the webhook, which starts to ring at once."""
+    """CRDs first, and served; then what Joiner may not do, and what it may; then the webhook, which starts to ring at once."""
     definitions = _read(package / "crds")
     _refuse_strangers(kube, definitions)
     for definition in definitions:
         kube.apply(definition)
     for definition in definitions:
         _await_established(kube, definition["metadata"]["name"], clock)
+    _apply_policies(kube, _read(package / "policies"))
     for manifest in _read(package / "rbac"):
         kube.apply(manifest)
     for manifest in _read(package / "webhooks"):
@@ -141,7 +142,7 @@ def install(kube: "Kube", package: Path, door: Door, clock: Clock) -> None:
 
 
 def remove(kube: "Kube", package: Path, clock: Clock) -> None:
-    """The webhook first, then what holds claims and nodes, then RBAC; CRDs stay, and with them what people wrote."""
+    """The webhook first, then what holds claims and nodes, then RBAC and its policies; CRDs stay, and with them what people wrote."""
     from releasing import release
 
     from joiner.adapters.kube_errors import NotFound
@@ -156,8 +157,21 @@ def remove(kube: "Kube", package: Path, clock: Clock) -> None:
     for manifest in _read(package / "webhooks"):
         delete(manifest)
     logging.getLogger(__name__).info("released %d claims and nodes", release(kube))
-    for manifest in reversed(_read(package / "rbac")):
+    for manifest in (*reversed(_read(package / "rbac")), *reversed(_read(package / "policies"))):
         delete(manifest)
+
+
+def _apply_policies(kube: "Kube", policies: Sequence[Manifest]) -> None:
+    """Before Kubernetes 1.30 the API server has no admission policies: RBAC and the functions themselves are all that bounds Joiner."""
+    from joiner.adapters.kube_errors import NotFound
+
+    for manifest in policies:
+        try:
+            kube.apply(manifest)
+        except NotFound:
+            message = "this cluster serves no ValidatingAdmissionPolicy (Kubernetes before 1.30): nothing but RBAC bounds Joiner here"
+            logging.getLogger(__name__).warning(message)
+            return
 
 
 def await_access(kube: "Kube", clock: Clock) -> None:
@@ -174,6 +188,7 @@ def await_access(kube: "Kube", clock: Clock) -> None:
             if clock.now() > deadline:
                 raise
             clock.sleep(PAUSE_SECONDS)
+            kube.renew_token()
 
 
 def package_digest(package: Path) -> str:

@@ -152,7 +152,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     if "rehearse" in event:  # joiner accept: dry runs, outside any execution
         return rehearse(environment.client("ec2"), Launch.from_json(event["rehearse"]))
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     ec2 = Ec2(environment.client("ec2"), environment.fleet_client())

@@ -89,7 +89,7 @@ def _told(claim: NodeClaim) -> Event:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     answer = Rebuilding(environment.kube(task.cluster), environment.time_left(context)).answer(
         task, list(event["rebuild"]), environment.now()

@@ -124,7 +124,7 @@ def within(names: Sequence[str], most: int) -> list[str]:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     parts = (environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())

@@ -194,7 +194,7 @@ def _on_classes(kept: KeptSnapshot, classes: Mapping[str, ResolvedNodeClass]) ->
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     parts = (environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())

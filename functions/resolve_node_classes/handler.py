@@ -100,7 +100,7 @@ class Resolver:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     ceilings = Ceilings(
         node_roles=environment.list_setting("JOINER_NODE_ROLES"),

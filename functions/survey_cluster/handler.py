@@ -219,7 +219,7 @@ def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     kube = environment.kube(task.cluster)
     survey = Survey(

@@ -221,7 +221,7 @@ def _asked(case: Case) -> Asked:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     survey = Survey(
         Memory(environment.ledger(), environment.retirements(), environment.absences()),

@@ -12,7 +12,6 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
 from joiner.adapters.ec2 import Ec2, Ec2Error, Instance
-from joiner.adapters.payload import Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Reason, Retiring, Stage
 from joiner.names import CLUSTER_NAME_TAG, cluster_tag
@@ -93,7 +92,7 @@ def _is_ours(instance: Instance, cluster: str) -> bool:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
-    task = Task.parse(event)
+    task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     termination = Termination(Ec2(environment.client("ec2")), environment.retirements(), environment.pause())
     entries = [Retiring.from_json(each) for each in event["claims"]]

@@ -89,7 +89,7 @@ class Stack:
             raise StackFailed(f"a stack runs in {self.root} already (process {record.supervisor.pid}): `joiner local down` ends it")
         venv = Path(sys.prefix)
         programs = binaries.find_or_build(venv, self.say)
-        runtime = runtime_python.find_or_make(self.say)
+        runtime = runtime_python.own(self.say)
         self.stop()
         self._sweep()
         command: list[object] = [sys.executable, "-m", "joiner_local.supervisor", "--root", self.root, "--cluster", self.cluster]

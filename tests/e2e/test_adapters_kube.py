@@ -117,7 +117,7 @@ def test_a_disruption_budget_blocks_an_eviction(administrator: Kube) -> None:
     administrator.create(budgets, {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": selector}}, namespace="default")
 
     with pytest.raises(EvictionBlocked):
-        administrator.evict("default", name, uid=made["metadata"]["uid"])
+        administrator.evict("default", name, node="nowhere", uid=made["metadata"]["uid"])
 
     administrator.delete(budgets, name, namespace="default")
     administrator.delete(kinds.PODS, name, namespace="default")

@@ -32,15 +32,20 @@ def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_
     different = dict(_differences(example, _normalised(local, local_settings)))
 
     ca = {path: both for path, both in different.items() if "Ca" in path or "DescribeCluster" in path}
+    # The local API server is on the machine that runs the functions
+    loopback = {path: both for path, both in different.items() if path.endswith("Variables.JOINER_LOOPBACK_ENDPOINT")}
+    assert set(loopback.values()) == {(None, "true")}
     apart = "SweepSurveyInstancesFunction.Properties.Environment.Variables.LOOKS_APART_SECONDS"
-    assert {path: both for path, both in different.items() if path not in ca} == {apart: ("45", "2")}
+    assert {path: both for path, both in different.items() if path not in ca | loopback} == {apart: ("45", "2")}
     # The local door's certificate is its own: a parameter with its CA, and the one permission to read it
     assert set(ca) == {
         "InstallationCluster.Properties.CaParameter",
+        "InstallationGranted.Properties.DoorbellCa",
         "InstallationManifests.Properties.DoorbellCa",
-        "InstallationDescribeClusterRoleDefaultPolicy.Properties.PolicyDocument.Statement[2]",
+        "InstallationRevoked.Properties.DoorbellCa",
+        "InstallationDescribeClusterRoleDefaultPolicy.Properties.PolicyDocument.Statement[3]",
     }
-    assert ca["InstallationDescribeClusterRoleDefaultPolicy.Properties.PolicyDocument.Statement[2]"] == (
+    assert ca["InstallationDescribeClusterRoleDefaultPolicy.Properties.PolicyDocument.Statement[3]"] == (
         None,
         {
             "Action": "ssm:GetParameter",
@@ -289,6 +294,7 @@ def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_goes_befo
     waits = {name: set(each.get("DependsOn", ())) for name, each in example.template["Resources"].items()}
     schedule = next(name for name in waits if name.startswith("SweepSchedule"))
     manifests = next(name for name in example.resources("Custom::Manifests"))
+    granted, revoked = sorted(example.resources("Custom::InstallerAccess"))
     needed = {
         *example.resources("Custom::FirstCatalogue"),
         *example.resources("AWS::ApiGatewayV2::Stage"),
@@ -296,8 +302,10 @@ def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_goes_befo
         *(name for name in example.resources("AWS::EKS::AccessEntry") if name.startswith("Access")),
     }
 
-    assert manifests in waits[schedule]
-    assert needed <= waits[manifests]
+    assert revoked in waits[schedule]
+    assert manifests in waits[revoked]
+    assert granted in waits[manifests]
+    assert needed <= waits[granted]
 
 
 def test_interruption_events_go_through_an_encrypted_queue_with_dead_letters(example: Synthesis) -> None:

@@ -18,6 +18,7 @@ import urllib3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from joiner.adapters.tls import client_context
 from joiner_local.pki import Authority
 from tests.local.running_aws import RunningAws, eventually
 
@@ -170,7 +171,7 @@ def test_the_api_server_s_door_passes_on_what_nothing_happens_to(local_aws: Runn
     door = local_aws.knob("mishaps/guard", cluster=name, pki=str(tmp_path))["endpoint"]
 
     assert local_aws.client("eks").describe_cluster(name=name)["cluster"]["endpoint"] == door != f"https://127.0.0.1:{server.server_port}"
-    with urllib3.PoolManager(ca_certs=str(authority.certificate)) as http:
+    with urllib3.PoolManager(ssl_context=client_context(authority.certificate.read_text())) as http:
         answer = http.request("PATCH", f"{door}/api/v1/nodes/a?x=1", body=b"{}", headers={"Authorization": "Bearer t:"})
     assert (answer.status, answer.data) == (409, b"{}Bearer t:/api/v1/nodes/a?x=1")
     server.shutdown()

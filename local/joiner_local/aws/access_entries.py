@@ -140,7 +140,9 @@ class AccessEntries:
             if (cluster, principal) in self._entries:
                 raise ResourceInUseException(**_message("The specified access entry resource is already in use on this cluster."))
             number = len(self._entries)
-            owner = principal.split(":", 4)[4].replace(":", "/")
+            owner_account, resource = principal.split(":", 5)[4:]
+            kind_of_principal, _, rest = resource.partition("/")
+            owner = f"{kind_of_principal}/{owner_account}/{rest.rpartition('/')[2]}"
             arn = f"arn:aws:eks:{self.region}:{self.account}:access-entry/{cluster}/{owner}/{number:08x}"
             username = username or default_username(principal, kind)
             entry = Entry(cluster, principal, arn, kind, NODE_TYPES.get(kind, groups), username, dict(asked.get("tags") or {}))

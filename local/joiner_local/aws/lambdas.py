@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from joiner_local.aws import dead_letters, function_settings
-from joiner_local.aws.forks import Forks
+from joiner_local.aws.interpreters import Interpreters
 from joiner_local.aws.log_shipping import LogShipper, put_metrics
-from joiner_local.aws.managed_runtime import managed_packages
 from joiner_local.aws.packages import Archive, PackageStore
 from joiner_local.aws.roles import assume
 from joiner_local.aws.runtime_api import failure
@@ -62,12 +61,9 @@ class Lambdas:
         self._store = PackageStore(aws.data / "packages")
         self._metrics = ThreadPoolExecutor(1, "lambda-metrics")
         shipper = aws.part(LogShipper)
-        packages = managed_packages(aws.python, aws.data / "runtime")
         self._pool = SandboxPool(
             Surroundings(
-                aws.python,
-                packages,
-                Forks(aws.python),
+                Interpreters(aws.python, aws.data),
                 aws.data / "sandboxes",
                 self._variables,
                 lambda spec, stream, line: shipper.ship(spec.log_group, stream, line),

@@ -139,6 +139,6 @@ class SandboxPool:
             everything = list(self._all)
         for sandbox in everything:
             sandbox.kill()
-        self._around.fork.close()
+        self._around.interpreters.close()
         for sandbox in everything:
             sandbox.forget_folder()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from joiner_local.aws.forks import Forks
+from joiner_local.aws.interpreters import Interpreter, Interpreters
 from joiner_local.aws.runtime_api import RuntimeApi, Work, failure
 from joiner_local.aws.seams import REGION
 
@@ -60,11 +60,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What every sandbox gets: the interpreter, its packages, room for its /tmp, variables of the account, and who hears its lines."""
+    """What every sandbox gets: an interpreter, room for its /tmp, variables of the account, and who hears its lines."""
 
-    python: Path
-    packages: Path
-    fork: Forks
+    interpreters: Interpreters
     scratch: Path
     variables: Callable[[FunctionSpec], Mapping[str, str]]
     on_line: Callable[[FunctionSpec, str, str], None]
@@ -77,13 +75,16 @@ class Sandbox:
         self.created = self.last_used = time.monotonic()
         self.closed = False
         self._around = around
+        self._interpreter: Interpreter = around.interpreters.of(spec.runtime)
         self._lines: list[str] = []
         self._lock = threading.Lock()
         self.api = RuntimeApi(spec.timeout)
         self._out_of_memory = False
         self._folder = Path(tempfile.mkdtemp(dir=around.scratch))
-        self._process = around.fork(
-            ["awslambdaric", spec.handler], libraries=[*self._layers(), around.packages], cwd=spec.code, env=self._environment()
+        packages = self._interpreter.packages
+        self._line(f"INIT_START Runtime Version: python:{self._interpreter.version}{self._instead()}")
+        self._process = self._interpreter.fork(
+            ["awslambdaric", spec.handler], libraries=[*self._layers(), packages], cwd=spec.code, env=self._environment()
         )
         self._reader = threading.Thread(target=self._read, name=f"log-{spec.name}", daemon=True)
         self._reader.start()
@@ -91,9 +92,9 @@ class Sandbox:
 
     def _environment(self) -> dict[str, str]:
         spec, folder = self.spec, str(self._folder)
-        path = [spec.code, *self._layers(), self._around.packages]
+        path = [spec.code, *self._layers(), self._interpreter.packages]
         return {
-            "PATH": f"{self._around.python.parent}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{self._interpreter.python.parent}:/usr/local/bin:/usr/bin:/bin",
             "LANG": "en_US.UTF-8",
             "TZ": ":UTC",
             "TMPDIR": folder,
@@ -104,7 +105,7 @@ class Sandbox:
             "AWS_LAMBDA_RUNTIME_API": self.api.address,
             "_HANDLER": spec.handler,
             "LAMBDA_TASK_ROOT": str(spec.code),
-            "LAMBDA_RUNTIME_DIR": str(self._around.packages),
+            "LAMBDA_RUNTIME_DIR": str(self._interpreter.packages),
             "AWS_LAMBDA_FUNCTION_NAME": spec.name,
             "AWS_LAMBDA_FUNCTION_VERSION": spec.version,
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(spec.memory_mb),
@@ -118,6 +119,10 @@ class Sandbox:
             **self._around.variables(spec),
             **dict(spec.environment),
         }
+
+    def _instead(self) -> str:
+        wanted = self.spec.runtime.removeprefix("python")
+        return "" if self._interpreter.version.startswith(f"{wanted}.") else f" (this machine has no Python {wanted})"
 
     def _layers(self) -> list[Path]:
         opt = self.spec.layers

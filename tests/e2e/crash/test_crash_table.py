@@ -27,6 +27,7 @@ BUDGET = 30.0  # seconds of a tenth
 def rig(deployed: Actor) -> Iterator[Rig]:
     stack = deployed.world.stack
     deployed.knob("mishaps/guard", cluster=stack.cluster, pki=str(stack.root / "pki"))
+    deployed.record_cluster()  # the API server has another address now
     deployed.knob("mishaps/pace", factor=PACE)
     stack.agent_knob("boot", {"seconds": 0.1, "readySeconds": 0.1, "goneSeconds": 0.1})
     # EC2 forgets what ended: a thousand crashes leave thousands of instances

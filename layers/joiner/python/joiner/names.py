@@ -50,6 +50,12 @@ EXECUTION: Final = "joiner.dev/execution"
 LAUNCH: Final = "joiner.dev/launch"
 PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the offering that was launched
 
+NODE_OF_POD: Final = "joiner.dev/node"  # on an Eviction: the node from which the pod shall go
+
+# What admission policies ask of our own requests (manifests/policies)
+PLACED: Final = "joiner.dev/placed"  # label of a Binding; since Kubernetes 1.35 the API server copies it to the pod
+LEAVING: Final = "joiner.dev/disrupted"  # label of an Eviction, and of a pod before we delete it
+
 # Taints
 FILLING: Final = "joiner.dev/filling"
 UNREGISTERED: Final = "karpenter.sh/unregistered"

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ import boto3
 from botocore.config import Config
 
 from joiner.adapters.parallel import TimeLeft
-from joiner.adapters.payload import ClusterFacts
+from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
 
 if TYPE_CHECKING:
@@ -38,6 +39,16 @@ _FLEETS = Config(connect_timeout=2, read_timeout=40, retries={"mode": "standard"
 def setting(name: str) -> str:
     """A setting that the deployment always gives."""
     return os.environ[name]
+
+
+def task(event: Mapping[str, Any]) -> Task:
+    """The shared part of a payload; `ForeignCluster` if it is for another cluster than this function's."""
+    from joiner.adapters.known_cluster import ForeignCluster
+
+    found, own = Task.parse(event), setting("JOINER_CLUSTER")
+    if found.cluster.name != own:
+        raise ForeignCluster(f"the payload is for the cluster {found.cluster.name!r}; this function serves {own!r}")
+    return found
 
 
 def list_setting(name: str) -> tuple[str, ...]:
@@ -162,12 +173,22 @@ def store() -> Store:
 
 @functools.cache
 def kube(cluster: ClusterFacts) -> "Kube":
-    """The API server of `cluster`, asked as this function's role; a rotated CA makes a new connection."""
+    """The API server of this deployment's cluster, asked as this function's role; a rotated CA makes a new connection.
+
+    `cluster` is what the payload says. Its endpoint is never called: the recorded one is, and `ForeignCluster` says where the two differ.
+    """
+    from joiner.adapters import known_cluster
     from joiner.adapters.kube import ClusterAccess, Kube
     from joiner.adapters.tokens import EksTokens
 
-    tokens = EksTokens(cluster.name, region(), _credentials, time.time)
-    return Kube(ClusterAccess(cluster.endpoint, cluster.ca, tokens))
+    name, loopback = setting("JOINER_CLUSTER"), os.environ.get("JOINER_LOOPBACK_ENDPOINT") == "true"
+    known = known_cluster.read(client("dynamodb"), setting("JOINER_TABLE"))
+    if known is None:
+        raise known_cluster.ForeignCluster(f"no endpoint is recorded for the cluster {name}: deploy again, describe_cluster records it")
+    if why := known_cluster.refusal(cluster, known, name=name, region=region(), loopback=loopback):
+        raise known_cluster.ForeignCluster(why)
+    tokens = EksTokens(name, region(), _credentials, time.time)
+    return Kube(ClusterAccess(known.endpoint, known.ca, tokens))
 
 
 def _credentials() -> Any:

@@ -21,7 +21,7 @@ from joiner.adapters.lean_imports import unopened
 from joiner.adapters.tls import client_context
 from joiner.adapters.tokens import TokenSource
 from joiner.cluster.listing import Packed
-from joiner.names import FIELD_MANAGER
+from joiner.names import FIELD_MANAGER, LEAVING, NODE_OF_POD, PLACED
 
 with unopened("kubernetes", "kubernetes.client"):
     from kubernetes.client.configuration import Configuration
@@ -81,6 +81,11 @@ class Kube:
         self._rest = RESTClientObject(settings)
         # The client's settings cannot name a context, and urllib3 makes a strict one since Python 3.13 (see `tls`)
         self._rest.pool_manager.connection_pool_kw["ssl_context"] = context
+
+    def renew_token(self) -> None:
+        """Sign a new token: the API server may remember for minutes what the last one was allowed."""
+        if self._tokens is not None:
+            self._tokens.token(fresh=True)
 
     def list(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "", consistent: bool = False) -> Manifests:
         """All objects of a kind, with the fields that `joiner.cluster.listing` keeps.
@@ -177,14 +182,18 @@ class Kube:
 
     def bind(self, namespace: str, pod: str, node: str, *, uid: str = "", resource_version: str = "") -> None:
         """Place a pod; `Conflict` if somebody was faster, or if it is not the pod that `uid` and `resource_version` name."""
-        metadata = {"name": pod, "namespace": namespace}
+        metadata: Manifest = {"name": pod, "namespace": namespace, "labels": {PLACED: "true"}}
         metadata |= ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
         self.ask("POST", PODS.path(pod, namespace=namespace, subresource="binding"), body)
 
-    def evict(self, namespace: str, pod: str, *, uid: str = "") -> None:
-        """Ask a pod to leave; `EvictionBlocked` while a PodDisruptionBudget says no."""
-        body: Manifest = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
+    def evict(self, namespace: str, pod: str, *, node: str, uid: str = "") -> None:
+        """Ask a pod to leave `node`; `EvictionBlocked` while a PodDisruptionBudget says no.
+
+        The label and the node's name are for the admission policies: an Eviction says nothing else about where its pod is.
+        """
+        metadata: Manifest = {"name": pod, "namespace": namespace, "labels": {LEAVING: "true"}, "annotations": {NODE_OF_POD: node}}
+        body: Manifest = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         if uid:
             body["deleteOptions"] = {"preconditions": {"uid": uid}}
         self.ask("POST", PODS.path(pod, namespace=namespace, subresource="eviction"), body)

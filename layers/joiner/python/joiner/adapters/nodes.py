@@ -9,6 +9,7 @@ from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel import each
 from joiner.cluster import InvalidField, Node
 from joiner.cluster.listing import Packed
+from joiner.names import LEAVING
 
 TRIES: Final = 5  # the kubelet, the node lifecycle controller and others write to the same list
 
@@ -60,3 +61,12 @@ def change(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any] | N
                 return None
             node = now
     return node
+
+
+def delete_pod(kube: Kube, namespace: str, name: str, *, uid: str, grace: int) -> None:
+    """Delete a pod of a node that is being disrupted; `grace` in seconds. `Conflict` if another pod has the name by now.
+
+    The label comes first: admission policies look at the nodes only for pods that carry it, so that deletions by others cost nothing.
+    """
+    kube.patch(kinds.PODS, name, {"metadata": {"uid": uid, "labels": {LEAVING: "true"}}}, namespace=namespace)
+    kube.delete(kinds.PODS, name, namespace=namespace, uid=uid, grace=grace)

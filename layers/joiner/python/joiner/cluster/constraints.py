@@ -43,12 +43,13 @@ IDENTITY_LABELS: Final = frozenset(
         "batch.kubernetes.io/job-completion-index",
         "batch.kubernetes.io/controller-uid",
         "controller-uid",
+        "joiner.dev/placed",
         "topology.kubernetes.io/region",
         "topology.kubernetes.io/zone",
     }
 )
-"""Labels that tell replicas and revisions apart, and those that a binding copies from the node (PodTopologyLabels, since 1.35). They do not
-make a class, unless the pod's own rules name them."""
+"""Labels that tell replicas and revisions apart, and those that the pod gets with its binding (PodTopologyLabels, since 1.35: the node's,
+and ours). They do not make a class, unless the pod's own rules name them."""
 
 
 def essence(manifest: Manifest) -> bytes:

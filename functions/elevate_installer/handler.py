@@ -1,0 +1,85 @@
+"""Custom resource: makes the installer an administrator of the cluster right before it runs, and takes that away right after.
+
+RBAC lets nobody grant what they do not hold, so the installer needs all rights; between deployments it needs none. Two resources surround
+the installer's own one, and mirror each other: what the first does at creation, the second does at deletion, because CloudFormation deletes
+in the reverse order. An update that fails never reaches the second resource: a schedule takes away what is older than a quarter of an hour.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
+
+LONGEST_SECONDS: Final = 900
+"""Three times what the installer may take."""
+
+BEFORE: Final = "before"
+AFTER: Final = "after"
+
+logger = logging.getLogger(__name__)
+logger.setLevel(logging.INFO)
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any] | None:
+    """Answer CloudFormation; any other event is the schedule's."""
+    if "RequestType" in event:
+        serve(event, context, act)
+        return None
+    return {"revoked": _access().revoke_older(time.time() - LONGEST_SECONDS)}
+
+
+def act(request: Request) -> Answer:
+    """Grant or revoke, by the resource's place in the order and by what CloudFormation does with it."""
+    place = request.properties["Place"]
+    if place not in (BEFORE, AFTER):
+        raise ValueError(f"Place is {place!r}: write {BEFORE} or {AFTER}")
+    access, deleting = _access(), request.kind == "Delete"
+    if (place == BEFORE) != deleting:
+        access.grant(or_gone=deleting)
+    else:
+        access.revoke()
+    return Answer(f"installer-access-{place}")
+
+
+class Access:
+    """The installer's access policy in the cluster."""
+
+    def __init__(self, eks: Any, cluster: str, principal: str, policy: str) -> None:
+        self._eks = eks
+        self._policy = policy
+        self._entry = {"clusterName": cluster, "principalArn": principal}
+
+    def grant(self, *, or_gone: bool = False) -> None:
+        """Associate the policy; with `or_gone`, a cluster or an entry that is gone needs none."""
+        try:
+            self._eks.associate_access_policy(**self._entry, policyArn=self._policy, accessScope={"type": "cluster"})
+        except self._eks.exceptions.ResourceNotFoundException:
+            if not or_gone:
+                raise
+
+    def revoke(self) -> None:
+        """Disassociate the policy; one that is not associated is success."""
+        try:
+            self._eks.disassociate_access_policy(**self._entry, policyArn=self._policy)
+        except self._eks.exceptions.ResourceNotFoundException:
+            return
+
+    def revoke_older(self, limit: float) -> bool:
+        """Revoke what was associated before `limit` (epoch seconds); whether there was anything to revoke."""
+        try:
+            found = self._eks.list_associated_access_policies(**self._entry)["associatedAccessPolicies"]
+        except self._eks.exceptions.ResourceNotFoundException:
+            return False
+        old = [each for each in found if each["policyArn"] == self._policy and each["associatedAt"].timestamp() < limit]
+        if old:
+            logger.warning("the installer was still an administrator of the cluster: a deployment ended early; its access is revoked")
+            self.revoke()
+        return bool(old)
+
+
+def _access() -> Access:
+    from joiner.adapters.environment import client, setting
+
+    return Access(client("eks"), setting("JOINER_CLUSTER"), setting("JOINER_INSTALLER"), setting("JOINER_INSTALLER_POLICY"))

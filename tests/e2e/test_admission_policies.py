@@ -1,0 +1,378 @@
+"""What the cluster itself lets Joiner's identities do: each group with a token of its own, against the real API server.
+
+What is allowed passes; what is not is refused with the policy's own message, although RBAC allows it.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import yaml
+from botocore.credentials import Credentials
+
+from joiner.adapters.tokens import sign
+from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
+from joiner_local.aws.seams import REGION
+from joiner_local.kube_api import ApiError, KubeApi, Object
+from joiner_local.stack import REPOSITORY, Stack
+
+pytestmark = pytest.mark.e2e
+
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/namespaces/default/pods"
+CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+SEEN = 0.5  # seconds: policies see nodes and pods through the API server's cache
+MERGE = "application/merge-patch+json"
+POOL = {"karpenter.sh/nodepool": "default"}
+FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
+DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+PLACED = {"joiner.dev/placed": "true"}
+LEAVING = {"joiner.dev/disrupted": "true"}
+
+
+def fresh(name: str) -> str:
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The API server as its administrator, and as members of our groups."""
+
+    admin: KubeApi
+    member: Callable[..., KubeApi]
+
+    def node(self, *taints: Object, labels: dict[str, str] | None = None, **metadata: Any) -> str:
+        name = fresh("node")
+        meta = {"name": name, "labels": POOL if labels is None else labels, **metadata}
+        self.admin.create(
+            NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"providerID": name, "taints": list(taints)}}
+        )
+        time.sleep(SEEN)
+        return name
+
+    def pod(self, node: str = "") -> str:
+        name = fresh("pod")
+        spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "pause"}], "terminationGracePeriodSeconds": 0}
+        tolerations = [{"operator": "Exists"}]
+        spec |= {"tolerations": tolerations} | ({"nodeName": node} if node else {})
+        self.admin.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+        time.sleep(SEEN)
+        return name
+
+    def claim(self, *, labels: dict[str, str] | None = None) -> Object:
+        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+        requirements = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
+        metadata = {"name": fresh("claim"), "labels": POOL if labels is None else labels, "finalizers": ["karpenter.sh/termination"]}
+        spec = {"nodeClassRef": reference, "requirements": requirements}
+        return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec}
+
+
+def documents(folder: str) -> list[Object]:
+    paths = sorted((REPOSITORY / "manifests" / folder).glob("*.yaml"))
+    return [document for path in paths for document in yaml.safe_load_all(path.read_text())]
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_stack: Stack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
+    """With all that the installer installs but its webhook."""
+    for folder in ("crds", "policies", "rbac"):
+        kube.apply_manifests(documents(folder))
+    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    members: dict[tuple[str, ...], KubeApi] = {}
+    principals = []
+
+    def member(*groups: str) -> KubeApi:
+        if groups not in members:
+            policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+            role = aws("iam").create_role(RoleName=fresh("member"), AssumeRolePolicyDocument=policy)["Role"]["Arn"]
+            aws("eks").create_access_entry(clusterName=bare_stack.cluster, principalArn=role, kubernetesGroups=list(groups))
+            principals.append(role)
+            given = aws("sts").assume_role(RoleArn=role, RoleSessionName="member")["Credentials"]
+            credentials = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+            members[groups] = KubeApi(bare_stack.endpoint, token=sign(bare_stack.cluster, REGION, credentials))
+        return members[groups]
+
+    made = Cluster(kube, member)
+    _await_policies(made)
+    yield made
+    for path in (PODS, CLAIMS, NODES):  # nodes without a kubelet and pods on them would be found by every later test
+        for left in kube.get(path)["items"]:
+            if left["metadata"]["name"].startswith(("pod-", "claim-", "node-")):
+                _remove(kube, f"{path}/{left['metadata']['name']}")
+    for principal in principals:
+        aws("eks").delete_access_entry(clusterName=bare_stack.cluster, principalArn=principal)
+
+
+def _remove(kube: KubeApi, path: str) -> None:
+    try:
+        kube.call("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+        kube.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
+    except ApiError as gone:
+        if gone.status != 404:
+            raise
+
+
+def _await_policies(cluster: Cluster) -> None:
+    """A policy is enforced a moment after it was written; the last one that was written is the one on pods."""
+    node, end = cluster.node(labels={}), time.monotonic() + 30
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: taint(cluster.member(VIEWERS, BINDERS), node, DISRUPTED),
+        lambda: bind(cluster.member(VIEWERS, BINDERS), cluster.pod(), node),
+        lambda: evict(cluster.member(VIEWERS, DRAINERS), cluster.pod(node), node),
+        lambda: cluster.member(VIEWERS, DRAINERS).call(
+            "PATCH", f"{PODS}/{cluster.pod(node)}", {"metadata": {"labels": LEAVING}}, content_type=MERGE
+        ),
+        lambda: cluster.member(VIEWERS, TELLERS).call("POST", EVENTS, event("stranger")),
+        lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, cluster.claim(labels={})),
+    )
+    for attempt in attempts:
+        while True:
+            try:
+                attempt()
+            except ApiError as refused:
+                if "ValidatingAdmissionPolicy" in str(refused):
+                    break
+                raise
+            assert time.monotonic() < end, "a policy is not enforced after 30 s"
+            time.sleep(0.3)
+
+
+def refused(said: str, act: Callable[[], object]) -> None:
+    """By a policy of ours, with these words; not by RBAC, which would hide what the policy does."""
+    with pytest.raises(ApiError) as error:
+        act()
+    assert error.value.status == 403, error.value
+    assert "ValidatingAdmissionPolicy 'joiner-" in str(error.value), error.value
+    assert said in str(error.value), error.value
+
+
+def taint(api: KubeApi, node: str, *taints: Object, **spec: Any) -> Object:
+    return api.call("PATCH", f"{NODES}/{node}", {"spec": {"taints": list(taints), **spec}}, content_type=MERGE)
+
+
+def bind(api: KubeApi, pod: str, node: str, **metadata: Any) -> Object:
+    meta = {"name": pod, "labels": PLACED} | metadata
+    return api.call(
+        "POST", f"{PODS}/{pod}/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": {"kind": "Node", "name": node}}
+    )
+
+
+def evict(api: KubeApi, pod: str, node: str, **metadata: Any) -> Object:
+    meta = {"name": pod, "labels": LEAVING, "annotations": {"joiner.dev/node": node}} | metadata
+    return api.call("POST", f"{PODS}/{pod}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta})
+
+
+def delete_pod(api: KubeApi, pod: str) -> None:
+    api.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": LEAVING}}, content_type=MERGE)
+    api.call("DELETE", f"{PODS}/{pod}")
+
+
+def event(controller: str) -> Object:
+    about = {"apiVersion": "v1", "kind": "Node", "name": "any"}
+    said = {"reason": "Tested", "action": "Test", "note": "a test", "type": "Normal", "regarding": about}
+    meta = {"name": fresh("event"), "namespace": "default"}
+    who = {"reportingController": controller, "reportingInstance": "test", "eventTime": "2026-11-21T05:17:28.123456Z"}
+    return {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": meta, **said, **who}
+
+
+def test_a_pod_is_bound_to_a_filling_node_of_ours_and_to_no_other(cluster: Cluster) -> None:
+    binder = cluster.member(VIEWERS, BINDERS)
+    bind(binder, cluster.pod(), cluster.node(FILLING))
+
+    said = "Joiner binds only to its own nodes while they have the taint joiner.dev/filling"
+    refused(said, lambda: bind(binder, cluster.pod(), cluster.node()))  # ours, open
+    refused(said, lambda: bind(binder, cluster.pod(), cluster.node(DISRUPTED)))
+    refused(said, lambda: bind(binder, cluster.pod(), cluster.node(labels={})))  # a stranger
+    refused(said, lambda: bind(binder, cluster.pod(), cluster.node(FILLING, labels={})))  # a stranger that looks like ours
+
+
+def test_a_binding_cannot_escape_the_look_at_its_node_nor_change_the_pod(cluster: Cluster) -> None:
+    binder, filling, foreign = cluster.member(VIEWERS, BINDERS), cluster.node(FILLING), cluster.node(labels={})
+
+    refused("must have the label joiner.dev/placed=true", lambda: bind(binder, cluster.pod(), foreign, labels={}))
+    refused("and no other of its own", lambda: bind(binder, cluster.pod(), filling, labels={**PLACED, "app": "victim"}))
+    refused("must have no annotations", lambda: bind(binder, cluster.pod(), filling, annotations={"any": "thing"}))
+
+
+def test_everybody_else_binds_where_they_like(cluster: Cluster) -> None:
+    bind(cluster.admin, cluster.pod(), cluster.node(labels={}), labels={})
+
+
+def test_a_pod_is_evicted_from_a_disrupted_node_of_ours_and_from_no_other(cluster: Cluster) -> None:
+    drainer = cluster.member(VIEWERS, DRAINERS)
+    leaving = cluster.node(DISRUPTED)
+    evict(drainer, cluster.pod(leaving), leaving)
+
+    said = "Joiner evicts only from its own nodes while they have the taint karpenter.sh/disrupted"
+    for node in (cluster.node(), cluster.node(FILLING), cluster.node(labels={}), cluster.node(DISRUPTED, labels={})):
+        refused(said, partial(evict, drainer, cluster.pod(node), node))
+
+
+def test_an_eviction_cannot_lie_about_its_pods_node(cluster: Cluster) -> None:
+    drainer, leaving, other = cluster.member(VIEWERS, DRAINERS), cluster.node(DISRUPTED), cluster.node()
+
+    refused(f"it is not on node {leaving}", lambda: evict(drainer, cluster.pod(other), leaving))
+    refused("it is not on node nowhere", lambda: evict(drainer, cluster.pod(other), "nowhere"))
+    refused("must have the label joiner.dev/disrupted=true", lambda: evict(drainer, cluster.pod(other), other, labels={}))
+    # Two policies refuse this one, and either may be the first
+    refused("evict", lambda: evict(drainer, cluster.pod(other), other, annotations={}))
+
+
+def test_a_pod_is_deleted_from_a_disrupted_node_of_ours_and_from_no_other(cluster: Cluster) -> None:
+    drainer = cluster.member(VIEWERS, DRAINERS)
+    delete_pod(drainer, cluster.pod(cluster.node(DISRUPTED)))
+
+    said = "Joiner deletes only from its own nodes while they have the taint karpenter.sh/disrupted"
+    for node in (cluster.node(), cluster.node(FILLING), cluster.node(labels={}), cluster.node(DISRUPTED, labels={})):
+        refused(said, partial(delete_pod, drainer, cluster.pod(node)))
+    refused("is on no node", lambda: delete_pod(drainer, cluster.pod()))
+
+
+def test_a_pod_that_was_labelled_once_is_safe_when_its_node_stays(cluster: Cluster) -> None:
+    drainer, node = cluster.member(VIEWERS, DRAINERS), cluster.node(DISRUPTED)
+    pod = cluster.pod(node)
+    drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": LEAVING}}, content_type=MERGE)
+    taint(drainer, node)  # the retirement is taken back
+
+    def gone() -> None:
+        time.sleep(SEEN)
+        drainer.call("DELETE", f"{PODS}/{pod}")
+
+    refused("may not be deleted from node", gone)
+
+
+def test_a_pod_is_not_deleted_without_its_label_nor_changed_otherwise(cluster: Cluster) -> None:
+    drainer = cluster.member(VIEWERS, DRAINERS)
+    pod = cluster.pod(cluster.node(DISRUPTED))
+
+    def patch(**metadata: Any) -> Object:
+        return drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": metadata}, content_type=MERGE)
+
+    refused("must have the label joiner.dev/disrupted=true before Joiner deletes it", lambda: drainer.call("DELETE", f"{PODS}/{pod}"))
+    refused("changes nothing but the label", lambda: patch(labels={"app": "victim"}))
+    refused("changes nothing but the label", lambda: patch(labels=LEAVING, annotations={"any": "thing"}))
+    refused("changes nothing but the label", lambda: patch(labels=LEAVING, finalizers=["example.com/hold"]))
+
+
+def test_only_nodes_of_ours_are_changed(cluster: Cluster) -> None:
+    drainer, foreign = cluster.member(VIEWERS, DRAINERS), cluster.node(labels={})
+    taint(drainer, cluster.node(), DISRUPTED)
+
+    refused(f"node {foreign} is not Joiner's", lambda: taint(drainer, foreign, DISRUPTED))
+    refused(f"node {foreign} is not Joiner's", lambda: drainer.call("DELETE", f"{NODES}/{foreign}"))
+    refused(
+        f"node {foreign} is not Joiner's",
+        lambda: drainer.call("PATCH", f"{NODES}/{foreign}", {"metadata": {"labels": POOL}}, content_type=MERGE),
+    )
+
+
+def test_a_node_is_deleted_only_while_it_is_disrupted(cluster: Cluster) -> None:
+    drainer = cluster.member(VIEWERS, DRAINERS)
+    drainer.call("DELETE", f"{NODES}/{cluster.node(DISRUPTED)}")
+
+    refused("is deleted only when it is being disrupted", lambda: drainer.call("DELETE", f"{NODES}/{cluster.node()}"))
+
+
+def test_of_a_node_only_what_joiner_needs_is_changed(cluster: Cluster) -> None:
+    binder = cluster.member(VIEWERS, BINDERS)
+    registered = cluster.node(FILLING, labels={**POOL, "karpenter.sh/registered": "true"}, finalizers=["karpenter.sh/termination"])
+    tainted = cluster.node({"key": "team", "value": "a", "effect": "NoSchedule"})
+
+    taint(binder, registered)  # opened
+    refused("changes metadata and taints", lambda: taint(binder, registered, unschedulable=True))
+    refused("removes only the taints", lambda: taint(binder, tainted))
+    refused("adds only the taint", lambda: taint(binder, registered, {"key": "out", "effect": "NoExecute"}))
+    refused(
+        "stays in its pool",
+        lambda: binder.call(
+            "PATCH", f"{NODES}/{registered}", {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}}, content_type=MERGE
+        ),
+    )
+    refused(
+        "keeps its finalizers until it is being disrupted",
+        lambda: binder.call("PATCH", f"{NODES}/{registered}", {"metadata": {"finalizers": None}}, content_type=MERGE),
+    )
+
+
+def test_a_node_without_labels_joins_with_a_claim_unless_it_is_a_node_groups(cluster: Cluster) -> None:
+    binder = cluster.member(VIEWERS, BINDERS)
+    owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "any", "uid": "1", "blockOwnerDeletion": True}
+
+    def join(node: str) -> Object:
+        return binder.call("PATCH", f"{NODES}/{node}", {"metadata": {"labels": POOL, "ownerReferences": [owner]}}, content_type=MERGE)
+
+    join(cluster.node(labels={}))
+    managed = cluster.node(labels={"eks.amazonaws.com/nodegroup": "system"})
+    refused(f"node {managed} is not Joiner's", lambda: join(managed))
+
+
+def test_claims_are_changed_only_if_they_are_of_a_pool(cluster: Cluster) -> None:
+    recorder, foreign, own = cluster.member(VIEWERS, RECORDERS), cluster.claim(labels={}), cluster.claim()
+    cluster.admin.create(CLAIMS, foreign)
+    recorder.call("POST", CLAIMS, own)
+    path, foreign_path = f"{CLAIMS}/{own['metadata']['name']}", f"{CLAIMS}/{foreign['metadata']['name']}"
+
+    recorder.call("PATCH", f"{path}/status", {"status": {"providerID": "aws:///us-east-1a/i-1"}}, content_type=MERGE)
+    refused("is not Joiner's", lambda: recorder.call("PATCH", f"{foreign_path}/status", {"status": {"nodeName": "x"}}, content_type=MERGE))
+    refused("is not Joiner's", lambda: recorder.call("DELETE", foreign_path))
+    refused(
+        "keeps its finalizers until it is deleted",
+        lambda: recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE),
+    )
+    refused(
+        "stays in its pool",
+        lambda: recorder.call("PATCH", path, {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}}, content_type=MERGE),
+    )
+    recorder.call("DELETE", path)
+    recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
+
+
+def test_a_claim_is_made_with_its_finalizer(cluster: Cluster) -> None:
+    claim = cluster.claim()
+    del claim["metadata"]["finalizers"]
+
+    refused("with the finalizer karpenter.sh/termination", lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, claim))
+
+
+def test_events_are_joiners_own(cluster: Cluster) -> None:
+    teller = cluster.member(VIEWERS, TELLERS)
+    teller.call("POST", EVENTS, event("joiner.dev/joiner"))
+
+    refused("with the reporting controller joiner.dev/joiner", lambda: teller.call("POST", EVENTS, event("default-scheduler")))
+
+
+@pytest.mark.parametrize(
+    ("groups", "method", "path"),
+    [
+        ((VIEWERS, RECORDERS), "POST", f"{PODS}/any/binding"),
+        ((VIEWERS, RECORDERS), "PATCH", f"{NODES}/any"),
+        ((VIEWERS, BINDERS), "POST", f"{PODS}/any/eviction"),
+        ((VIEWERS, BINDERS), "DELETE", f"{NODES}/any"),
+        ((VIEWERS, BINDERS), "POST", "/api/v1/namespaces/default/bindings"),
+        ((VIEWERS, DRAINERS), "POST", f"{PODS}/any/binding"),
+        ((VIEWERS, DRAINERS), "PATCH", f"{PODS}/any/status"),
+        ((VIEWERS, DRAINERS), "PUT", f"{NODES}/any"),
+        ((VIEWERS, TELLERS), "POST", "/api/v1/namespaces/default/events"),
+        ((VIEWERS, TELLERS), "PATCH", f"{EVENTS}/any"),
+        ((VIEWERS,), "POST", EVENTS),
+        ((VIEWERS,), "GET", "/api/v1/secrets"),
+        (
+            (VIEWERS, DRAINERS, BINDERS, RECORDERS),
+            "DELETE",
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/joiner-nodes",
+        ),
+        ((VIEWERS, DRAINERS, BINDERS, RECORDERS), "PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/joiner:binder"),
+    ],
+)
+def test_what_a_group_does_not_use_rbac_refuses(cluster: Cluster, groups: tuple[str, ...], method: str, path: str) -> None:
+    body: Object | None = {} if method in ("POST", "PATCH", "PUT") else None
+    with pytest.raises(ApiError) as error:
+        cluster.member(*groups).call(method, path, body, content_type=MERGE if method == "PATCH" else "application/json")
+    assert error.value.status == 403, error.value
+    assert "ValidatingAdmissionPolicy" not in str(error.value)

@@ -1,0 +1,77 @@
+"""The admission policies as they are installed: they refuse, for Joiner's identities only, and cost nobody else a look at every node."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.installation import MANIFESTS
+from joiner.adapters.kube_kinds import KINDS
+from joiner.names import (
+    BINDERS,
+    DISRUPTED,
+    DRAINERS,
+    FILLING,
+    LEAVING,
+    NODE_OF_POD,
+    NODEPOOL,
+    PLACED,
+    PROVISIONER,
+    RECORDERS,
+    TELLERS,
+    VIEWERS,
+)
+
+DOCUMENTS = [document for path in sorted((MANIFESTS / "policies").glob("*.yaml")) for document in yaml.safe_load_all(path.read_text())]
+POLICIES = {each["metadata"]["name"]: each["spec"] for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicy"}
+BINDINGS = {each["spec"]["policyName"]: each["spec"] for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicyBinding"}
+BY_JOINER = "request.userInfo.?groups.orValue([]).exists(group, group.startsWith('joiner:'))"
+
+
+def test_the_installer_can_write_them_and_takes_away_only_what_is_ours() -> None:
+    assert all((each["apiVersion"], each["kind"]) in KINDS for each in DOCUMENTS)
+    assert all(each["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "joiner"} for each in DOCUMENTS)
+    assert all(each["metadata"]["name"].startswith("joiner-") for each in DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_refuses_what_it_cannot_judge_and_is_about_joiners_identities_only(name: str) -> None:
+    policy = POLICIES[name]
+
+    assert policy["failurePolicy"] == "Fail"
+    assert [each["expression"] for each in policy["matchConditions"]] == [BY_JOINER]
+    assert BINDINGS[name]["validationActions"] == ["Deny"]
+    assert all(each["reason"] == "Forbidden" and ("message" in each or "messageExpression" in each) for each in policy["validations"])
+
+
+def test_every_group_is_one_that_the_policies_are_about() -> None:
+    assert all(group.startswith("joiner:") for group in (VIEWERS, TELLERS, RECORDERS, BINDERS, DRAINERS))
+
+
+@pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if "paramKind" in policy])
+def test_only_labelled_requests_are_compared_with_every_node_or_pod(name: str) -> None:
+    policy, binding = POLICIES[name], BINDINGS[name]
+
+    assert policy["matchConstraints"]["objectSelector"] in ({"matchLabels": {PLACED: "true"}}, {"matchLabels": {LEAVING: "true"}})
+    # With Deny, a cluster without nodes would refuse these requests of everybody
+    assert binding["paramRef"] == {"selector": {}, "parameterNotFoundAction": "Allow"}
+
+
+def test_what_a_labelled_request_must_carry_is_asked_by_a_policy_without_parameters() -> None:
+    without = {name: _expressions(policy) for name, policy in POLICIES.items() if "paramKind" not in policy}
+
+    assert {name for name, said in without.items() if PLACED in said} == {"joiner-bindings"}
+    assert {name for name, said in without.items() if LEAVING in said} == {"joiner-evictions", "joiner-pods"}
+
+
+def test_policies_and_code_mean_the_same_names() -> None:
+    everything = "".join(_expressions(each) for each in POLICIES.values())
+
+    for name in (NODEPOOL, PROVISIONER, FILLING, DISRUPTED, PLACED, LEAVING, NODE_OF_POD):
+        assert f"'{name}'" in everything, name
+
+
+def _expressions(policy: dict[str, Any]) -> str:
+    """All of its CEL."""
+    return json.dumps([each["expression"] for part in ("variables", "validations") for each in policy.get(part, [])])

@@ -1,0 +1,193 @@
+"""A function's token goes to its own cluster and to nobody else, whatever the payload says: shown by a process with a server to listen."""
+
+import base64
+import datetime as dt
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from joiner.adapters import known_cluster
+from joiner.adapters.known_cluster import KnownCluster
+from joiner.adapters.payload import ClusterFacts
+from joiner_local.pki import Authority
+from tests.local.running_aws import RunningAws
+from tests.local.tls_server import TlsServer, serving
+
+pytestmark = pytest.mark.local
+
+NAME = "own-cluster"
+LIST_NODES = """
+import sys
+from joiner.adapters import environment, known_cluster
+from joiner.adapters.kube_kinds import NODES
+from joiner.adapters.payload import ClusterFacts
+
+name, endpoint, ca = sys.argv[1:]
+try:
+    print(environment.kube(ClusterFacts(name, endpoint, ca, "", "")).list(NODES))
+except known_cluster.ForeignCluster as refused:
+    print(f"refused: {refused}")
+"""
+
+
+@dataclass
+class World:
+    """A table with the record of a cluster, the cluster's API server, and a server of somebody else with a CA of their own."""
+
+    aws: RunningAws
+    table: str
+    own: TlsServer
+    own_ca: str
+    foreign: TlsServer
+    foreign_ca: str
+
+    def __post_init__(self) -> None:
+        self.record(f"https://127.0.0.1:{self.own.port}", self.own_ca)
+
+    def record(self, endpoint: str, ca: str) -> None:
+        known_cluster.record(self.aws.client("dynamodb"), self.table, KnownCluster(endpoint, ca), at=1)
+
+    def ask(self, *, name: str = NAME, endpoint: str = "", ca: str = "", loopback: bool = True) -> str:
+        """What a function with this payload ends with; by default the payload is the true one."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")} | {
+            "AWS_ENDPOINT_URL": self.aws.endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "JOINER_CLUSTER": NAME,
+            "JOINER_TABLE": self.table,
+        }
+        if loopback:
+            environment["JOINER_LOOPBACK_ENDPOINT"] = "true"
+        where = [name, endpoint or f"https://127.0.0.1:{self.own.port}", ca or self.own_ca]
+        done = subprocess.run([sys.executable, "-c", LIST_NODES, *where], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def world(local_aws: RunningAws, tmp_path: Path) -> Iterator[World]:
+    dynamodb, table = local_aws.client("dynamodb"), local_aws.fresh("memory")
+    dynamodb.create_table(
+        TableName=table,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("kind", "id")],
+        KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
+    )
+    own, foreign = (Authority(tmp_path / each, now=dt.datetime.now(dt.UTC)) for each in ("own", "foreign"))
+    with serving(own.server("own", "127.0.0.1")) as mine, serving(foreign.server("foreign", "127.0.0.1")) as theirs:
+        ca, foreign_ca = (base64.b64encode(each.certificate.read_bytes()).decode() for each in (own, foreign))
+        yield World(local_aws, table, mine, ca, theirs, foreign_ca)
+    dynamodb.delete_table(TableName=table)
+
+
+def test_the_own_cluster_is_asked_with_a_token(world: World) -> None:
+    assert world.ask() == "[]"
+    assert [token.partition(".")[0] for token in world.own.tokens] == ["Bearer k8s-aws-v1"]
+
+
+def test_an_endpoint_of_the_callers_choice_gets_no_token(world: World) -> None:
+    said = world.ask(endpoint=f"https://127.0.0.1:{world.foreign.port}", ca=world.foreign_ca)
+
+    assert said.startswith("refused: the payload names the endpoint")
+    assert (world.foreign.tokens, world.own.tokens) == ([], [])
+
+
+def test_a_ca_of_the_callers_choice_is_refused(world: World) -> None:
+    said = world.ask(ca=world.foreign_ca)
+
+    assert said.startswith("refused: the payload's CA is not the one that is recorded for own-cluster")
+    assert world.own.tokens == []
+
+
+def test_another_clusters_name_is_refused(world: World) -> None:
+    assert world.ask(name="other").startswith("refused: the payload is for the cluster 'other'; this function serves 'own-cluster'")
+    assert world.own.tokens == []
+
+
+def test_without_a_record_nothing_is_asked(world: World) -> None:
+    key = {"kind": {"S": known_cluster.KIND}, "id": {"S": known_cluster.ID}}
+    world.aws.client("dynamodb").delete_item(TableName=world.table, Key=key)
+
+    assert world.ask().startswith("refused: no endpoint is recorded for the cluster own-cluster")
+
+
+def test_a_loopback_endpoint_needs_the_setting_that_only_the_local_stack_has(world: World) -> None:
+    assert "is not the endpoint of an EKS cluster in us-east-1" in world.ask(loopback=False)
+    assert world.own.tokens == []
+
+
+def test_with_that_setting_no_other_machine_is_asked(world: World) -> None:
+    eks = "https://0123456789ABCDEF0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com"
+    world.record(eks, world.own_ca)
+
+    assert "is not of this machine" in world.ask(endpoint=eks)
+
+
+def test_an_exchanged_ca_is_trusted_as_soon_as_it_is_recorded(world: World) -> None:
+    world.record(f"https://127.0.0.1:{world.foreign.port}", world.foreign_ca)
+
+    assert world.ask(endpoint=f"https://127.0.0.1:{world.foreign.port}", ca=world.foreign_ca) == "[]"
+    assert len(world.foreign.tokens) == 1
+
+
+OWN = "0123456789ABCDEF0123456789ABCDEF"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "region"),
+    [
+        (f"https://{OWN}.gr7.eu-west-1.eks.amazonaws.com", "eu-west-1"),
+        (f"https://{OWN}.yl4.us-east-1.eks.amazonaws.com", "us-east-1"),
+        (f"https://{OWN}.sk1.ap-south-2.eks.amazonaws.com", "ap-south-2"),
+        (f"https://{OWN}.gr7.us-gov-west-1.eks.amazonaws.com", "us-gov-west-1"),
+        (f"https://{OWN}.yl4.cn-north-1.eks.amazonaws.com.cn", "cn-north-1"),
+        (f"https://{OWN}.cn-northwest-1.amazonwebservices.com.cn", "cn-northwest-1"),
+        (f"https://{OWN}.gr7.eu-west-1.api.aws", "eu-west-1"),
+        (f"https://{OWN}.gr7.eu-west-1.eks.api.aws", "eu-west-1"),
+        (f"https://{OWN}.yl4.cn-north-1.api.amazonwebservices.com.cn", "cn-north-1"),
+        (f"https://{OWN}.gr7.eusc-de-east-1.eks.amazonaws.eu", "eusc-de-east-1"),
+    ],
+)
+def test_eks_endpoints_of_every_shape_are_known(endpoint: str, region: str) -> None:
+    assert known_cluster.is_eks_endpoint(endpoint, region)
+    known = KnownCluster(endpoint, "Q0E=")
+    facts = ClusterFacts("prod", endpoint, "Q0E=", "1.36", "")
+    assert known_cluster.refusal(facts, known, name="prod", region=region, loopback=False) == ""
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        f"http://{OWN}.gr7.eu-west-1.eks.amazonaws.com",
+        f"https://{OWN}.gr7.us-east-1.eks.amazonaws.com",  # another region's
+        f"https://{OWN}.gr7.eu-west-1.eks.amazonaws.com.evil.example",
+        f"https://{OWN}.gr7.eu-west-1.eks.amazonaws.com:8443",
+        f"https://{OWN}.gr7.eu-west-1.eks.amazonaws.com@evil.example",
+        f"https://evil.example/{OWN}.gr7.eu-west-1.eks.amazonaws.com",
+        f"https://{OWN}.gr7.eu-west-1.eks.amazonaws.com.cn",  # another partition's
+        f"https://{OWN}.gr7.eu-west-1.amazonaws.com",
+        "https://a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com",
+        "https://a1b2c3d4e5.execute-api.eu-west-1.api.aws",
+        "https://name-1234567890.eu-west-1.elb.amazonaws.com",
+        "https://ec2-203-0-113-25.eu-west-1.compute.amazonaws.com",
+        "https://127.0.0.1:6443",
+        "",
+    ],
+)
+def test_what_others_can_have_in_aws_is_no_eks_endpoint(endpoint: str) -> None:
+    assert not known_cluster.is_eks_endpoint(endpoint, "eu-west-1")
+
+
+def test_a_service_range_of_the_callers_choice_is_refused() -> None:
+    endpoint = f"https://{OWN}.gr7.eu-west-1.eks.amazonaws.com"
+    facts = ClusterFacts("prod", endpoint, "Q0E=", "1.36", "10.9.0.0/16")
+
+    said = known_cluster.refusal(facts, KnownCluster(endpoint, "Q0E=", "10.100.0.0/16"), name="prod", region="eu-west-1", loopback=False)
+
+    assert said == "the payload's service CIDR is 10.9.0.0/16; that of prod is 10.100.0.0/16"

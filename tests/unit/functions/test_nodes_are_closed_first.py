@@ -1,0 +1,28 @@
+"""The cluster lets Joiner empty and delete closed nodes only, so a node that is open again at the end is closed first."""
+
+from joiner.lifecycle.retirement import Asked, Reason
+from joiner.names import DISRUPTED
+from tests.unit.functions.retire import Retirement
+from tests.unit.functions.scale_up import World
+from tests.unit.functions.test_retirement import first, grow, nothing_is_left_of, pods_on
+
+
+def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_deleted(world: World) -> None:
+    claim = first(grow(world))
+    [pod] = pods_on(world, claim.node_name)
+    world.ec2.instances[claim.instance_id]["State"] = {"Name": "stopped"}
+
+    def open_again(state: str) -> None:
+        if state == "forget_nodes":
+            taints = world.kube.objects["nodes", "", claim.node_name]["spec"]["taints"]
+            assert [taint["key"] for taint in taints] == [DISRUPTED]
+            taints.clear()
+            world.kube.asked.clear()
+
+    done = Retirement(world, "opened", before_state=open_again).run(Asked(claim.name, Reason.LOST), looks=1)
+
+    assert done.told[0]["stage"] == "forgotten"
+    nothing_is_left_of(world, claim)
+    node, its_pod = f"/api/v1/nodes/{claim.node_name}", f"/api/v1/namespaces/default/pods/{pod}"
+    acts = [call for call in world.kube.asked if call.startswith(("PATCH", "DELETE")) and call.split()[1] in (node, its_pod)]
+    assert acts[:4] == [f"PATCH {node}", f"PATCH {its_pod}", f"DELETE {its_pod}", f"DELETE {node}"]
