@@ -43,6 +43,11 @@ GROUPS: Final = 400
 """Launches of one execution after which it plans no more, and another one takes over: one that fails at every try makes 33 events, a look
 makes 300 launches at most, and the history ends at 25,000 events."""
 
+THROTTLED_SECONDS: Final = "$ceil($min([$power(2, $throttles), 16]) * (1 + $random()) / 2)"
+"""Whole seconds before the next plan after EC2 throttled a launch: 1 to 2, then up to 4, 8 and 16, half of them by chance, so that several
+clusters of an account do not come back together. Always less than what is left of the lease: a function renews it for its own time and
+half a minute."""
+
 ROUNDS: Final = 100
 """Looks of one execution that keeps being rung and finds nothing to launch; then a fresh one takes over, long before the history's end
 at 25,000 events."""
@@ -59,6 +64,12 @@ TIME_LEFT: Final = f"$turn <= {ROUNDS} and ($not($watching) or $millis() - $laun
 
 GATHER_SECONDS: Final = 1
 """Nodes ring in flocks: whoever is woken by one lets the others come. The function waits itself, for a quarter of what a state costs."""
+
+MORE: Final = f"($again or $claims.postponed > 0) and $not($paused) and $replans < {REPLANS} and $groups < {GROUPS}"
+"""Shall this execution plan once more, because something was not launched?"""
+
+WAITED: Final = f"$launched > 0 and $millis() - $launchedAt >= {NODES_MAY_WAIT_SECONDS * 1000}"
+"""Do nodes wait that were launched before? The sweep finds the pods that are left."""
 
 LAUNCHES_AT_ONCE: Final = 5
 """EC2 lets an account send about two CreateFleet a second; five calls take longer than that."""
@@ -121,6 +132,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "turn": 1,
                 "rings": 0,
                 "replans": 0,
+                "throttles": 0,
                 "paused": False,
                 "watching": False,
                 "gather": 0,
@@ -196,6 +208,8 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "untold": jsonata(UNTOLD),
                 "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
                 "again": jsonata("$states.result.Payload.again"),
+                "later": jsonata("$states.result.Payload.later = true"),
+                "throttles": jsonata("$states.result.Payload.later = true ? $throttles + 1 : 0"),
                 "launched": jsonata("$launched + $states.result.Payload.launched"),
                 "short": jsonata("$short + $states.result.Payload.short"),
                 "failed": jsonata("$failed + $states.result.Payload.failed"),
@@ -203,11 +217,14 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
         ),
         "Did offerings turn out short?": choice(
             {
-                f"($again or $claims.postponed > 0) and $not($paused) and $replans < {REPLANS} and $groups < {GROUPS}": "Plan around them",
+                f"$later and {WAITED} and $claims.postponed = 0": "Release the lease",
+                f"$later and {MORE}": "Give EC2 time",
+                MORE: "Plan around them",
                 "$claims.postponed > 0 and $not($paused)": "Hand over",
             },
             otherwise="Release the lease",
         ),
+        "Give EC2 time": wait(jsonata(THROTTLED_SECONDS), next="Plan around them"),
         "Plan around them": note(assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"),
         "Release the lease": _release_the_lease(parts, next="Check registration"),
         "Is it still time?": choice({TIME_LEFT: "Let pods gather"}, otherwise="Hand over"),

@@ -15,7 +15,7 @@ from aws_lambda_powertools import Logger
 from surroundings import Case, Surroundings
 
 from joiner.adapters import environment, metrics
-from joiner.adapters.claims import get_claim, kind_of
+from joiner.adapters.claims import get_claim, kind_of, write_status
 from joiner.adapters.events import tell
 from joiner.adapters.guards import Guards
 from joiner.adapters.kube import Kube
@@ -32,6 +32,7 @@ from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.telling import retiring as telling
 from joiner.telling.events import Event
+from joiner.telling.retiring import ENDED_AT_LAUNCH
 
 logger = Logger()
 
@@ -139,11 +140,26 @@ class Beginning:
         else:
             claim = self._delete(case.claim)
             node = self._close(case.node)
+        if noted.said and claim is not None:
+            claim = self._say_why(claim, noted.said, now)
         retiring = self._entry(case, claim, node, noted.since)
         moving = around.moving(case, claim, noted.deadline, now) if retiring.stage is not Stage.TERMINATED else 0
         events = telling.begun(claim, node, asked.reason) if claim is not None else []
+        if noted.said and claim is not None and claim.pool:
+            events += telling.ended_at_launch(claim, noted.said)
         logger.info("retirement begins", nodeclaim=asked.claim, node=retiring.node, instance=retiring.instance, reason=str(asked.reason))
         return Begun(retiring, moving, tuple(events))
+
+    def _say_why(self, claim: NodeClaim, said: str, now: datetime) -> NodeClaim:
+        """The claim, with a condition that says what its instance ended of."""
+        if claim.registered:
+            return claim
+        after = claim.with_condition("Registered", "False", ENDED_AT_LAUNCH, said, at=now)
+        try:
+            write_status(self._kube, after)
+        except NotFound:
+            return claim
+        return after
 
     def _entry(self, case: Case, claim: NodeClaim | None, node: Node | None, since: int) -> Retiring:
         instance = (claim.instance_id if claim else "") or (node.instance_id if node else "") or case.asked.instance

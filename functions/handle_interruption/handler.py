@@ -19,6 +19,7 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters import environment
+from joiner.adapters.births import note_death
 from joiner.adapters.ec2 import Ec2, Ec2Error, Instance
 from joiner.adapters.executions import Executions, ring_scale_up
 from joiner.adapters.ledger import Ledger
@@ -90,6 +91,7 @@ class Desk:
             elif there.works(news.instance):
                 logger.warning("an instance that is said to go runs", instance=news.instance, nodeclaim=claim, state=news.state)
             else:
+                self._note_death(there.instance(news.instance), claim, now)
                 self._lose(news, claim, now)
         if news.kind is Kind.SPOT:
             self._remember_shortage(news.instance, now)
@@ -105,6 +107,11 @@ class Desk:
         self._retirements.hurry(claim, Reason.SPOT, int(news.drained_by(now).timestamp()), int(now.timestamp()))
         if standing is None or not standing.attended(int(now.timestamp())):
             self._retire(news, claim, Reason.SPOT, now)
+
+    def _note_death(self, instance: Instance | None, claim: str, now: datetime) -> None:
+        """Before the ring for a replacement: the same must not be launched again at once."""
+        if instance is not None and (found := note_death(self._ledger, self._retirements, instance, claim, now)):
+            logger.error("an instance ended at its launch", nodeclaim=claim, instance=found.instance, code=found.code, reason=found.said)
 
     def _lose(self, news: Interruption, claim: str, now: datetime) -> None:
         """It may be our own doing; whoever drains the node has to know in any case."""
@@ -149,6 +156,10 @@ class Look:
         if self._found is None:
             self._found = self._ec2.whereabouts(self._instances)
         return instance in self._found and self._found[instance].works
+
+    def instance(self, instance: str) -> Instance | None:
+        """What EC2 shows of it, after `works` was asked; None if it knows none."""
+        return (self._found or {}).get(instance)
 
 
 def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:

@@ -18,6 +18,7 @@ from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
 from joiner.lifecycle.answered import answered
 from joiner.planning import Ceilings, Plan, Snapshot, plan
+from joiner.telling.shortages import with_remedies
 
 logger = Logger()
 
@@ -37,7 +38,8 @@ class Planner:
     def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """The plan's key and its summary; LeaseLost if the lease is somebody else's now, NoCatalogue before the first refresh."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        short = [mark.offering for mark in self._ledger.unavailable(int(now.timestamp()))]
+        marks = self._ledger.unavailable(int(now.timestamp()))
+        short = [mark.offering for mark in marks]
         world = documents.get_snapshot(self._store, snapshot)
         made = plan(
             world,
@@ -46,6 +48,7 @@ class Planner:
             classes=documents.get_node_classes(self._store, classes),
             ceilings=self._ceilings,
         )
+        made = with_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
         answer = {"plan": documents.put_plan(self._store, task, made), **summary(made)}
         self._remember(made, world, snapshot, int(now.timestamp()))
         return answer

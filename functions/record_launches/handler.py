@@ -48,8 +48,10 @@ class Recording:
         self._store = store
 
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launched", "short", "failed", "again", "waiting", "pricePerHour", "events"}``; LeaseLost if the lease is somebody
-        else's now."""
+        """``{"launched", "short", "failed", "again", "later", "waiting", "pricePerHour", "events"}``.
+
+        LeaseLost if the lease is somebody else's now.
+        """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         assigned = self._ledger.assignments()  # what is forgotten loses its assignment
         launches = self._ledger.unrecorded_launches()
@@ -79,6 +81,7 @@ class Recording:
             "short": sum(result.short for result in results),
             "failed": sum(result.failed for result in results),
             "again": any(result.short for result in results) or len(results) < len(launches),
+            "later": any(result.later for result in results) or any(not launch.closed for launch in launches),
             "waiting": len(waiting),
             "pricePerHour": round(sum(result.price_per_hour for result in results), 6),
             "events": documents.put_events(self._store, task, "launched", told),

@@ -33,6 +33,8 @@ class Recorded:
     forgotten: Sequence[str]
     short: int
     failed: int
+    later: bool
+    """EC2 throttled the launch, or had trouble of its own: what is planned next waits."""
     price_per_hour: float
     events: Sequence[Event]
 
@@ -65,6 +67,7 @@ class Recorder:
             forgotten=outcome.unmet,
             short=len(outcome.unmet) if outcome.again else 0,
             failed=0 if outcome.again else len(outcome.unmet),
+            later=bool(outcome.unmet) and outcome.later,
             price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
             events=telling.outcome(outcome, launched, pool),
         )

@@ -6,7 +6,7 @@ remedy, which the next function writes to its status; the others go on.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -16,9 +16,11 @@ from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import BackOff
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
 from joiner.launching import Ceilings, EbsDefaults, Found, questions, resolve
+from joiner.lifecycle.births import class_id
 from joiner.pools import NodeClass, Problem, ResolvedNodeClass
 
 logger = Logger()
@@ -45,7 +47,8 @@ class Resolver:
         named = {pool.class_ref for pool in world.pools}
         wanted = [each for each in world.classes if each.ref in named and not each.deleting]
         defaults = self._ebs_defaults() if wanted else None
-        resolved = [self._resolve(each, task.cluster, ceilings, defaults, now) for each in wanted]
+        waits = self._ledger.back_offs(int(now.timestamp()))
+        resolved = [held_back(self._resolve(each, task.cluster, ceilings, defaults, now), waits) for each in wanted]
         for each in resolved:
             for problem in each.problems:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
@@ -95,6 +98,17 @@ class Resolver:
         """What EC2 says of the images behind parameters: the sizes of their volumes are needed only beside a class's own."""
         ids = sorted(set(images))
         return self._ec2.images([{"Name": "image-id", "Values": ids}]) if ids else []
+
+
+def held_back(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -> ResolvedNodeClass:
+    """The class, not ready while it waits because its instances ended at their launch."""
+    wait = waits.get(class_id(resolved.name, legacy=resolved.kind != "EC2NodeClass"))
+    if wait is None:
+        return resolved
+    times = "once" if wait.tries == 1 else f"{wait.tries} times in a row"
+    until = datetime.fromtimestamp(wait.until, UTC)
+    message = f"nothing is launched until {until:%H:%M:%S} UTC, because launches failed {times}: {wait.said}"
+    return resolved.with_problems([Problem("ValidationSucceeded", "InstancesEndAtLaunch", message)])
 
 
 @logger.inject_lambda_context(clear_state=True)

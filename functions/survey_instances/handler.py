@@ -20,8 +20,9 @@ from naming import name_instances
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences
+from joiner.adapters.births import note_death
 from joiner.adapters.documents import KeptSurvey
-from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ec2 import Ec2, Instance
 from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Retirement
@@ -126,8 +127,22 @@ class Survey:
         found = {each.id: each for each in self._ec2.instances_of_cluster(cluster, ended=True)}
         untagged = {claim.instance for claim in seen.claims if claim.instance}.union(seen.ours).difference(found)
         found |= self._ec2.whatever_became_of(untagged)
+        self._note_deaths(found, seen)
         name_instances(self._ec2, found.values(), {claim.instance: claim.name for claim in seen.claims if claim.instance})
         return {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
+
+    def _note_deaths(self, found: Mapping[str, Instance], seen: KeptSurvey) -> None:
+        """Instances that ended at their launch, of claims that are still there. Noted once a claim: its retirement follows."""
+        there = ((found[claim.instance], claim.name) for claim in seen.claims if claim.instance in found)
+        ended = [(instance, claim) for instance, claim in there if not instance.alive]
+        told = self._retirements.all() if ended else {}
+        for instance, claim in ended:
+            if claim in told and told[claim].said:
+                continue
+            if death := note_death(self._ledger, self._retirements, instance, claim, self._clock()):
+                logger.error(
+                    "an instance ended at its launch", nodeclaim=claim, instance=death.instance, code=death.code, reason=death.said
+                )
 
     def _judge(self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]) -> Verdict:
         """Two looks agree if the second one's cluster was read after the first one's EC2: an instance that was there by then had its claim,

@@ -53,6 +53,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "retirements.begin": {"writes_items": "RETIREMENT"},
     "retirements.disown": {"writes_items": "RETIREMENT"},
     "retirements.drop": {"writes_items": "RETIREMENT"},
+    "retirements.explain": {"writes_items": "RETIREMENT"},
     "retirements.forget": {"deletes_items": "RETIREMENT"},
     "retirements.give_up": {"writes_items": "RETIREMENT"},
     "retirements.hurry": {"writes_items": "RETIREMENT"},
@@ -60,6 +61,8 @@ USES: Mapping[str, Mapping[str, str]] = {
     "retirements.see": {"writes_items": "RETIREMENT"},
     "assign": {"writes_items": "ASSIGNMENT"},
     "assignments": {"reads_items": "ASSIGNMENT"},
+    "back_off": {"reads_items": "BACKOFF", "writes_items": "BACKOFF"},
+    "back_offs": {"reads_items": "BACKOFF"},
     "begin_launch": {"reads_items": "LAUNCH", "stores_items": "LAUNCH", "checks_items": "LEASE"},
     "begin_wave": {"writes_items": "WAVE"},
     "break_lease": {"writes_items": "LEASE"},
@@ -85,6 +88,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "waves": {"reads_items": "WAVE"},
 }
 RINGING = {"ring_scale_up": ("ring",), "ring_sweep": ("ring",), "ring_waves": ("waves", "ring_wave")}
+NOTING = {"note_death": ("back_off", "mark_unavailable", "retirements.explain")}
 PARTS = ("absences", "answers", "disuse", "emptiness", "ledger", "retirements")
 DOCUMENTS = {
     "catalogue": "catalogue",
@@ -174,7 +178,7 @@ def test_no_duty_holds_more_than_its_functions_code_uses_nor_less() -> None:
         source = "".join(path.read_text() for path in sorted((ROOT / "functions" / name).glob("*.py")))
         said = re.findall(rf"({'|'.join(PARTS)})(?:\(\))?\.(\w+)", source)
         called = {method if part == "ledger" else f"{part}.{method}" for part, method in said} & set(USES)
-        called |= {method for helper, methods in RINGING.items() if f"{helper}(" in source for method in methods}
+        called |= {method for helper, methods in (RINGING | NOTING).items() if f"{helper}(" in source for method in methods}
         kept, read = set(re.findall(r"documents\.put_(\w+)", source)), set(re.findall(r"documents\.get_(\w+)", source))
         read |= {"snapshot"} if "KeptSnapshot.read(" in source else set()
 

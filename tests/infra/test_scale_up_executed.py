@@ -28,7 +28,7 @@ PLANNED = {
     "pendingReasons": [],
 }
 LAUNCHED = {"launched": 1, "short": 0, "failed": 0, "errors": []}
-RECORDED = {"launched": 1, "short": 0, "failed": 0, "again": False, "waiting": 1, "pricePerHour": 0.1}
+RECORDED = {"launched": 1, "short": 0, "failed": 0, "again": False, "later": False, "waiting": 1, "pricePerHour": 0.1}
 JOINED = {"rings": 0, "done": True, "waiting": 0, "podsPlaced": 3, "placedAsPlanned": 1, "nodes": [{"name": "n"}], "failed": []}
 
 SMOOTH: Mapping[str, Sequence[Line]] = {
@@ -259,6 +259,45 @@ def test_a_ring_that_a_failed_execution_could_not_answer_is_answered_by_another(
 
     assert world.end(execution)["status"] == "FAILED"
     assert [name.endswith("-again") for name in world.others(execution)] == [True]
+
+
+def waited(world: World, execution: str) -> list[float]:
+    """How long each *Give EC2 time* took, in seconds."""
+    pages = world.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
+    events = [each for page in pages for each in page["events"]]
+    entered = [each["timestamp"] for each in events if each.get("stateEnteredEventDetails", {}).get("name") == "Give EC2 time"]
+    left = [each["timestamp"] for each in events if each.get("stateExitedEventDetails", {}).get("name") == "Give EC2 time"]
+    return [(end - start).total_seconds() for start, end in zip(entered, left, strict=True)]
+
+
+def test_a_launch_that_ec2_throttled_is_planned_again_after_a_growing_wait(stage: Stage[World]) -> None:
+    throttled = {**RECORDED, "launched": 0, "short": 1, "again": True, "later": True}
+    world = stage.world(record_launches=[throttled, throttled, RECORDED])
+
+    execution = world.start()
+    ended = world.end(execution)
+
+    assert ended["status"] == "SUCCEEDED", ended
+    assert world.states(execution).count("Plan around them") == 2
+    first, second = waited(world, execution)
+    assert 1 <= first < 3
+    assert 2 <= second < 5
+    assert "holder" not in world.item("LEASE", "scale-up")
+
+
+def test_nodes_that_were_launched_do_not_wait_for_ec2_to_have_time(stage: Stage[World]) -> None:
+    """Ten seconds at most: the sweep finds the pods that are left."""
+    throttled = {**RECORDED, "launched": 1, "short": 1, "again": True, "later": True}
+    world = stage.world(record_launches=[throttled])
+
+    execution = world.start()
+    ended = world.end(execution)
+
+    assert ended["status"] == "SUCCEEDED", ended
+    states = world.states(execution)
+    assert states[-3:] == TO_THE_END
+    assert sum(waited(world, execution)) < 30
+    assert states.count("Give EC2 time") < 6
 
 
 def test_offerings_that_turn_out_short_are_planned_around_at_once(stage: Stage[World]) -> None:

@@ -66,6 +66,7 @@ def test_scale_up_tells_its_story_in_these_states(scale_up: States) -> None:
         "Launch instances",
         "Record launches",
         "Did offerings turn out short?",
+        "Give EC2 time",
         "Plan around them",
         "Release the lease",
         "Is it still time?",

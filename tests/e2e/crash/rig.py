@@ -33,7 +33,7 @@ def pod(name: str, cpu: str, instance_type: str) -> Object:
 CROWD: Final = (pod("web-1", "1500m", "m5.large"), pod("web-2", "1500m", "m5.large"), pod("db", "3", "c5.xlarge"))
 PODS: Final = 3
 NODES: Final = 3
-KEPT: Final = {"LEASE", "CLUSTER", "DOORBELL", "UNAVAILABLE", "ANSWERED", "LAUNCH"}
+KEPT: Final = {"LEASE", "CLUSTER", "DOORBELL", "UNAVAILABLE", "ANSWERED", "BACKOFF", "LAUNCH"}
 """Kinds of items that may outlive all claims: locks, secrets, history."""
 
 ANSWERED: Final = {"kind": {"S": "ANSWERED"}, "id": {"S": "pods"}}

@@ -107,7 +107,16 @@ def test_allocatable_is_what_karpenter_publishes(
     assert {name for name, key in differing if key in ("pods", "memory")} == recabled
     branching = {name for name, key in differing if key == "vpc.amazonaws.com/pod-eni"}
     assert {name.partition(".")[0] for name in branching} == SINCE_THEN
-    assert {key for _, key in differing} == {"pods", "memory", "vpc.amazonaws.com/pod-eni"}
+    assert {key for _, key in differing} == {"pods", "memory", "vpc.amazonaws.com/pod-eni", "vpc.amazonaws.com/efa"}
+
+
+def test_no_type_offers_interfaces_that_no_launch_template_makes(
+    computed: Mapping[str, InstanceType], published: Mapping[str, tuple[dict[str, str], Resources]]
+) -> None:
+    published_with = {name for name, (_, allocatable) in published.items() if allocatable.get("vpc.amazonaws.com/efa", 0)}
+    assert len(published_with) > 100
+
+    assert {name for name, known in computed.items() if known.allocatable.get("vpc.amazonaws.com/efa", 0)} == set()
 
 
 def test_nearly_every_published_type_is_computed(

@@ -168,6 +168,7 @@ def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: Worl
         "short": 0,
         "failed": 1,
         "again": False,
+        "later": False,
         "waiting": 0,
         "pricePerHour": 0.0,
         "events": ["events/up-1/1-launched.json.gz"],

@@ -292,6 +292,17 @@ def test_too_large_a_pod_hears_which_type_comes_nearest() -> None:
     assert reason.lacks.to_kube() == {"cpu": "4080m"}
 
 
+def test_a_pod_that_asks_for_efa_hears_that_no_node_has_it() -> None:
+    asking = pod("mpi")
+    asking["spec"]["containers"][0]["resources"]["requests"]["vpc.amazonaws.com/efa"] = "1"
+    plan = planned(world([asking]))
+
+    assert why(plan) == [
+        "default: no node of this pool has vpc.amazonaws.com/efa: Joiner's launch templates make no EFA interfaces yet: "
+        "run such pods on a node group that has them"
+    ]
+
+
 def test_a_broken_pool_and_a_broken_pod_are_problems_and_stop_nobody() -> None:
     broken = node_pool("broken", requirements=[{"key": "a", "operator": "Is", "values": ["b"]}])
     unreadable = pod("bad", cpu="a lot")

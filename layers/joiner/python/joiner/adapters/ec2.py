@@ -96,6 +96,9 @@ class Instance:
     capacity_type: str
     launched_at: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
+    state_code: str = ""
+    """EC2's ``StateReason``: why it is in its state, such as ``Client.VolumeLimitExceeded``."""
+    state_message: str = ""
 
     @property
     def launch(self) -> str:
@@ -124,6 +127,8 @@ class Instance:
             capacity_type="spot" if said.get("InstanceLifecycle") == "spot" else "on-demand",
             launched_at=launched.isoformat() if launched is not None else "",
             tags={tag["Key"]: tag["Value"] for tag in said.get("Tags", ())},
+            state_code=(said.get("StateReason") or {}).get("Code", ""),
+            state_message=(said.get("StateReason") or {}).get("Message", ""),
         )
 
 

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from joiner.adapters import ledger_items as items
 from joiner.adapters.ledger_items import (
     Assignment,
+    BackOff,
     LaunchRecord,
     Lease,
     LeaseLost,
@@ -24,6 +25,7 @@ from joiner.adapters.ledger_items import (
     written,
 )
 from joiner.adapters.table import ConditionFailed, Table, is_condition, key, written_at_last
+from joiner.lifecycle.births import FORGOTTEN_AFTER, next_wait
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is history; a day is enough to ask what happened
 WAVE_KEPT: Final = 24 * 3600  # a wave that nobody ended is found by the sweep long before
@@ -235,6 +237,30 @@ class Ledger(Table):
     def unavailable(self, now: int) -> list[Unavailable]:
         """The marks that hold at `now`."""
         return [mark for mark in map(Unavailable.of, self._query(items.UNAVAILABLE)) if mark.until > now]
+
+    # What dies at its launch
+
+    def back_off(self, what: str, said: str, now: int) -> BackOff:
+        """Count one instance that ended at its launch, and wait longer than the last time; several within one wait count once."""
+        item = self._get(items.BACKOFF, what)
+        before = BackOff.of(item) if item else BackOff(what, 0, 0, "")
+        tries, until = next_wait(before.tries, before.until, now)
+        if until == before.until:
+            return before
+        values = {":tries": tries, ":until": until, ":said": said, ":expires": until + FORGOTTEN_AFTER, ":before": before.until}
+        self._try_update(  # another death that is counted at this moment began the same wait
+            items.BACKOFF,
+            what,
+            "SET tries = :tries, #until = :until, said = :said, expires = :expires",
+            values,
+            condition="attribute_not_exists(#until) OR #until = :before",
+            names={"#until": "until"},
+        )
+        return BackOff(what, tries, until, said)
+
+    def back_offs(self, now: int) -> dict[str, BackOff]:
+        """The waits that hold at `now`, by class or offering."""
+        return {each.id: each for each in map(BackOff.of, self._query(items.BACKOFF)) if each.until > now}
 
     # Waves
 

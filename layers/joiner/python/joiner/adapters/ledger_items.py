@@ -14,6 +14,7 @@ LAUNCH: Final = "LAUNCH"
 INSTANCE: Final = "INSTANCE"
 ASSIGNMENT: Final = "ASSIGNMENT"
 UNAVAILABLE: Final = "UNAVAILABLE"
+BACKOFF: Final = "BACKOFF"
 WAVE: Final = "WAVE"
 RETIREMENT: Final = "RETIREMENT"
 DOORBELL: Final = "DOORBELL"
@@ -142,7 +143,8 @@ class Retirement:
 
     `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not known; `deadline` is 0
     when there is none, and only ever gets shorter; `look_at` is until when it may rest without an owner (`joiner.lifecycle.resting`).
-    `ends_by` is when the owner has ended whatever happens, 0 for one that can be asked after.
+    `ends_by` is when the owner has ended whatever happens, 0 for one that can be asked after. `said` is what EC2 says of an instance that
+    ended at its launch, written by handle_interruption and survey_instances.
     """
 
     claim: str
@@ -154,6 +156,7 @@ class Retirement:
     seen_at: int = 0
     look_at: int = 0
     ends_by: int = 0
+    said: str = ""
 
     def attended(self, now: int) -> bool:
         """Does somebody see to it at `now`?
@@ -178,6 +181,7 @@ class Retirement:
             seen_at=number(item, "seenAt"),
             look_at=number(item, "lookAt"),
             ends_by=number(item, "endsBy"),
+            said=text(item, "said"),
         )
 
 
@@ -214,6 +218,23 @@ class Unavailable:
     @classmethod
     def of(cls, item: Item) -> "Unavailable":
         return cls(Offering.of(text(item, "id")), number(item, "until"), text(item, "reason"))
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """A node class or an offering whose instances ended at their launch: how often in a row, until when nothing is launched, and why.
+
+    Written by handle_interruption and survey_instances; the id is `joiner.lifecycle.births.class_id` or an offering's.
+    """
+
+    id: str
+    tries: int
+    until: int
+    said: str
+
+    @classmethod
+    def of(cls, item: Item) -> "BackOff":
+        return cls(text(item, "id"), number(item, "tries"), number(item, "until"), text(item, "said"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,10 @@ class Retirements(Table):
                 condition="attribute_not_exists(deadline) OR deadline > :deadline",
             )
 
+    def explain(self, claim: str, said: str, now: int) -> None:
+        """Note what EC2 says of an instance that ended at its launch, for whoever retires its claim."""
+        self._update(RETIREMENT, claim, "SET said = :said, expires = :expires", {":said": said, ":expires": now + KEPT})
+
     def see(self, claims: Iterable[str], owner: str, now: int) -> None:
         """Say that `owner` looked at its claims at `now`; those that are not its own (any more) stay as they are."""
         condition: Mapping[str, Any] = {"condition": "#owner = :me", "names": OWNER}

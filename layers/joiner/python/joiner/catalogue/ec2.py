@@ -106,7 +106,7 @@ def _devices(info: Description, facts: NetworkFacts) -> Resources:
         amounts["aws.amazon.com/neuron"] = sum(one["Count"] for one in neurons)
         amounts["aws.amazon.com/neuroncore"] = neurons[0]["Count"] * neurons[0]["CoreInfo"]["Count"]
     amounts["vpc.amazonaws.com/pod-eni"] = facts.branch_interfaces
-    amounts["vpc.amazonaws.com/efa"] = ((info.get("NetworkInfo") or {}).get("EfaInfo") or {}).get("MaximumEfaInterfaces", 0)
+    # No EFA interfaces: launch templates make none, so no node of ours would ever register them (catalogue.types.NOT_MADE)
     return Resources(amounts).without_zeros()
 
 

@@ -6,7 +6,7 @@ defaults of AL2023; ``joiner.catalogue.allocatable`` says what a node class make
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Resources
@@ -60,6 +60,12 @@ class Interfaces:
         """
         usable = max(self.count - reserved, 0)
         return usable * (self.addresses_each - 1) + 2 if usable else 0
+
+
+NOT_MADE: Final[Mapping[str, str]] = {
+    "vpc.amazonaws.com/efa": "Joiner's launch templates make no EFA interfaces yet: run such pods on a node group that has them",
+}
+"""Devices that instance types have and that nodes of Joiner lack, and what to do instead. They are not offered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,11 @@ class Outcome:
         passing = any(failure.code in PASSING for failure in self.failed)
         return bool(self.unmet) and (bool(self.short) or self.throttled or passing)
 
+    @property
+    def later(self) -> bool:
+        """Whether EC2 had no time or trouble of its own: asking again at once would make it worse."""
+        return self.throttled or any(failure.code in PASSING for failure in self.failed)
+
     def as_paired(self, claims: Mapping[str, str]) -> "Outcome":
         """This outcome with the claim that each instance (id -> claim) is really for: the first word on an instance stands."""
         stands: dict[str, Launched] = {}

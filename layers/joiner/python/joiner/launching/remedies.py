@@ -87,6 +87,18 @@ REMEDIES: Mapping[str, Remedy] = {
     ),
     "VcpuLimitExceeded": Remedy("VCPULimitExceeded", "have the vCPU quota of this instance family raised in Service Quotas"),
 }
+SERVICE_LINKED_ROLES: tuple[tuple[re.Pattern[str], Remedy], ...] = (
+    (
+        re.compile(r"service-linked ?role.*spot|AWSServiceRoleForEC2Spot", re.IGNORECASE | re.DOTALL),
+        REMEDIES["AuthFailure.ServiceLinkedRoleCreationNotPermitted"],
+    ),
+    (
+        re.compile(r"iam:CreateServiceLinkedRole|service-linked ?role", re.IGNORECASE),
+        Remedy("ServiceLinkedRoleMissing", "create the service-linked role that EC2 names: aws iam create-service-linked-role"),
+    ),
+)
+"""What a missing service-linked role is known by, whatever EC2's code is."""
+
 BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
     (
         re.compile(r"iam ?instance ?profile", re.IGNORECASE),
@@ -108,6 +120,9 @@ def remedy_for(code: str, message: str) -> Remedy:
     >>> remedy_for("InvalidParameterValue", "Invalid IAM Instance Profile name").reason
     'InstanceProfileNameInvalid'
     """
+    for pattern, remedy in SERVICE_LINKED_ROLES:
+        if pattern.search(message):
+            return remedy
     if code in REMEDIES:
         return REMEDIES[code]
     for pattern, remedy in BY_MESSAGE:

@@ -9,6 +9,7 @@ from functools import cache, partial
 
 from joiner import names
 from joiner.catalogue import Catalogue, allocatable
+from joiner.catalogue.types import NOT_MADE
 from joiner.cluster import MISSING, Requirements
 from joiner.cluster.quantities import amount
 from joiner.planning.exceeding import Exceeded, PoolLimit
@@ -69,8 +70,15 @@ def _reason(world: World, group: Group, market: Market, lacking: Lacking) -> Rea
     large = [one for one in usable if fits(group, one.room)]
     if large:
         return _beyond_resources(world, group, market, large)
+    return _too_large(pool, group, usable)
+
+
+def _too_large(pool: str, group: Group, usable: list[Launchable]) -> Reason:
+    """No offer holds such a pod: the nearest one and what it is short of, or the device that no node of ours has."""
     nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
     lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
+    if missing := next((name for name in NOT_MADE if name in lacks), ""):
+        return Reason(pool, f"no node of this pool has {missing}: {NOT_MADE[missing]}")
     return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
 
 

@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterable
 
 from joiner.launching import Outcome
+from joiner.launching.remedies import REMEDIES
 from joiner.pools import NodeClaim, NodePool
 from joiner.telling.events import Event, Subject
+from joiner.telling.shortages import lasting
 
 OFFERINGS_SHOWN = 5
 ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
@@ -29,6 +31,13 @@ def outcome(outcome: Outcome, launched: Iterable[NodeClaim], pool: NodePool | No
         more = f" and {len(shown) - OFFERINGS_SHOWN} more" if len(shown) > OFFERINGS_SHOWN else ""
         note = f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three minutes; others are tried"
         told.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
+    for code in sorted({short.code for short in outcome.short}):
+        if remedy := lasting(code):
+            note = f"EC2 answered {code}, which does not pass by itself. {remedy[0].upper()}{remedy[1:]}"
+            told.append(Event(Subject.pool(pool), REMEDIES[code].reason, "Launch", note, "Warning"))
+    if outcome.throttled:
+        note = "EC2 throttles the account's launches (RequestLimitExceeded): the same is asked again, each time a little later"
+        told.append(Event(Subject.pool(pool), "RequestLimitExceeded", "Launch", note, "Warning"))
     for failure in outcome.failed:
         note = f"EC2 refused: {_as_told(failure.message)} ({failure.code}). {failure.remedy}"
         told.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))

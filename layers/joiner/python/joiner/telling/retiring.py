@@ -1,12 +1,16 @@
 """What is told when nodes go: on the node, on its claim, and on the pods that are asked to leave."""
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from joiner.cluster import Node
 from joiner.lifecycle.draining import DrainingPod
 from joiner.lifecycle.retirement import Reason, Retiring
 from joiner.pools import NodeClaim
 from joiner.telling.events import Event, Subject
+
+CODE: Final = re.compile(r"(Client|Server)\.[\w.]+\w")  # of EC2's StateReason
 
 WHY = {
     Reason.EMPTY: "it is empty",
@@ -17,6 +21,23 @@ WHY = {
     Reason.NEVER_JOINED: "its node never joined",
     Reason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
 }
+
+
+ENDED_AT_LAUNCH: Final = "InstanceEndedAtLaunch"
+"""The reason of events and conditions about instances that EC2 launched and ended within seconds."""
+
+
+def ended_at_launch(claim: NodeClaim, said: str) -> list[Event]:
+    """The instance of a claim ended at its launch: said on the claim and on its pool."""
+    legacy = claim.kind == "Machine"
+    kind, version = ("Provisioner", "karpenter.sh/v1alpha5") if legacy else ("NodePool", "karpenter.sh/v1")
+    pool = Subject(version, kind, claim.pool, claim.pool_uid)
+    news = CODE.search(said)
+    return [
+        Event(Subject.claim(claim), ENDED_AT_LAUNCH, "Launch", said, "Warning"),
+        # One event for all instances that end of the same: their ids are no news
+        Event(pool, ENDED_AT_LAUNCH, "Launch", said, "Warning", news=news.group() if news else said),
+    ]
 
 
 def begun(claim: NodeClaim, node: Node | None, reason: Reason) -> list[Event]:

@@ -1,0 +1,81 @@
+"""Launches that EC2 refuses or undoes: users read why on the objects that they look at, and nothing is launched without end."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from joiner_local.story import until
+from tests.e2e.world import Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def failing(pool: Actor) -> Iterator[Actor]:
+    """Scenario c's pool; EC2 is itself again afterwards."""
+    yield pool
+    pool.knob("births", clear=True)
+    pool.knob("visibility", seconds=0)
+    pool.knob("spot-role", exists=True)
+    forget(pool, "BACKOFF", "ANSWERED", "UNAVAILABLE")
+
+
+def items(actor: Actor, kind: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = actor.world.client("dynamodb").query(
+        TableName=actor.outputs["TableName"],
+        KeyConditionExpression="kind = :kind",
+        ExpressionAttributeValues={":kind": {"S": kind}},
+        ConsistentRead=True,
+    )["Items"]
+    return found
+
+
+def forget(actor: Actor, *kinds: str) -> None:
+    """The waits end: what the memory holds of these kinds goes."""
+    client = actor.world.client("dynamodb")
+    for kind in kinds:
+        for item in items(actor, kind):
+            client.delete_item(TableName=actor.outputs["TableName"], Key={"kind": item["kind"], "id": item["id"]})
+
+
+def told(actor: Actor, kind: str, reason: str) -> list[str]:
+    """The notes of events of this reason about objects of this kind."""
+    return [each["note"] for each in actor.events() if each["regarding"]["kind"] == kind and each["reason"] == reason]
+
+
+def launched_ever(actor: Actor) -> int:
+    reservations = actor.world.client("ec2").get_paginator("describe_instances").paginate()
+    return sum(len(each["Instances"]) for page in reservations for each in page["Reservations"])
+
+
+def test_nodes_that_die_at_birth_are_reported_and_not_launched_without_end(failing: Actor) -> None:
+    failing.knob("births", code="Client.VolumeLimitExceeded", afterSeconds=0.2)
+    before = launched_ever(failing)
+
+    failing.create(deployment("doomed"))
+    until(lambda: items(failing, "BACKOFF"), what="a wait", limit=30)
+    until(lambda: told(failing, "Pod", "NotTriggerScaleUp"), what="the pod told", limit=60)
+    failing.rest()
+    for _ in range(3):
+        failing.sweep()
+        failing.rest()
+
+    assert launched_ever(failing) - before <= 2  # at most one more, that was on its way when the first one died
+    message = "Client.VolumeLimitExceeded: Volume limit exceeded"
+    assert any(
+        message in each and "Service Quotas" in each
+        for each in told(failing, "NodeClaim", "InstanceEndedAtLaunch") + told(failing, "Machine", "InstanceEndedAtLaunch")
+    )
+    assert any(message in each for each in told(failing, "Provisioner", "InstanceEndedAtLaunch"))
+    assert any(message in each for each in told(failing, "Pod", "NotTriggerScaleUp"))
+    template = failing.world.kube.items("/apis/karpenter.k8s.aws/v1alpha1/awsnodetemplates")[0]
+    assert message in json.dumps(template["status"])
+    assert failing.claims() == []
+
+    failing.knob("births", clear=True)
+    forget(failing, "BACKOFF", "ANSWERED")
+    failing.sweep()
+    failing.wait_running(1, "doomed")
+    failing.end("doomed")

@@ -1,0 +1,178 @@
+"""Instances that EC2 launches and ends within seconds: claim, pool, class and pods say why, and the same is not launched again at once."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.guards import Guards
+from joiner.adapters.payload import Execution, Task
+from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.births import class_id, death_of
+from joiner.lifecycle.retirement import Asked, Reason
+from tests.unit.functions.loading import load
+from tests.unit.functions.scale_up import CLASS, CLUSTER, NOON, World, arn, pending
+from tests.unit.functions.test_handle_interruption import MINE, NOW, Told, state_change
+
+KMS = ("Client.InternalError", "Client.InternalError: Client error on launch")
+DEFAULT = class_id("default", legacy=False)
+
+
+def die(world: World, code: str, message: str) -> list[str]:
+    """All instances end; their ids."""
+    for instance in world.ec2.instances.values():
+        instance["State"] = {"Name": "shutting-down"}
+        instance["StateReason"] = {"Code": code, "Message": message}
+        instance["LaunchTime"] = world.now - timedelta(seconds=5)
+    return sorted(world.ec2.instances)
+
+
+def at(world: World) -> int:
+    return int(world.now.timestamp())
+
+
+@pytest.fixture
+def launched(world: World) -> World:
+    """Two nodes on their way."""
+    world.prepare(pending("web-1"), pending("web-2"))
+    world.stop_after = "record_launches"
+    world.scale_up("up-1")
+    world.stop_after = ""
+    assert len(world.ec2.instances) == 2
+    return world
+
+
+def test_the_class_of_instances_that_died_of_its_settings_waits(launched: World) -> None:
+    first, _ = die(launched, *KMS)
+
+    launched.survey("s1")
+
+    wait = launched.ledger.back_offs(at(launched))[DEFAULT]
+    assert (wait.tries, wait.until) == (1, at(launched) + 60)  # two that die together are one failure
+    assert wait.said.startswith(f"instance {first} ended at its launch: Client.InternalError: Client error on launch. ")
+    assert "kms:CreateGrant" in wait.said
+
+
+def test_another_failure_after_the_wait_waits_for_longer(launched: World) -> None:
+    waits = []
+    for _ in range(7):
+        wait = launched.ledger.back_off(DEFAULT, "of something", at(launched))
+        waits.append(wait.until - at(launched))
+        launched.now += timedelta(seconds=waits[-1] + 1)
+
+    assert waits == [60, 120, 240, 480, 900, 1800, 1800]
+    launched.now += timedelta(hours=2)
+    assert launched.ledger.back_off(DEFAULT, "of something", at(launched)).tries == 1
+
+
+def test_an_offering_whose_host_failed_is_not_asked_for_and_its_class_goes_on(launched: World) -> None:
+    die(launched, "Server.InternalError", "Server.InternalError: Internal error on launch")
+
+    launched.survey("s1")
+
+    marks = launched.ledger.unavailable(at(launched))
+    assert {(mark.offering.capacity_type, mark.until - at(launched), mark.reason) for mark in marks} == {
+        ("on-demand", 60, "Server.InternalError")
+    }
+    assert DEFAULT not in launched.ledger.back_offs(at(launched))
+
+
+@pytest.mark.parametrize(
+    ("code", "after"),
+    [
+        ("Client.UserInitiatedShutdown", 5),
+        ("Server.SpotInstanceTermination", 5),
+        ("Client.InternalError", 3600),
+        ("", 5),
+    ],
+    ids=["ended by a person", "interrupted", "after an hour", "without a reason"],
+)
+def test_other_ends_hold_nothing_back(launched: World, code: str, after: int) -> None:
+    die(launched, code, code)
+    for instance in launched.ec2.instances.values():
+        instance["LaunchTime"] = launched.now - timedelta(seconds=after)
+
+    launched.survey("s1")
+
+    assert launched.ledger.back_offs(at(launched)) == {}
+
+
+def test_what_eventbridge_says_is_noted_before_anything_is_started(world: World) -> None:
+    told = Told(world)
+    told.ended("shutting-down")
+    world.ec2.instances[MINE] |= {
+        "StateReason": dict(zip(("Code", "Message"), KMS, strict=True)),
+        "LaunchTime": NOW - timedelta(seconds=5),
+        "Tags": [{"Key": "karpenter.k8s.aws/ec2nodeclass", "Value": "default"}],
+    }
+    known: list[tuple[str, set[str]]] = []
+    start = told.states.start_execution
+
+    def noting(**asked: Any) -> dict[str, Any]:
+        noted = told.retirements.of("default-a")
+        known.append((noted.said if noted else "", set(world.ledger.back_offs(int(NOW.timestamp())))))
+        return start(**asked)
+
+    told.states.start_execution = noting  # type: ignore[method-assign] # the fake is the test's own
+    assert told.tell(state_change("shutting-down")) == []
+
+    assert [machine for machine, _ in told.states.started] == ["retire", "scale-up"]
+    assert len(known) == 2
+    for said, waits in known:
+        assert said.startswith(f"instance {MINE} ended at its launch: Client.InternalError")
+        assert waits == {DEFAULT}
+
+
+def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
+    first, second = die(launched, *KMS)
+    _, found = launched.survey("s1")
+    assert {each["reason"] for each in found["retire"]} == {"lost"}
+    module = load("begin_retirement")
+    retirements = Retirements(launched.ledger._client, launched.ledger._table)
+    beginning = module.Beginning(launched.kube, launched.ledger, retirements, Guards(launched.kube))
+    task = Task(Execution("retire-1", arn("retire-1"), ""), CLUSTER, 0, 1)
+    beginning.answer(task, [Asked(each["claim"], Reason.LOST, each["instance"]) for each in found["retire"]], launched.now, 2**33)
+
+    conditions = [
+        condition
+        for claim in launched.kube.all(kinds.NODECLAIMS)
+        for condition in claim["status"]["conditions"]
+        if condition["type"] == "Registered"
+    ]
+    assert {(each["status"], each["reason"]) for each in conditions} == {("False", "InstanceEndedAtLaunch")}
+    assert sorted(each["message"].split(" ended")[0] for each in conditions) == [f"instance {first}", f"instance {second}"]
+    events = [each for each in launched.kube.all(kinds.EVENTS) if each["reason"] == "InstanceEndedAtLaunch"]
+    kinds_told = sorted(each["regarding"]["kind"] for each in events)
+    assert kinds_told == ["NodeClaim", "NodeClaim", "NodePool"]  # one of the pool for all that die of the same
+    assert all("Client.InternalError: Client error on launch" in each["note"] for each in events)
+
+
+def test_a_class_that_waits_launches_nothing_and_its_pods_are_told_why(launched: World) -> None:
+    launched.ledger.back_off(DEFAULT, "instance i-1 ended at its launch: Client.VolumeLimitExceeded", at(launched))
+    held = load("resolve_node_classes").held_back
+    told = held(CLASS, launched.ledger.back_offs(at(launched)))
+
+    assert not told.ready
+    (problem,) = told.problems
+    assert (problem.condition, problem.reason) == ("ValidationSucceeded", "InstancesEndAtLaunch")
+    assert problem.message == (
+        "nothing is launched until 12:01:00 UTC, because launches failed once: instance i-1 ended at its launch: Client.VolumeLimitExceeded"
+    )
+    assert held(CLASS, launched.ledger.back_offs(at(launched) + 61)) == CLASS
+
+
+def test_the_remedy_names_what_a_person_can_do() -> None:
+    facts: Any = {"ended": True, "launched_at": NOON, "tags": {"karpenter.k8s.aws/ec2nodeclass": "gpu"}, "now": NOON}
+    codes = {
+        "Client.VolumeLimitExceeded": "Service Quotas",
+        "Client.InvalidSnapshot.NotFound": "snapshot",
+        "Client.InvalidKMSKey.InvalidState": "kmsKeyID",
+        "Client.InstanceInitiatedShutdown": "userData",
+        "Client.Unheard": "look at the message",
+    }
+    for code, remedy in codes.items():
+        found = death_of("i-1", code=code, message="", **facts)
+        assert found is not None
+        assert found.scope == "class#v1#gpu"
+        assert remedy in found.said
