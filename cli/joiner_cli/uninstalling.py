@@ -68,7 +68,7 @@ def _write(here: Deployed, value: str) -> None:
 
 
 def _instances(here: Deployed) -> list[Instance]:
-    return Ec2(here.client("ec2", seconds=30)).instances_of_cluster(here.cluster)
+    return Ec2(here.client("ec2", seconds=30)).instances_left_of_cluster(here.cluster)
 
 
 def _say_kept(here: Deployed, left: Sequence[Instance]) -> None:

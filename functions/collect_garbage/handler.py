@@ -5,16 +5,20 @@ cluster's tags, whether its launch is closed and recorded, and whether so many m
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
 from joiner.adapters.ec2 import Ec2
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.parallel import each
+from joiner.adapters.payload import shortened
 from joiner.lifecycle.orphans import at_most
 
 logger = Logger()
+
+REASONS: Final = 20  # in the answer, as in survey_cluster; the log names every refused instance
 
 
 class Switch(Protocol):
@@ -33,21 +37,33 @@ class Collection:
         self._pause = pause
 
     def answer(self, cluster: str, asked: Sequence[str]) -> dict[str, Any]:
-        """``{"terminated": [instances], "left": count}``."""
+        """``{"terminated": [instances], "refused": count, "reasons": [texts], "left": count}``."""
         if self._pause.on():
             logger.warning("Joiner is paused: nothing is terminated")
-            return {"terminated": [], "left": len(asked)}
-        ours = {each.id: each for each in self._ec2.instances_of_cluster(cluster)}
+            return {"terminated": [], "refused": 0, "reasons": [], "left": len(asked)}
+        ours = {one.id: one for one in self._ec2.instances_of_cluster(cluster)}
         unrecorded = {launch.id for launch in self._ledger.unrecorded_launches()}
         garbage = sorted(instance for instance in set(asked) & set(ours) if ours[instance].launch not in unrecorded)
         if len(garbage) > at_most(len(ours)):
             raise RuntimeError(f"{len(garbage)} of {len(ours)} instances are too many to be garbage: nothing was terminated")
-        for instance in garbage:  # first: what EC2 says of their end is then said of strangers
-            self._ledger.forget_instance(instance)
-        ended = self._ec2.terminate(garbage) if garbage else []
-        for instance in ended:
+        done = self._ec2.terminate(garbage)
+        for instance, reason in done.refused.items():  # the next sweep tries again; a retry soon would be refused for the same reason
+            logger.warning("an instance without a claim and without a node was not terminated", instance=instance, reason=str(reason))
+        for instance in done.ended:
             logger.warning("an instance without a claim and without a node was terminated", instance=instance, launch=ours[instance].launch)
-        return {"terminated": ended, "left": len(asked) - len(ended)}
+        self._forget([*done.ended, *done.absent])
+        return {
+            "terminated": list(done.ended),
+            "refused": len(done.refused),
+            "reasons": shortened([f"instance {instance}: {reason}" for instance, reason in done.refused.items()], REASONS),
+            "left": len(asked) - len(done.ended) - len(done.absent),
+        }
+
+    def _forget(self, instances: Sequence[str]) -> None:
+        """An item that could not be deleted stops no other. It does no harm: it names an instance that ended, whose id never comes back."""
+        for instance, error in each(instances, self._ledger.forget_instance, Exception):
+            if isinstance(error, Exception):
+                logger.warning("the ledger's item of a terminated instance was not deleted", instance=instance, reason=str(error))
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -56,6 +72,6 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     collection = Collection(environment.ledger(), Ec2(environment.client("ec2")), environment.pause())
-    answer = collection.answer(task.cluster.name, [str(each) for each in event["instances"]])
-    metrics.publish(task.cluster.name, {"GarbageTerminated": len(answer["terminated"])})
+    answer = collection.answer(task.cluster.name, [str(instance) for instance in event["instances"]])
+    metrics.publish(task.cluster.name, {"GarbageTerminated": len(answer["terminated"]), "GarbageRefused": answer["refused"]})
     return answer

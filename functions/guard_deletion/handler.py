@@ -69,7 +69,7 @@ def act(request: Request) -> Answer:
 
         ec2, ledger = Ec2(environment.client("ec2")), environment.ledger()
         around = Surroundings(
-            lease_is_held=lambda: ledger.lease().living(int(time.time())), instances=lambda: ec2.instances_of_cluster(cluster)
+            lease_is_held=lambda: ledger.lease().living(int(time.time())), instances=lambda: ec2.instances_left_of_cluster(cluster)
         )
         guard(cluster, environment.region(), environment.pause(), around)
     return Answer(PHYSICAL_ID)

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
-from joiner.adapters.ec2 import Ec2, Ec2Error, Instance
+from joiner.adapters.ec2 import Ec2, Instance
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Reason, Retiring, Stage
-from joiner.names import CLUSTER_NAME_TAG, cluster_tag
+from joiner.names import CLUSTER_NAME_TAG, NODEPOOL, cluster_tag
 
 logger = Logger()
 
@@ -59,16 +59,13 @@ class Termination:
         return [judgement for judgement in judged.values() if judgement is not None] + self._terminate(alive, drained)
 
     def _terminate(self, alive: Sequence[str], drained: Mapping[str, Retiring]) -> list[Retiring]:
-        """All in one call; where that is refused, each alone, so that one (protected from termination) does not keep the others."""
-        if not alive:
-            return []
-        try:
-            self._ec2.terminate(alive)
-        except Ec2Error as reason:
-            if len(alive) == 1:
-                return [drained[alive[0]].at(Stage.DRAINED, str(reason))]
-            return [found for one in alive for found in self._terminate([one], drained)]
-        return [drained[one].at(Stage.TERMINATING, f"instance {one} is shutting-down") for one in alive]
+        """One that EC2 refuses to terminate keeps no other; its claim says why, and the next look tries it again."""
+        done = self._ec2.terminate(alive)
+        for instance, reason in done.refused.items():
+            logger.warning("an instance was not terminated", instance=instance, nodeclaim=drained[instance].claim, reason=str(reason))
+        going = [drained[one].at(Stage.TERMINATING, f"instance {one} is shutting-down") for one in done.ended]
+        unknown = [drained[one].at(Stage.DRAINED, f"EC2 knows no instance {one}") for one in done.absent]
+        return [*going, *unknown, *(drained[one].at(Stage.DRAINED, str(reason)) for one, reason in done.refused.items())]
 
 
 def _judged(one: Retiring, instance: Instance | None, cluster: str, now: datetime) -> Retiring | None:
@@ -79,14 +76,20 @@ def _judged(one: Retiring, instance: Instance | None, cluster: str, now: datetim
     if not instance.alive:
         return one.at(Stage.TERMINATING, f"instance {one.instance} is {instance.state}")
     if not _is_ours(instance, cluster):
-        return one.at(Stage.DRAINED, f"instance {one.instance} does not carry the tags of {cluster}")
+        return one.at(Stage.DRAINED, f"instance {one.instance} lacks a tag of {cluster}: {_tags(cluster)}")
     if one.reason is Reason.LOST and instance.works and one.node:
         return one.found(f"instance {one.instance} is {instance.state}")
     return None
 
 
+def _tags(cluster: str) -> str:
+    return f"{cluster_tag(cluster)}=owned, {CLUSTER_NAME_TAG}={cluster} and {NODEPOOL} must be there"
+
+
 def _is_ours(instance: Instance, cluster: str) -> bool:
-    return instance.tags.get(cluster_tag(cluster)) == "owned" and instance.tags.get(CLUSTER_NAME_TAG) == cluster
+    """Does it carry the three tags that IAM asks for, too?"""
+    tags = instance.tags
+    return tags.get(cluster_tag(cluster)) == "owned" and tags.get(CLUSTER_NAME_TAG) == cluster and NODEPOOL in tags
 
 
 @logger.inject_lambda_context(clear_state=True)

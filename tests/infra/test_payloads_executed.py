@@ -89,7 +89,14 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             "reasons": reasons(INSTANCES.REASONS),
         }
     ],
-    "collect_garbage": [{"terminated": [f"i-{number:017x}" for number in range(INSTANCES.COLLECTED_AT_ONCE)], "left": 0}],
+    "collect_garbage": [
+        {
+            "terminated": [f"i-{number:017x}" for number in range(INSTANCES.COLLECTED_AT_ONCE)],
+            "refused": 0,
+            "reasons": reasons(INSTANCES.REASONS),
+            "left": 0,
+        }
+    ],
     "rebuild_claims": [{"rebuilt": [name(number) for number in range(REBUILT_AT_ONCE)], "left": reasons(REBUILT_AT_ONCE)}],
 }
 SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {

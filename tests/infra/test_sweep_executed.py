@@ -45,7 +45,7 @@ BARE = {"instance": "i-c", "node": "node-c", "claim": "c"}
 QUIET: Mapping[str, Sequence[Line]] = {
     "survey_cluster": [NOTHING_SEEN],
     "survey_instances": [ALL_THERE],
-    "collect_garbage": [{"terminated": ["i-x"], "left": 0}],
+    "collect_garbage": [{"terminated": ["i-x"], "refused": 0, "reasons": [], "left": 0}],
     "rebuild_claims": [{"rebuilt": ["c"], "left": []}],
 }
 LOOKING = ["Who rang?", "Describe the cluster", "Survey the cluster"]

@@ -206,7 +206,9 @@ def test_instances_are_ended_and_those_that_are_gone_already_stop_nobody(account
     account.send(key)
     (instance,) = account.ec2.instances_of_launch(launch.id)
 
-    assert account.ec2.terminate([instance.id, "i-00000000000000000"]) == [instance.id]
+    done = account.ec2.terminate([instance.id, "i-00000000000000000"])
+
+    assert (done.ended, done.absent, done.refused) == ((instance.id,), ("i-00000000000000000",), {})
     assert account.ec2.instances_of_launch(launch.id) == []
 
 

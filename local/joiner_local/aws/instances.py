@@ -142,15 +142,21 @@ def terminate_instances(response: Any) -> ActionResult:
 
 
 def _backend_terminate(backend: Any, ids: list[str]) -> list[tuple[Any, InstanceState]]:
+    """A protected instance refuses the whole call; it keeps all instances of its zone that the call names, and none of other zones.
+
+    Source: EC2 API reference, TerminateInstances.
+    """
     if not ids:
         raise EC2ClientError("InvalidParameterCombination", "No instances specified")
     asked = backend.get_multi_instances_by_id(ids)
-    for instance in asked:
-        if instance.disable_api_termination is True:
-            raise OperationNotPermitted4(instance.id)
+    protected = [instance for instance in asked if instance.disable_api_termination is True]
+    spared = {instance._placement.zone for instance in protected}
     before = [(instance, instance.instance_state) for instance in asked]
     for instance in asked:
-        terminate(instance, USER)
+        if instance._placement.zone not in spared:
+            terminate(instance, USER)
+    if protected:
+        raise OperationNotPermitted4(protected[0].id)
     return before
 
 

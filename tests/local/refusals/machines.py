@@ -125,3 +125,23 @@ nothing_known(
     "GetProducts",
     why="it is asked at an endpoint of its own regions with fixed filters; throttling is the only refusal documented",
 )
+
+
+@refuses(
+    EC2,
+    "TerminateInstances",
+    "one instance with termination protection among others of its zone",
+    code="OperationNotPermitted",
+    source="EC2 API reference, TerminateInstances",
+)
+def the_end_of_a_protected_instance_among_others(aws: RunningAws) -> None:
+    ec2 = aws.client(EC2)
+    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    made = ec2.run_instances(ImageId=image, InstanceType="m5.large", MinCount=3, MaxCount=3)
+    ids = [each["InstanceId"] for each in made["Instances"]]
+    ec2.modify_instance_attribute(InstanceId=ids[1], DisableApiTermination={"Value": True})
+    try:
+        ec2.terminate_instances(InstanceIds=ids)
+    finally:
+        ec2.modify_instance_attribute(InstanceId=ids[1], DisableApiTermination={"Value": False})
+        ec2.terminate_instances(InstanceIds=ids)

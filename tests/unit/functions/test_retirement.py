@@ -352,7 +352,10 @@ def test_an_instance_that_does_not_carry_our_tags_is_not_touched(grown: World) -
 
     done = retire(grown, (claim.name, "deleted"))
 
-    assert done.told[0]["why"] == f"instance {claim.instance_id} does not carry the tags of demo"
+    assert done.told[0]["why"] == (
+        f"instance {claim.instance_id} lacks a tag of demo: "
+        "kubernetes.io/cluster/demo=owned, eks:eks-cluster-name=demo and karpenter.sh/nodepool must be there"
+    )
     assert "TerminateInstances" not in grown.ec2.asked
     assert first(grown).deleting
 

@@ -333,7 +333,7 @@ def test_an_instance_without_claim_and_node_is_garbage_at_the_second_look_and_is
     answer = collection.answer(CLUSTER.name, second)
 
     assert (first, second) == ([], [claim.instance_id])
-    assert answer == {"terminated": [claim.instance_id], "left": 0}
+    assert answer == {"terminated": [claim.instance_id], "refused": 0, "reasons": [], "left": 0}
     assert standing.ec2.instances[claim.instance_id]["State"] == {"Name": "terminated"}
     assert claim.instance_id not in standing.ledger.pairings([claim.instance_id])
     assert looked(standing, 3)[1]["garbage"] == []
@@ -451,9 +451,9 @@ def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_n
     standing.ec2.instances["i-stranger"] = {**standing.ec2.instances[instance], "InstanceId": "i-stranger", "Tags": []}
     standing.machine._update("LAUNCH", launch_of(standing, instance), "SET recorded = :no", {":no": False})
 
-    assert collect.answer(CLUSTER.name, ["i-stranger", instance]) == {"terminated": [], "left": 2}
+    assert collect.answer(CLUSTER.name, ["i-stranger", instance]) == {"terminated": [], "refused": 0, "reasons": [], "left": 2}
     standing.pause.paused = True
-    assert collect.answer(CLUSTER.name, [claims(standing)[1].instance_id]) == {"terminated": [], "left": 1}
+    assert collect.answer(CLUSTER.name, [claims(standing)[1].instance_id]) == {"terminated": [], "refused": 0, "reasons": [], "left": 1}
     assert {each["State"]["Name"] for each in standing.ec2.instances.values()} == {"running"}
 
 

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 from joiner.launching.fleet import TEMPLATE_VERSION
 from joiner.launching.remedies import TEMPLATE_DIFFERS
 from joiner.launching.template_content import differences
-from joiner.names import CLUSTER_NAME_TAG, LAUNCH
+from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 
 Answer = Mapping[str, Any]
 
@@ -132,6 +132,18 @@ class Instance:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """What became of instances that were to be terminated, by id; each is in one of the three parts.
+
+    `ended` are those whose end EC2 accepted, `absent` those that it does not know, `refused` all others with the reason.
+    """
+
+    ended: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    refused: Mapping[str, Ec2Error] = field(default_factory=dict)
+
+
 class Ec2:
     """One region of one account. `fleets` is the client for CreateFleet, which takes longer than the rest and is not to be sent twice."""
 
@@ -155,9 +167,19 @@ class Ec2:
         return self._instances([{"Name": f"tag:{LAUNCH}", "Values": [launch_id]}])
 
     def instances_of_cluster(self, cluster: str, *, ended: bool = False) -> list[Instance]:
-        """The instances that Joiner launched for a cluster: those that live, or with `ended` also those that do not any more."""
-        ours = [{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}]
-        return self._instances(ours, ended=ended)
+        """The instances that Joiner launched for a cluster and may terminate: those that live, or with `ended` also those that do not.
+
+        They carry the launch tag and the three tags that the condition of `ec2:TerminateInstances` asks for (infra/ec2_permissions.py).
+        """
+        owned = [{"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]}, {"Name": "tag-key", "Values": [NODEPOOL]}]
+        return self._instances([*_launched_for(cluster), *owned], ended=ended)
+
+    def instances_left_of_cluster(self, cluster: str) -> list[Instance]:
+        """The living instances that Joiner launched for a cluster, also those that lost the other tags by which Joiner may terminate them.
+
+        For what asks whether any is left before Joiner is removed.
+        """
+        return self._instances(_launched_for(cluster))
 
     def instances(self, ids: Iterable[str]) -> list[Instance]:
         """Those of `ids` that live, by id."""
@@ -261,19 +283,45 @@ class Ec2:
             for start in range(0, len(wanted), TAGGED_AT_ONCE):
                 self._client.create_tags(Resources=wanted[start : start + TAGGED_AT_ONCE], Tags=_tags(tags))
 
-    def terminate(self, instances: Iterable[str]) -> list[str]:
-        """End instances; those that were not there are left out of the answer. One bad id fails a whole call, so then each goes alone."""
+    def terminate(self, instances: Iterable[str]) -> Terminated:
+        """Terminate instances; what became of each is in the answer, and no error of EC2 is raised.
+
+        One call names up to 500. EC2 refuses a call as a whole for one instance of it (one that is protected from termination, whose id
+        is unknown, or whose tags IAM does not accept); such a call is halved until the refused instances are alone. Calls that were
+        throttled or lost are not sent again: their instances count as refused, and after a throttle nothing more is sent.
+        Source: EC2 API reference, TerminateInstances.
+        """
         wanted = sorted(set(instances))
+        left = [wanted[start : start + TERMINATED_AT_ONCE] for start in range(0, len(wanted), TERMINATED_AT_ONCE)][::-1]
         ended: list[str] = []
-        for start in range(0, len(wanted), TERMINATED_AT_ONCE):
-            some = wanted[start : start + TERMINATED_AT_ONCE]
-            try:
-                with our_errors():
-                    self._client.terminate_instances(InstanceIds=some)
+        absent: list[str] = []
+        refused: dict[str, Ec2Error] = {}
+        while left:
+            some = left.pop()
+            reason = self._refusal(some)
+            if reason is None:
                 ended += some
-            except NotFound:
-                ended += [each for each in some if len(some) > 1 and self.terminate([each])]
-        return ended
+            elif reason.throttled:
+                refused |= dict.fromkeys([*some, *(each for part in left for each in part)], reason)
+                break
+            elif isinstance(reason, NoAnswer):
+                refused |= dict.fromkeys(some, reason)
+            elif len(some) > 1:
+                half = len(some) // 2
+                left += [some[half:], some[:half]]
+            elif isinstance(reason, NotFound):
+                absent += some
+            else:
+                refused[some[0]] = reason
+        return Terminated(tuple(ended), tuple(absent), refused)
+
+    def _refusal(self, instances: Sequence[str]) -> Ec2Error | None:
+        try:
+            with our_errors():
+                self._client.terminate_instances(InstanceIds=list(instances))
+        except Ec2Error as reason:
+            return reason
+        return None
 
 
 class Parameters:
@@ -291,6 +339,10 @@ class Parameters:
                 answer = self._client.get_parameters(Names=wanted[start : start + 10])
                 found |= {each["Name"]: each["Value"] for each in answer["Parameters"]}
         return found
+
+
+def _launched_for(cluster: str) -> list[Mapping[str, Any]]:
+    return [{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}]
 
 
 def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
