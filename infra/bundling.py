@@ -1,8 +1,9 @@
 """What is uploaded: zip files of our own sources and of locked third-party parts, made without Docker.
 
 The same input gives the same bytes (sorted names, one date, no files of the machine that packs), so a second synthesis changes nothing
-and CloudFormation uploads nothing twice. Third-party parts are installed by pip *for the target*, from wheels only, once for a lock file
-and a target; the result stays in the user's cache.
+and CloudFormation uploads nothing twice. Third-party parts are installed by pip *for the target*, from wheels only whose digests the lock
+file names, once for a lock file and a target. The result stays in the user's cache beside its own digest; one that differs from it is
+packed anew.
 
 Where the target is the interpreter that packs, modules are compiled, too: a sandbox that starts cold need not do it each time, which halves
 its start. For another interpreter nothing can be compiled here.
@@ -26,7 +27,7 @@ from typing import Final
 
 from infra.settings import HOST, Runtime
 
-RECIPE: Final = "2"
+RECIPE: Final = "3"
 """Part of every cache key; changes when the way of packing does."""
 
 MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
@@ -51,6 +52,9 @@ NOT_SOURCES: Final = ("README.md", "event.json", "py.typed", ".*", "*/.*")
 
 UNUSED_DAYS: Final = 30
 """Bundles that no synthesis touched for so long leave the cache."""
+
+LARGEST_CACHE: Final = 1_000_000_000
+"""Bytes. Beyond it the bundles that were not used for longest leave the cache: a deployment's take about 50 MB."""
 
 
 class BundlingError(RuntimeError):
@@ -133,8 +137,7 @@ def bundle_requirements(layer: Path, target: Target) -> Path:
     locked = tuple(_lines(lock))
     key = hashlib.sha256(repr((RECIPE, locked, left_out, str(target), target.compiler)).encode())
     path = cache_folder() / f"{layer.name}-{key.hexdigest()[:16]}.zip"
-    if path.exists():
-        path.touch()
+    if _is_whole(path):
         return path
     with tempfile.TemporaryDirectory(prefix="joiner-bundle-") as work:
         root = Path(work)
@@ -150,7 +153,7 @@ def bundle_requirements(layer: Path, target: Target) -> Path:
 def _pip_install(lock: Path, into: Path, target: Target) -> None:
     command = (
         *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
-        *("--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(into), *target.pip_options),
+        *("--require-hashes", "--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(into), *target.pip_options),
         *("--requirement", str(lock)),
     )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -161,10 +164,17 @@ def _pip_install(lock: Path, into: Path, target: Target) -> None:
 def _blame(lock: Path, complaint: str, target: Target) -> str:
     """pip's complaint, with the lock file's line that it is about."""
     last = complaint.strip().splitlines()[-1] if complaint.strip() else "pip said nothing"
+    lines = lock.read_text(encoding="utf-8").splitlines()
+    if "DO NOT MATCH THE HASHES" in complaint:
+        named = re.search(r"^\s+([\w.-]+)==\S+ from ", complaint, re.MULTILINE)
+        found = next((number for number, line in enumerate(lines, 1) if named and line.lower().startswith(f"{named[1].lower()}==")), 1)
+        told = "what pip got is not a file whose digest stands here: find out why before you write the lock anew"
+        return f"{lock}:{found}: {told}. pip: {last.strip()}"
     named = re.search(r"(?:No matching distribution found for|satisfies the requirement) ([\w.-]+)", complaint)
-    for number, line in enumerate(lock.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if named and re.match(rf"{re.escape(named[1])}\b", line, re.IGNORECASE):
-            return f"{lock}:{number}: {line.split('#')[0].strip()} has no wheel for {target}: pin a version that has one. pip: {last}"
+            pinned = re.split(r"#|;|\\|--hash", line)[0].strip()
+            return f"{lock}:{number}: {pinned} has no wheel for {target}: pin a version that has one. pip: {last}"
     return f"{lock}: pip could not install this for {target}. pip: {last}"
 
 
@@ -181,10 +191,8 @@ def _is_left_out(inside: str, more: tuple[str, ...] = ()) -> bool:
 def _kept(name: str, files: Mapping[str, Path], target: Target) -> Path:
     """The zip of these files in the cache, made if it is not there; two syntheses at once do no harm."""
     path = cache_folder() / name
-    if path.exists():
-        path.touch()
+    if _is_whole(path):
         return path
-    _forget_the_unused()
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".packing-") as work:
         packed = Path(work) / name
         compiled = _compiled(files, Path(work)) if target.compiler else {}
@@ -194,8 +202,32 @@ def _kept(name: str, files: Mapping[str, Path], target: Target) -> Path:
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o100644 << 16
                 archive.writestr(entry, file.read_bytes())
+        digest = Path(work) / "digest"
+        digest.write_text(_digest(packed), encoding="ascii")
+        digest.replace(_digest_of(path))  # first: a bundle without its own digest is packed anew
         packed.replace(path)
+    _forget_the_unused()
     return path
+
+
+def _is_whole(path: Path) -> bool:
+    """Is the bundle in the cache, with the content that was put there? It counts as used now."""
+    try:
+        if _digest_of(path).read_text(encoding="ascii") != _digest(path):
+            return False
+        path.touch()
+    except OSError:  # not there, or removed by another synthesis this moment
+        return False
+    return True
+
+
+def _digest_of(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _compiled(files: Mapping[str, Path], work: Path) -> dict[str, Path]:
@@ -215,7 +247,20 @@ def _compiled(files: Mapping[str, Path], work: Path) -> dict[str, Path]:
 
 
 def _forget_the_unused() -> None:
-    oldest = time.time() - UNUSED_DAYS * 86_400
-    for path in cache_folder().glob("*.zip"):
-        if path.stat().st_mtime < oldest:
+    """Those that are too old, and those that are too much, the least recently used first."""
+    oldest, left = time.time() - UNUSED_DAYS * 86_400, LARGEST_CACHE
+    for path, used, size in sorted(_bundles(), key=lambda bundle: -bundle[1]):
+        left -= size
+        if used < oldest or left < 0:
             path.unlink(missing_ok=True)
+            _digest_of(path).unlink(missing_ok=True)
+
+
+def _bundles() -> Iterable[tuple[Path, float, int]]:
+    """Every bundle of the cache, when it was last used, and its bytes."""
+    for path in cache_folder().glob("*.zip"):
+        try:
+            known = path.stat()
+        except FileNotFoundError:
+            continue
+        yield path, known.st_mtime, known.st_size

@@ -60,9 +60,9 @@ def install_packages() -> None:
     make_venv()
     # Byte code is made as modules are imported; made for all of them at once it would take a minute.
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
-    constraints = REPOSITORY / "constraints.txt"
-    progress.run("packages", [*pip, "-c", constraints, "-r", REPOSITORY / "requirements-dev.txt"], say, told=unpacking)
-    progress.run("the joiner command", [*pip, "--no-deps", "-e", REPOSITORY], say)
+    progress.run("packages", [*pip, "--require-hashes", "-r", REPOSITORY / "requirements-dev.lock"], say, told=unpacking)
+    # Built by the setuptools that was just installed: an isolated build would bring another one, without a hash
+    progress.run("the joiner command", [*pip, "--no-deps", "--no-build-isolation", "-e", REPOSITORY], say)
 
 
 def install_cdk() -> None:
@@ -74,7 +74,7 @@ def install_cdk() -> None:
 def main() -> None:
     files = [
         REPOSITORY / name
-        for name in ("requirements.txt", "requirements-dev.txt", "requirements-install.txt", "constraints.txt", "pyproject.toml")
+        for name in ("requirements-dev.lock", "requirements-install.txt", "pyproject.toml")
     ]
     # A checkout that was moved or copied has a .venv that points elsewhere: its path is part of what it was made from.
     once(VENV / ".setup", files, f"{REPOSITORY} {sys.version_info[:2]}", "Python packages into .venv/", install_packages)

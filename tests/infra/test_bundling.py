@@ -19,6 +19,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 LAMBDA = Target("3.14", "arm64")
+SIX = "six==1.17.0 --hash=sha256:4721f391ed90541fddacab5acf947aa0d3dc7d27b2e1e8eda2be8970586c3274\n"
 
 
 def _tree(root: Path, files: Mapping[str, str]) -> Path:
@@ -67,7 +68,7 @@ def test_for_the_interpreter_that_packs_modules_come_compiled(tmp_path: Path) ->
 
 
 def test_a_requirement_without_a_wheel_is_told_with_its_line(tmp_path: Path) -> None:
-    layer = _tree(tmp_path / "layer", {"requirements.lock": "# parts\nmsgspec==99.0.0 # no such version\n"})
+    layer = _tree(tmp_path / "layer", {"requirements.lock": f"# parts\nmsgspec==99.0.0 --hash=sha256:{'0' * 64}\n"})
 
     with pytest.raises(BundlingError) as error:
         bundle_requirements(layer, LAMBDA)
@@ -76,7 +77,7 @@ def test_a_requirement_without_a_wheel_is_told_with_its_line(tmp_path: Path) -> 
 
 
 def test_requirements_are_installed_once_for_a_lock_and_a_target(tmp_path: Path) -> None:
-    layer = _tree(tmp_path / "layer", {"requirements.lock": "six==1.17.0\n"})
+    layer = _tree(tmp_path / "layer", {"requirements.lock": SIX})
     packed = bundle_requirements(layer, LAMBDA)
     made = packed.stat().st_ino
 
@@ -104,3 +105,40 @@ def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) ->
     new = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "2"})}, LAMBDA)
 
     assert (old.exists(), new.exists()) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("digest", "said"), [("0" * 64, ":2: what pip got is not a file whose digest stands here"), ("", "could not install this")]
+)
+def test_nothing_is_packed_whose_digest_the_lock_does_not_name(digest: str, said: str, tmp_path: Path) -> None:
+    pinned = f"six==1.17.0 --hash=sha256:{digest}" if digest else "six==1.17.0"
+    layer = _tree(tmp_path / "layer", {"requirements.lock": f"# parts\n{pinned}\n"})
+
+    with pytest.raises(BundlingError) as error:
+        bundle_requirements(layer, LAMBDA)
+
+    assert said in str(error.value)
+    assert list(bundling.cache_folder().glob("*.zip")) == []
+
+
+@pytest.mark.parametrize("change", ["cut", "without a digest"])
+def test_a_bundle_that_is_not_what_was_packed_is_packed_anew(change: str, tmp_path: Path) -> None:
+    root = _tree(tmp_path / "function", {"a.py": "1"})
+    packed = bundle_sources("function", {"": root}, LAMBDA)
+    right = packed.read_bytes()
+    if change == "cut":
+        packed.write_bytes(right[:-7])
+    else:
+        packed.with_suffix(".sha256").unlink()
+        packed.write_bytes(b"another")
+
+    assert bundle_sources("function", {"": root}, LAMBDA).read_bytes() == right
+
+
+def test_the_cache_is_bounded_and_what_was_used_last_stays(tmp_path: Path) -> None:
+    large = bundling.cache_folder() / "large-0.zip"
+    with large.open("wb") as sparse:
+        sparse.truncate(bundling.LARGEST_CACHE)
+    new = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})}, LAMBDA)
+
+    assert (large.exists(), new.exists(), new.with_suffix(".sha256").exists()) == (False, True, True)

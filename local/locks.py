@@ -1,0 +1,37 @@
+"""`make locks`: write the lock files anew, after a change of a requirement. Needs `make setup`, and the package index.
+
+A lock file names every package that is installed, with the digests of all its files: wheels of every platform and every Python that we
+support, so that one file serves them all. pip installs nothing whose digest is not there. Nothing newer is chosen by this: requirements
+and `constraints.txt` say the versions.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+UV = "uv==0.13.8"
+LEAST = "3.11"
+HEADER = "# Written by `make locks` from {source}; do not edit.\n"
+
+COMMON = ("--universal", "--python-version", LEAST, "--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url")
+
+
+def lock(source: Path, target: Path, *options: str) -> None:
+    """The lock of one requirements file; pip's own pins in `target` are not read, so that a removed package leaves it."""
+    target.unlink(missing_ok=True)
+    command = [Path(sys.executable).parent / "uv", "pip", "compile", "--quiet", *COMMON, *options, source, "--output-file", target]
+    subprocess.run(command, cwd=REPOSITORY, check=True)
+    target.write_text(HEADER.format(source=source.name) + target.read_text(encoding="utf-8"), encoding="utf-8")
+    print(f"locks: {target.relative_to(REPOSITORY)}", flush=True)
+
+
+def main() -> None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV], check=True)
+    lock(REPOSITORY / "requirements-dev.txt", REPOSITORY / "requirements-dev.lock", "--constraints", str(REPOSITORY / "constraints.txt"))
+    for source in sorted((REPOSITORY / "layers").glob("*/requirements.txt")):
+        lock(source, source.with_suffix(".lock"), "--no-deps")
+
+
+if __name__ == "__main__":
+    main()
