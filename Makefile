@@ -12,13 +12,16 @@ unexport PYTHONDONTWRITEBYTECODE
 DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test crash-test chaos-test full-plan-test mix-test bench check
+.PHONY: help setup locks up down demo test crash-test chaos-test full-plan-test mix-test bench check
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 setup: ## Prepare .venv/ (with the joiner command) and node_modules/
 	@$(PYTHON) local/setup.py
+
+locks: setup ## Write the lock files (every package with its digests) anew, after a change of a requirement
+	@$(BIN)/python local/locks.py
 
 up: setup ## Start the local stack and deploy into it; it stays up (see .local/env)
 	@$(BIN)/joiner local up
@@ -56,11 +59,13 @@ bench: setup ## Prices, bounds and speed of plans, how they grow; memory of func
 	@$(BIN)/python -m bench.lifecycle
 	@$(BIN)/python -m bench.running_costs
 
-check: setup ## Lint, types, architecture, doctests, synthesis
+# Each function has a module named handler, so mypy reads them one by one, two at a time.
+check: setup ## Lint, types, architecture, doctests, synthesis, AWS's own rules
 	$(BIN)/ruff check
-	$(BIN)/mypy layers/joiner/python/joiner cli/joiner_cli local/joiner_local local/setup.py infra app.py bench tests
-	@for folder in functions/*/; do echo "mypy $$folder"; MYPYPATH=$$folder $(BIN)/mypy --no-error-summary $$folder*.py || exit 1; done
+	$(BIN)/mypy layers/joiner/python/joiner cli/joiner_cli local/joiner_local local/setup.py local/locks.py infra app.py bench tests
+	@printf '%s\n' functions/*/ | xargs -P 2 -I FOLDER sh -c 'echo "mypy FOLDER"; MYPYPATH=FOLDER exec $(BIN)/mypy --no-error-summary FOLDER*.py'
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q --doctest-modules layers/joiner/python/joiner cli/joiner_cli local/joiner_local infra bench
+	$(BIN)/python -m infra.linters
 	node_modules/.bin/cdk synth --quiet -c cluster=example
 	node_modules/.bin/cdk synth --quiet -c cluster=local

@@ -1,0 +1,73 @@
+"""The linters of `make check` see what they are there for, and every reason has a finding."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from infra.linters import cfn_lint, nag_findings, with_definitions, without_finding, without_reason
+from infra.nag_reasons import REASONS, Finding, Reason
+from tests.infra.conftest import Synthesis
+
+BUCKET = Finding("AwsSolutions-S1", "joiner-prod/Memory/Decisions/Resource")
+
+
+def _linted(definition: dict[str, Any], folder: Path) -> list[str]:
+    """What cfn-lint says of a machine whose definition is, as CDK writes it, a text with references."""
+    before, after = json.dumps(definition).split("QUEUE")
+    machine = {
+        "Type": "AWS::StepFunctions::StateMachine",
+        "Properties": {
+            "RoleArn": "arn:aws:iam::123456789012:role/machine",
+            "DefinitionString": {"Fn::Join": ["", [before, {"Ref": "Queue"}, after]]},
+        },
+    }
+    template = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}, "Machine": machine}}
+    path = folder / "a.template.json"
+    path.write_text(json.dumps(with_definitions(template)))
+    return cfn_lint([path])
+
+
+def test_cfn_lint_reads_the_states_of_a_definition_that_is_a_text_with_references(tmp_path: Path) -> None:
+    right: dict[str, Any] = {
+        "QueryLanguage": "JSONata",
+        "StartAt": "Wait",
+        "States": {
+            "Wait": {"Type": "Wait", "Seconds": 1, "Next": "Ask"},
+            "Ask": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage", "Arguments": {"QueueUrl": "QUEUE"}, "End": True},
+        },
+    }
+    assert _linted(right, tmp_path) == []
+
+    wrong = {**right, "States": {**right["States"], "Wait": {"Type": "Nap", "Seconds": 1, "Next": "Ask"}}}
+    said = _linted(wrong, tmp_path)
+    assert said
+    assert all("E3601" in line for line in said)
+
+
+def test_the_definitions_of_all_machines_are_rendered(example: Synthesis) -> None:
+    rendered = with_definitions(example.template)["Resources"]
+
+    machines = [each["Properties"] for each in rendered.values() if each["Type"] == "AWS::StepFunctions::StateMachine"]
+    assert len(machines) == 4
+    for machine in machines:
+        assert "DefinitionString" not in machine
+        assert machine["Definition"]["StartAt"] in machine["Definition"]["States"]
+
+
+def test_a_finding_without_a_reason_and_a_reason_without_a_finding_are_both_told() -> None:
+    stranger = Finding("AwsSolutions-S10", "joiner-prod/Memory/Decisions/Resource")
+    reason = next(each for each in REASONS if each.explains(BUCKET))
+    rest = Reason("AwsSolutions-EC23", ".*", "a rule that nothing breaks any more")
+
+    assert without_reason([BUCKET, stranger], REASONS) == [stranger]
+    assert without_finding([BUCKET], [reason, rest]) == [rest]
+
+
+def test_a_reason_is_about_its_constructs_only() -> None:
+    assert without_reason([Finding(BUCKET.rule, "joiner-prod/Another/Bucket/Resource")], REASONS)
+
+
+def test_every_violating_construct_of_a_report_is_a_finding() -> None:
+    violation = {"ruleName": BUCKET.rule, "violatingConstructs": [{"constructPath": BUCKET.construct}, {"constructPath": "b"}]}
+
+    assert nag_findings({"pluginReports": [{"violations": [violation]}]}) == [BUCKET, Finding(BUCKET.rule, "b")]
