@@ -5,11 +5,13 @@ other ringer it counts its ring first: a holder whose lease the new execution fi
 
 Each of the things that may be due is started by itself: one that cannot be started keeps no other, and is due again at the next sweep.
 Nodes that are empty, the daily way down, go by an Express execution, in which states cost nothing; all others may take their time.
+
+Sweeps look one at a time (`infra/sweep_turn.py`): every way out gives the turn back before it ends.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from infra.lease_states import Lease
 from infra.states import (
@@ -30,6 +32,7 @@ from infra.states import (
     succeed,
     wait,
 )
+from infra.sweep_turn import TAKE, SweepTurn
 
 SWEEP_SECONDS: Final = 240
 """Express executions end after five minutes at the latest."""
@@ -52,6 +55,19 @@ DUE: Final[Mapping[str, str]] = {
     "rebuilding": "$count($instance_survey.rebuild) > 0",
 }
 
+BEFORE_THE_LOOK: Final[Mapping[str, Any]] = {
+    "turn": 1,
+    "failure": {},
+    "cluster_survey": {"refused": ""},
+    "instance_survey": {},
+    "paused": False,
+    "due": dict.fromkeys(DUE, False),
+}
+"""What the ends read, whichever way leads to them."""
+
+ANYTHING_DUE: Final = " or ".join(f"$due.{name}" for name in DUE)
+GIVE_BACK: Final = "Give the turn back"
+
 NOW_IN_NAMES: Final = "$now('[Y0001][M01][D01]T[H01][m01][s01]')"
 NOW_IN_MILLISECONDS: Final = "$now('[Y0001][M01][D01]T[H01][m01][s01]-[f001]')"
 """Two sweeps may start a retirement in one second, each for claims of its own: deletions ring for a sweep between those of the clock."""
@@ -72,18 +88,29 @@ class SweepParts:
 
 def sweep(parts: SweepParts) -> State:
     """The whole machine."""
-    states = {**_looking(parts), **_retiring(parts), **_scaling_up(parts), **_tidying(parts), **_ends()}
+    states = {**_taking_turns(parts), **_looking(parts), **_retiring(parts), **_scaling_up(parts), **_tidying(parts), **_ends(parts)}
     return machine(states, comment="The minute's look at the cluster and at EC2", timeout=SWEEP_SECONDS)
 
 
-def _looking(parts: SweepParts) -> Mapping[str, State]:
+def _taking_turns(parts: SweepParts) -> Mapping[str, State]:
     failing = [Catch([EVERY_ERROR], "The sweep failed")]
+    turn = {"waits": 0}
     return {
-        "Who rang?": choice({f"$exists({AFTER})": "Let the deletion be stored"}, otherwise="Describe the cluster"),
-        "Let the deletion be stored": wait(jsonata(AFTER), next="Describe the cluster"),
-        "Describe the cluster": parts.integrations.describe_cluster(
-            parts.cluster, next="Survey the cluster", assign={"turn": 1, "failure": {}}, catch=failing
-        ),
+        "Who rang?": choice({f"$exists({AFTER})": "Let the deletion be stored"}, otherwise=TAKE, assign=turn),
+        "Let the deletion be stored": wait(jsonata(AFTER), next=TAKE),
+        **_turn(parts).take(next="Describe the cluster", assign=BEFORE_THE_LOOK, catch=failing),
+    }
+
+
+def _turn(parts: SweepParts) -> SweepTurn:
+    return SweepTurn(parts.integrations, parts.table, SWEEP_SECONDS)
+
+
+def _looking(parts: SweepParts) -> Mapping[str, State]:
+    failing = [Catch([EVERY_ERROR], GIVE_BACK)]
+    pause = parts.integrations.unless_paused(parts.cluster, next="Decide what is due", catch=failing)
+    return {
+        "Describe the cluster": parts.integrations.describe_cluster(parts.cluster, next="Survey the cluster", assign={}, catch=failing),
         "Survey the cluster": parts.integrations.invoke(
             parts.functions["survey_cluster"],
             {},
@@ -91,8 +118,7 @@ def _looking(parts: SweepParts) -> Mapping[str, State]:
             assign={"cluster_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
-        "Who is in charge?": choice(refusals("$cluster_survey.refused"), otherwise="Survey the instances"),
-        **refused("$cluster_survey.refused"),
+        "Who is in charge?": choice({"$cluster_survey.refused != ''": GIVE_BACK}, otherwise="Survey the instances"),
         "Survey the instances": parts.integrations.invoke(
             parts.functions["survey_instances"],
             {"survey": jsonata("$cluster_survey.survey"), "retire": jsonata("[$cluster_survey.retire]")},
@@ -100,13 +126,14 @@ def _looking(parts: SweepParts) -> Mapping[str, State]:
             assign={"instance_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
-        **parts.integrations.unless_paused(parts.cluster, next="Decide what is due", catch=failing),
+        "Read the pause": pause["Read the pause"],
+        "Is Joiner paused?": choice({"$paused": GIVE_BACK}, otherwise="Decide what is due"),
         "Decide what is due": note(
             assign={"due": {name: jsonata(condition) for name, condition in DUE.items()}},
             output={"reasons": jsonata("[$cluster_survey.reasons, $instance_survey.reasons]")},
             next="Is anything due?",
         ),
-        "Is anything due?": choice({f"{' or '.join(f'$due.{name}' for name in DUE)}": "Are nodes empty?"}, otherwise="Nothing is due"),
+        "Is anything due?": choice({ANYTHING_DUE: "Are nodes empty?"}, otherwise=GIVE_BACK),
     }
 
 
@@ -160,20 +187,30 @@ def _tidying(parts: SweepParts) -> Mapping[str, State]:
             next="Are claims missing?",
             catch=[Catch([EVERY_ERROR], "Are claims missing?")],
         ),
-        "Are claims missing?": choice({"$due.rebuilding": "Rebuild claims"}, otherwise="Did all of it begin?"),
+        "Are claims missing?": choice({"$due.rebuilding": "Rebuild claims"}, otherwise=GIVE_BACK),
         "Rebuild claims": parts.integrations.invoke(
             parts.functions["rebuild_claims"],
             {"rebuild": jsonata("[$instance_survey.rebuild]")},
-            next="Did all of it begin?",
-            catch=[Catch([EVERY_ERROR], "Did all of it begin?")],
+            next=GIVE_BACK,
+            catch=[Catch([EVERY_ERROR], GIVE_BACK)],
         ),
     }
 
 
-def _ends() -> Mapping[str, State]:
+def _ends(parts: SweepParts) -> Mapping[str, State]:
     seen = {"cluster": jsonata("$cluster_survey"), "instances": jsonata("$instance_survey")}
+    guard = "$cluster_survey.refused"
+    ends = {
+        "$exists($failure.Error)": "The sweep failed",
+        **refusals(guard),
+        "$paused": "Joiner is paused",
+        ANYTHING_DUE: "What was due was started",
+    }
     return {
-        "Did all of it begin?": choice({"$exists($failure.Error)": "The sweep failed"}, otherwise="What was due was started"),
+        GIVE_BACK: _turn(parts).give_back(next="How did it end?"),
+        "How did it end?": choice(ends, otherwise="Nothing is due"),
+        **refused(guard),
+        "Joiner is paused": succeed({"paused": True}),
         "What was due was started": succeed({"due": jsonata("$due"), **seen}),
         "Nothing is due": succeed(seen),
         "The sweep failed": fail(),

@@ -1,0 +1,129 @@
+"""Sweeps look one at a time: the real definition on the local Step Functions, sweeps started while others look."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from infra.states import Integrations, machine, succeed
+from infra.sweep import FUNCTIONS
+from infra.sweep_turn import SweepTurn
+from tests.infra.scripted import Scripted, Stage, staged
+from tests.infra.test_sweep_executed import NOTHING_SEEN, QUIET, Swept
+from tests.local.running_aws import RunningAws, eventually
+
+pytestmark = pytest.mark.local
+
+
+@pytest.fixture(scope="module")
+def stage(local_aws: RunningAws) -> Iterator[Stage[Scripted]]:
+    with staged(Scripted, FUNCTIONS, QUIET, local_aws) as made:
+        yield made
+
+
+def test_a_sweep_that_is_started_while_another_looks_looks_after_it(stage: Stage[Scripted]) -> None:
+    looks: list[tuple[str, float, float]] = []
+
+    def look(world: Scripted, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        began = time.monotonic()
+        if len(world.calls["survey_cluster"]) == 1:
+            _start(swept, "second", after=0)
+            time.sleep(3)
+        looks.append((event["execution"]["name"], began, time.monotonic()))
+        return NOTHING_SEEN
+
+    swept = Swept(stage, survey_cluster=[look])
+    _start(swept, "first")
+    ends = _ends(swept, 2)
+
+    assert {name: end["status"] for name, end in ends.items()} == {"first": "SUCCEEDED", "second": "SUCCEEDED"}
+    (first, _, first_ended), (second, second_began, _) = looks
+    assert (first, second) == ("first", "second")
+    assert second_began >= first_ended
+    assert "holder" not in swept.world.item("LEASE", "sweep")
+
+
+def test_a_third_sweep_leaves_the_look_to_the_one_that_waits(stage: Stage[Scripted]) -> None:
+    def look(world: Scripted, _event: Mapping[str, Any]) -> Mapping[str, Any]:
+        if len(world.calls["survey_cluster"]) == 1:
+            _start(swept, "second")
+            eventually(lambda: "waiting" in world.item("LEASE", "sweep"), 20)
+            _start(swept, "third")
+            eventually(lambda: _told(swept).get("third", {}).get("status") == "SUCCEEDED", 20)
+        return NOTHING_SEEN
+
+    swept = Swept(stage, survey_cluster=[look])
+    _start(swept, "first")
+    ends = _ends(swept, 3)
+
+    assert {name: end["states"][-1] for name, end in ends.items()} == {
+        "first": "Nothing is due",
+        "second": "Nothing is due",
+        "third": "The next sweep sees it",
+    }
+    assert [each["execution"]["name"] for each in swept.world.calls["survey_cluster"]] == ["first", "second"]
+
+
+def test_the_turn_of_a_sweep_that_died_ends_with_its_time_limit(stage: Stage[Scripted]) -> None:
+    swept = Swept(stage)
+    swept.world.put("LEASE", "sweep", holder="arn:of-the-dead", sweepUntil=int(time.time()) + 3, looksAt=1)
+    began = time.monotonic()
+    ended = swept.run()
+
+    assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Nothing is due")
+    assert 2 < time.monotonic() - began < 15
+    assert swept.world.item("LEASE", "sweep")["looksAt"] == {"N": "1"}  # the doorbell's note is not the turn's
+
+
+def test_a_sweep_that_cannot_look_for_too_long_fails_so_that_its_alarm_counts_it(stage: Stage[Scripted]) -> None:
+    world = stage.world()
+    turn = SweepTurn(Integrations("aws"), world.table, seconds=240, attempts=1)
+    states = {
+        "Begin": {"Type": "Pass", "Assign": {"waits": 0}, "Next": "Take the turn"},
+        **turn.take(next="Looks", assign={}, catch=[]),
+        "Looks": succeed(),
+    }
+    world.put("LEASE", "sweep", holder="arn:of-another", sweepUntil=int(time.time()) + 240)
+    ended = world.ran_express(world.machine("sweep", machine(states, comment="takes its turn", timeout=60), kind="EXPRESS"), {})
+
+    assert (ended["status"], ended["error"]) == ("FAILED", "SweepIsRunning")
+    assert "Looks" not in ended["states"]
+
+
+def test_a_turn_that_was_taken_over_stays_with_the_other_sweep(stage: Stage[Scripted]) -> None:
+    def look(world: Scripted, _event: Mapping[str, Any]) -> Mapping[str, Any]:
+        world.put("LEASE", "sweep", holder="arn:of-another", sweepUntil=int(time.time()) + 240)
+        return NOTHING_SEEN
+
+    swept = Swept(stage, survey_cluster=[look])
+    ended = swept.world.ran_express(swept.arn, {})
+
+    assert ended["status"] == "SUCCEEDED"
+    assert swept.world.item("LEASE", "sweep")["holder"] == {"S": "arn:of-another"}
+
+
+def _start(swept: Swept, name: str, **said: int) -> None:
+    swept.world.aws.client("stepfunctions").start_execution(stateMachineArn=swept.arn, name=name, input=json.dumps(said))
+
+
+def _told(swept: Swept) -> dict[str, Any]:
+    told = swept.world.aws.knob("express-executions", stateMachineArn=swept.arn)["executions"]
+    return {each["name"]: each for each in told}
+
+
+def _ends(swept: Swept, count: int) -> dict[str, Any]:
+    """The ended executions by name, once there are so many; `states` are those that each entered."""
+
+    def look() -> dict[str, Any] | None:
+        told = _told(swept)
+        return told if len(told) == count and all(each["status"] != "RUNNING" for each in told.values()) else None
+
+    client, ended = swept.world.aws, eventually(look, 60)
+    told = (client.knob("express-executions", stateMachineArn=swept.arn, executionArn=each["executionArn"]) for each in ended.values())
+    return {each["name"]: {**each, "states": _entered(each["events"])} for said in told for each in said["executions"]}
+
+
+def _entered(events: list[Any]) -> list[str]:
+    return [event["stateEnteredEventDetails"]["name"] for event in events if "stateEnteredEventDetails" in event]
