@@ -15,7 +15,7 @@ from infra.identity import ClusterAccess, NodeIdentity
 from infra.installation import Installation
 from infra.interruption import Interruption
 from infra.memory import Memory
-from infra.observability import Alarms, Machine
+from infra.observability import Alarms, DoorbellLogs, Machine
 from infra.pause import Pause
 from infra.retirement import Retirement
 from infra.scale_up import ScaleUp
@@ -33,6 +33,7 @@ class ClusterStack(Stack):
             stack_name(settings.cluster),
             env=Environment(account=settings.account, region=settings.region),
             description=f"Joiner: nodes for the EKS cluster {settings.cluster}",
+            termination_protection=settings.deletion_protection,
         )
         self.settings = settings
         self.place = Place(self.partition, self.region, self.account)
@@ -56,7 +57,7 @@ class ClusterStack(Stack):
             functions=[each for each in self._functions_of_the_machines() if each.duty.groups],
             installer=self.installation.installer,
         )
-        Alarms(
+        self.alarms = Alarms(
             self,
             "Alarms",
             settings=settings,
@@ -65,8 +66,11 @@ class ClusterStack(Stack):
             retirement_of_empty=self.retirement.machine_for_empty.machine,
             sweep=self.sweep.machine.machine,
             dead_letters=self.interruption.dead_letters,
+            interruptions=self.interruption.queue,
+            catalogue=self.catalogue.function.function,
+            doorbell_logs=DoorbellLogs(self.doorbell.function.log_group, self.doorbell.access_log),
         )
-        self.emptied = None if settings.retain_data else self._empty_the_bucket_at_the_end(ground)
+        self.emptied = self._empty_the_bucket_at_the_end(ground)
         self.guard = DeletionGuard(self, "DeletionGuard", ground=ground, before=list(self.node.children))
         self._grant()
         self._order()
@@ -132,11 +136,14 @@ class ClusterStack(Stack):
         """Nothing rings or sweeps before everything is there; at the end the clock stops and the webhook goes before anything else."""
         installed = self.installation.revoked
         self.installation.granted.node.add_dependency(self.access, self.scale_up, self.doorbell, self.catalogue.first)
-        if self.emptied is not None:  # there before anything writes to the bucket, so that a deployment that fails empties it, too
-            self.catalogue.first.node.add_dependency(self.emptied)
+        # There before anything writes to the bucket, so that a deployment that fails empties it, too
+        self.catalogue.first.node.add_dependency(self.emptied)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
+        self.alarms.node.add_dependency(self.sweep.schedule, self.catalogue.first)  # two of them ask for what these do first
 
     def _empty_the_bucket_at_the_end(self, ground: Ground) -> CustomResource:
+        """There in any case: if it went with the change to `retainData: true`, its end would empty the bucket that is to be kept."""
+        keeps = self.settings.retain_data or self.settings.deletion_protection
         function = Function(self, "EmptyBucket", name="empty_bucket", ground=ground)
         bucket = self.memory.bucket
         function.may(
@@ -148,7 +155,7 @@ class ClusterStack(Stack):
             "EmptiedBucket",
             service_token=function.function.function_arn,
             resource_type="Custom::EmptiedBucket",
-            properties={"Bucket": bucket.bucket_name},
+            properties={"Bucket": bucket.bucket_name, "Empty": "false" if keeps else "true"},
         )
 
     def _tell(self) -> None:

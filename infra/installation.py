@@ -3,6 +3,9 @@
 The installer may sit in the cluster's VPC, where no AWS endpoint is, so another custom resource, outside, describes the cluster to it and
 records the endpoint and the CA for all functions. Two more surround the installer: it is an administrator only while it runs. The
 installer applies the manifests of its own package and nothing else, and only if their digest is the one that the template names.
+
+Every deployment that changes anything runs both again, because each replaces the doorbell's secret. CloudFormation calls a custom resource
+only if its properties changed, so one of them is the digest of all that a template is made of.
 """
 
 import hashlib
@@ -18,6 +21,7 @@ from constructs import Construct
 
 from infra.ec2_permissions import OwnNetwork
 from infra.functions import ROOT, Function, Ground
+from infra.settings import Settings
 
 MANIFESTS: Final = ROOT / "manifests"
 
@@ -30,12 +34,16 @@ ADMINISTRATOR: Final = "AmazonEKSClusterAdminPolicy"
 EVERY: Final = Duration.minutes(5)
 """How often the cluster is described again, and an installer's left-over access looked for."""
 
+SOURCES: Final = ("app.py", "cdk.json", "infra/**/*.py", "functions/**/*.py", "layers/**/*.py", "layers/**/*.lock", "layers/**/*.txt")
+"""What a template is made of, besides the manifests and the settings."""
+
 
 class Installation(Construct):
     """The three functions, their custom resources and their schedules."""
 
     def __init__(self, scope: Construct, id: str, *, ground: Ground, doorbell_url: str) -> None:
         super().__init__(scope, id)
+        rotation = rotation_digest(ground.settings, str(self.node.try_get_context("rotate") or ""))
         settings = ground.settings
         self.describer = Function(self, "DescribeCluster", name="describe_cluster", ground=ground)
         self.installer = Function(self, "InstallManifests", name="install_manifests", ground=ground, files={"manifests": MANIFESTS})
@@ -63,6 +71,7 @@ class Installation(Construct):
                 "Cluster": settings.cluster,
                 "Manifests": digest,
                 "Attributes": ",".join(DESCRIBED),
+                "Rotation": rotation,
                 **({"CaParameter": parameter} if parameter else {}),
             },
         )
@@ -72,6 +81,7 @@ class Installation(Construct):
             "CertificateAuthority": self.cluster.get_att_string("CertificateAuthority"),
             "DoorbellUrl": doorbell_url,
             "Manifests": digest,
+            "Rotation": rotation,
             **({"DoorbellCa": self.cluster.get_att_string("DoorbellCa")} if parameter else {}),
         }
         self.granted = self._access("Granted", "before", installed)
@@ -145,6 +155,14 @@ class Installation(Construct):
         if parameter:
             arn = Stack.of(self).format_arn(service="ssm", resource="parameter", resource_name=parameter.lstrip("/"))
             self.describer.may(iam.PolicyStatement(actions=["ssm:GetParameter"], resources=[arn]))
+
+
+def rotation_digest(settings: Settings, asked: str) -> str:
+    """Another one for every change of what a template is made of, and for every other word in `asked` (`cdk deploy -c rotate=WORD`)."""
+    digest = hashlib.sha256(f"{settings!r} {asked} {manifests_digest(MANIFESTS)}".encode())
+    for path in sorted({path for pattern in SOURCES for path in ROOT.glob(pattern)}):
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def manifests_digest(folder: Path) -> str:

@@ -71,8 +71,10 @@ class Interruption(Construct):
             visibility_timeout=Duration.seconds(2 * self.function.duty.timeout),
             dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=TRIES, queue=self.dead_letters),
         )
+        # EventBridge drops what it cannot deliver, and nobody hears of it, unless the rule's target has dead letters, too
+        target = targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters, max_event_age=RETENTION)
         for id_, pattern in PATTERNS.items():
-            events.Rule(self, id_, event_pattern=pattern, targets=[targets.SqsQueue(self.queue)])
+            events.Rule(self, id_, event_pattern=pattern, targets=[target])
         self.function.function.add_event_source(
             event_sources.SqsEventSource(self.queue, batch_size=10, max_concurrency=2, report_batch_item_failures=True)
         )

@@ -40,6 +40,7 @@ class Memory(Construct):
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             time_to_live_attribute="expires",
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(point_in_time_recovery_enabled=True),
+            deletion_protection=settings.deletion_protection,
             removal_policy=removal,
         )
         self.bucket = s3.Bucket(
@@ -58,6 +59,16 @@ class Memory(Construct):
             ],
             removal_policy=removal,
         )
+        if settings.deletion_protection:
+            self.bucket.add_to_resource_policy(
+                iam.PolicyStatement(
+                    sid="DeletionProtection",
+                    effect=iam.Effect.DENY,
+                    principals=[iam.AnyPrincipal()],
+                    actions=["s3:DeleteBucket"],
+                    resources=[self.bucket.bucket_arn],
+                )
+            )
 
     def admit(self, role: iam.IGrantable, duty: Duty) -> None:
         """Let a role touch the items and documents of its duty, and no others."""

@@ -1,13 +1,19 @@
 """What is written down about the state machines, and the few alarms that mean "look at Joiner".
 
-Alarms are few on purpose: a scale-up or a retirement that failed or ran out of time, a sweep that fails again and again, an interruption
-that nobody could handle. All else shows in the state machines' own history.
+Alarms are few on purpose: a scale-up or a retirement that failed or ran out of time, sweeps that fail or do not come, a catalogue that is
+old, a doorbell that loses rings, an interruption that nobody handled. All else shows in the state machines' own history.
+
+A schedule, a rule or an asynchronous invocation that fails tells nobody. So what it starts is watched by its result: no sweep that
+succeeds, no catalogue that is written. There, missing data is the alarm.
 """
+
+from dataclasses import dataclass
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
@@ -52,6 +58,14 @@ class Machine(Construct):
             self.machine.add_to_role_policy(statement)
 
 
+@dataclass(frozen=True, slots=True)
+class DoorbellLogs:
+    """Where the doorbell's failures are written: its function's log, and its API's access log."""
+
+    function: logs.ILogGroup
+    access: logs.ILogGroup
+
+
 class Alarms(Construct):
     """The alarms, told to the settings' topic if there is one."""
 
@@ -66,6 +80,9 @@ class Alarms(Construct):
         retirement_of_empty: sfn.IStateMachine,
         sweep: sfn.IStateMachine,
         dead_letters: sqs.IQueue,
+        interruptions: sqs.IQueue,
+        catalogue: lambda_.IFunction,
+        doorbell_logs: DoorbellLogs,
     ) -> None:
         super().__init__(scope, id)
         minutes = Duration.minutes(5)
@@ -80,14 +97,10 @@ class Alarms(Construct):
             self._alarm(f"{name}Failed", failed, 1, 1, f"{said} failed: read its execution's last state.")
             # One that timed out is no failed one to CloudWatch. One that was aborted has somebody who knows.
             self._alarm(f"{name}TimedOut", timed_out, 1, 1, f"{said} ran out of time: read what its execution waited for.")
-        self._alarm("SweepFails", sweep.metric_failed(period=minutes), 1, 3, "Sweeps fail for 15 minutes: lost rings are not mended.")
-        self._alarm(
-            "InterruptionUnhandled",
-            dead_letters.metric_approximate_number_of_messages_visible(period=minutes),
-            1,
-            1,
-            "An interruption event could not be handled: read the dead-letter queue.",
-        )
+        self._watch_sweeps(sweep, settings.sweep.every_minutes)
+        self._watch_catalogue(catalogue)
+        self._watch_doorbell(doorbell_logs, settings.cluster)
+        self._watch_interruptions(interruptions, dead_letters)
         # Of the function that told it; its name and dimension are those of `joiner.adapters.metrics`
         refused = cloudwatch.Metric(
             namespace="Joiner",
@@ -105,7 +118,88 @@ class Alarms(Construct):
             "kubectl delete nodeclaim for a claim, the EC2 console for an instance.",
         )
 
-    def _alarm(self, id: str, metric: cloudwatch.Metric, threshold: int, periods: int, text: str) -> None:
+    def _watch_sweeps(self, sweep: sfn.IStateMachine, every_minutes: int) -> None:
+        minutes = Duration.minutes(5)
+        failing = "Sweeps fail for 15 minutes, so that lost rings are not made up for: read the last states in the sweep's log."
+        self._alarm("SweepFails", sweep.metric_failed(period=minutes), 1, 3, failing)
+        self._alarm(
+            "SweepTimedOut",
+            sweep.metric_timed_out(period=minutes),
+            1,
+            1,
+            "A sweep ran out of time: read in its log which state took so long. A cluster that is too large for one look lists for long.",
+        )
+        period = Duration.minutes(max(5, every_minutes))
+        self._alarm_without(
+            "NoSweepSucceeds",
+            sweep.metric_succeeded(period=period, statistic="Sum"),
+            f"No sweep has succeeded for {3 * max(5, every_minutes)} minutes: nodes that are empty or too old stay, and lost rings are "
+            "not made up for. Is the schedule enabled, and may its role start the machine? Read the sweep's log. After the first "
+            "deployment this alarm lasts until the first sweep.",
+        )
+
+    def _watch_catalogue(self, refresh: lambda_.IFunction) -> None:
+        hour = Duration.hours(1)
+        invocations, errors = refresh.metric_invocations(period=hour), refresh.metric_errors(period=hour)
+        succeeded = cloudwatch.MathExpression(
+            expression="invocations - errors", using_metrics={"invocations": invocations, "errors": errors}, period=hour, label="Refreshes"
+        )
+        self._alarm_without(
+            "CatalogueIsOld",
+            succeeded,
+            "The catalogue was not refreshed for three hours: plans use old prices, and miss new instance types. Read the log of "
+            "refresh_catalogue. If it has no new lines, see whether its schedule is enabled and may invoke it.",
+        )
+
+    def _watch_doorbell(self, doorbell: DoorbellLogs, cluster: str) -> None:
+        """Both filters count into one metric, because each series costs money; it exists only while rings are lost."""
+        space, name = f"Joiner/{cluster}", "RingsLost"
+        patterns = {
+            "LostByTheFunction": (doorbell.function, '{ $.level = "ERROR" }'),
+            # 403: the webhook's secret is not the table's. 5xx: the function failed, was throttled, or took too long.
+            "LostByTheApi": (doorbell.access, '{ $.status = "403" || $.status = "5*" }'),
+        }
+        for id, (group, pattern) in patterns.items():
+            logs.MetricFilter(
+                self,
+                id,
+                log_group=group,
+                metric_namespace=space,
+                metric_name=name,
+                filter_pattern=logs.FilterPattern.literal(pattern),
+                metric_value="1",
+            )
+        lost = cloudwatch.Metric(namespace=space, metric_name=name, statistic="Sum", period=Duration.minutes(5))
+        self._alarm(
+            "RingsAreLost",
+            lost,
+            1,
+            3,
+            "The doorbell loses rings for 15 minutes, so that pods wait for the next sweep. Its access log shows the status. 403: the "
+            "webhook's secret is not the table's, deploy with -c rotate=WORD. 5xx: read ring_doorbell's log; if it is throttled, raise "
+            "doorbell.concurrency, or the account's quota.",
+        )
+
+    def _watch_interruptions(self, interruptions: sqs.IQueue, dead_letters: sqs.IQueue) -> None:
+        self._alarm(
+            "InterruptionUnhandled",
+            dead_letters.metric_approximate_number_of_messages_visible(period=Duration.minutes(5)),
+            1,
+            1,
+            "An interruption event could not be delivered or handled: read the dead-letter queue.",
+        )
+        # A message that gets too old for the queue is gone, and no dead letter either
+        self._alarm(
+            "InterruptionsWait",
+            interruptions.metric_approximate_age_of_oldest_message(period=Duration.minutes(1)),
+            60,
+            3,
+            "Interruption events wait for more than a minute of the two that spot instances have left: read the log of "
+            "handle_interruption, and see whether it is throttled.",
+        )
+
+    def _alarm(self, id: str, metric: cloudwatch.IMetric, threshold: int, periods: int, text: str) -> None:
+        """When it happens this often in each of the periods; no data is no alarm."""
         alarm = cloudwatch.Alarm(
             self,
             id,
@@ -116,5 +210,22 @@ class Alarms(Construct):
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             alarm_description=text,
         )
+        self._tell(alarm)
+
+    def _alarm_without(self, id: str, metric: cloudwatch.IMetric, text: str) -> None:
+        """When it does not happen in three periods; no data is the alarm."""
+        alarm = cloudwatch.Alarm(
+            self,
+            id,
+            metric=metric,
+            threshold=1,
+            evaluation_periods=3,
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            treat_missing_data=cloudwatch.TreatMissingData.BREACHING,
+            alarm_description=text,
+        )
+        self._tell(alarm)
+
+    def _tell(self, alarm: cloudwatch.Alarm) -> None:
         if self._topic is not None:
             alarm.add_alarm_action(actions.SnsAction(self._topic))

@@ -209,6 +209,9 @@ class Settings:
     retain_data: bool = False
     """Keep the table and the bucket after `cdk destroy`. Nothing needs them then, the truth is in the cluster and in EC2; keep them to
     replay decisions later."""
+    deletion_protection: bool = False
+    """Refuse to delete the stack, its table and its bucket. Set it after the first deployment: CloudFormation could not remove what a first
+    deployment that fails had protected. To remove the stack, deploy once with false."""
 
 
 def load(path: Path) -> Settings:

@@ -16,9 +16,10 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
 
 
 def empty(request: Request) -> Answer:
-    """Delete every object of the bucket, on Delete only."""
+    """Delete every object of the bucket, on Delete only, and only if the settings of the last deployment did not keep the data."""
     bucket = request.properties["Bucket"]
-    if request.kind == "Delete":
+    empties = request.properties.get("Empty", "true")  # a deployment of an earlier version has no such property
+    if request.kind == "Delete" and empties == "true":
         from joiner.adapters.environment import client
 
         s3 = client("s3")

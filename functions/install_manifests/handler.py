@@ -10,7 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +41,10 @@ class NotOurs(Exception):
     """Somebody else manages these CRDs."""
 
 
+class NotInstalled(Exception):
+    """The API server refused a manifest with an error that shows the doorbell's secret; the message is that error without it."""
+
+
 class NeverEstablished(Exception):
     """The API server does not serve a CRD."""
 
@@ -61,6 +65,7 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
 def act(request: Request) -> Answer:
     """Install or remove, in the cluster that the request describes."""
     from joiner.adapters import environment
+    from joiner.adapters.doorbell_rotation import READ_AGAIN_AFTER
     from joiner.adapters.payload import ClusterFacts
 
     if request.kind == "Delete":
@@ -71,9 +76,27 @@ def act(request: Request) -> Answer:
         raise WrongPackage("the manifests in this function's package are not those of the template: deploy again from one checkout")
     kube, clock = environment.kube(facts), Clock()
     await_access(kube, clock)
-    token = doorbell_token(environment.client("dynamodb"), environment.setting("JOINER_TABLE"))
-    install(kube, PACKAGE, Door(f"{wanted['DoorbellUrl']}/{token}/", wanted.get("DoorbellCa", "")), clock)
+    rotation = environment.doorbell_rotation()
+    begun = rotation.begin(secrets.token_urlsafe(32))
+    if begun.current:  # the webhook rings with it: sandboxes of the doorbell have to learn of the next one first
+        clock.sleep(READ_AGAIN_AFTER.total_seconds() + 1)
+    door = Door(f"{wanted['DoorbellUrl']}/{begun.following}/", wanted.get("DoorbellCa", ""))
+    with without(begun.following):
+        install(kube, PACKAGE, door, clock)
+    rotation.finish(begun, environment.now())
     return Answer(PHYSICAL_ID)
+
+
+@contextmanager
+def without(secret: str) -> Iterator[None]:
+    """Errors do not show the secret: CloudFormation stores the reason of a failure, and this function's log stores its traceback."""
+    try:
+        yield
+    except Exception as reason:
+        if secret not in str(reason):
+            raise
+        said = f"{type(reason).__name__}: {str(reason).replace(secret, '[the secret]')}"
+        raise NotInstalled(said) from None  # a traceback with its cause would show the secret
 
 
 def _delete(request: Request) -> Answer:
@@ -111,19 +134,6 @@ class Door:
         config = webhook["clientConfig"]
         client = {"url": self.url + config["url"].removeprefix(DOORBELL)}
         return {**webhook, "clientConfig": client | ({"caBundle": base64.b64encode(self.ca.encode()).decode()} if self.ca else {})}
-
-
-def doorbell_token(dynamodb: Any, table: str) -> str:
-    """The secret in the doorbell's path: made once, kept in the table, never in a log or an output."""
-    answer = dynamodb.update_item(
-        TableName=table,
-        Key={"kind": {"S": "DOORBELL"}, "id": {"S": "token"}},
-        UpdateExpression="SET #value = if_not_exists(#value, :fresh)",
-        ExpressionAttributeNames={"#value": "value"},
-        ExpressionAttributeValues={":fresh": {"S": secrets.token_urlsafe(32)}},
-        ReturnValues="ALL_NEW",
-    )
-    return str(answer["Attributes"]["value"]["S"])
 
 
 def install(kube: "Kube", package: Path, door: Door, clock: Clock) -> None:

@@ -5,7 +5,6 @@ happened: what is true is listed later. Whatever fails in here costs a delay unt
 """
 
 import base64
-import hmac
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,35 +14,37 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment
+from joiner.adapters.doorbell_rotation import READ_AGAIN_AFTER
 from joiner.adapters.executions import Executions, ring_scale_up, ring_sweep, ring_waves
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import STORED_AFTER
+from joiner.adapters.ledger_items import STORED_AFTER, DoorbellSecrets
 from joiner.adapters.sweep_slot import SweepSlot
 
 logger = Logger()
 
-SECRET_KEPT: Final = timedelta(seconds=30)  # a wrong token makes the secret be read again no more often than this
+SECRETS_KEPT: Final = timedelta(minutes=5)
+"""A sandbox may live for hours; a secret that a deployment replaced is forgotten this long after the end of its validity."""
 
 
-class Secret:
-    """The secret in the doorbell's path, read once, and again when a caller knows another (it is renewed by a deployment)."""
+class Secrets:
+    """The secrets that the path may hold, read every few minutes, and again when a caller knows one that is not among them."""
 
-    def __init__(self, read: Callable[[], str]) -> None:
+    def __init__(self, read: Callable[[], DoorbellSecrets]) -> None:
         self._read = read
-        self._value = ""
+        self._secrets = DoorbellSecrets()
         self._read_at: datetime | None = None
 
-    def is_known_by(self, token: str, now: datetime) -> bool:
-        """Does the caller know the secret? An empty one is known by nobody."""
-        if self._matches(token):
+    def are_known_by(self, token: str, now: datetime) -> bool:
+        """Does the caller know one of the secrets that are valid at `now`?"""
+        self._refresh(now, SECRETS_KEPT)
+        if self._secrets.accept(token, now):
             return True
-        if self._read_at is not None and now - self._read_at < SECRET_KEPT:
-            return False
-        self._value, self._read_at = self._read(), now
-        return self._matches(token)
+        self._refresh(now, READ_AGAIN_AFTER)
+        return self._secrets.accept(token, now)
 
-    def _matches(self, token: str) -> bool:
-        return bool(self._value) and hmac.compare_digest(self._value.encode(), token.encode())
+    def _refresh(self, now: datetime, oldest: timedelta) -> None:
+        if self._read_at is None or now - self._read_at >= oldest:
+            self._secrets, self._read_at = self._read(), now
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ class Machines:
 class Doorbell:
     """What a ring does; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, secret: Secret, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: Machines) -> None:
-        self._secret = secret
+    def __init__(self, secrets: Secrets, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: Machines) -> None:
+        self._secrets = secrets
         self._ledger = ledger
         self._slot = slot
         self._executions = executions
@@ -68,7 +69,7 @@ class Doorbell:
         """The HTTP answer to one request of the API (payload format 2.0)."""
         token = str((event.get("pathParameters") or {}).get("token", ""))
         kind = str(event.get("rawPath", "")).rstrip("/").rpartition("/")[2]
-        if not self._secret.is_known_by(token, now):
+        if not self._secrets.are_known_by(token, now):
             return {"statusCode": 403, "headers": {"content-type": "application/json"}, "body": '{"message":"unknown doorbell"}'}
         request = _review(event)
         if not request.get("dryRun"):
@@ -119,7 +120,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
             ledger = environment.ledger()
             executions = Executions(environment.client("stepfunctions"))
             machines = Machines(scale_up=environment.setting("SCALE_UP_ARN"), sweep=environment.setting("SWEEP_ARN"))
-            _doorbell.append(Doorbell(Secret(ledger.doorbell_token), ledger, environment.sweep_slot(), executions, machines))
+            _doorbell.append(Doorbell(Secrets(ledger.doorbell_secrets), ledger, environment.sweep_slot(), executions, machines))
         return _doorbell[0].answer(event, environment.now())
     except Exception:  # see the module: always allowed
         logger.exception("the doorbell failed; the sweep will look")

@@ -205,3 +205,28 @@ def test_no_reason_is_too_long_for_an_answer(mailbox: Mailbox, character: str) -
     (answer,) = mailbox.answers
     assert answer["Status"] == "FAILED"
     assert len(json.dumps(answer).encode()) < 4096
+
+
+def test_an_error_that_shows_the_doorbells_secret_is_answered_and_logged_without_it(
+    mailbox: Mailbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    installer, secret = function("install_manifests"), "-".join(("s3", "cret"))  # a traceback shows this line, too
+
+    def refused(_: Request) -> Answer:
+        with installer.without(secret):
+            raise ValueError(f'webhooks[0].clientConfig.url: Invalid value: "https://api/ring/{secret}/pods"')
+
+    serve(mailbox.event("Update", {}, "thing"), Remaining(), refused)
+
+    assert mailbox.answers[0]["Reason"] == (
+        'NotInstalled: ValueError: webhooks[0].clientConfig.url: Invalid value: "https://api/ring/[the secret]/pods"'
+    )
+    assert "NotInstalled" in caplog.text
+    assert secret not in caplog.text
+
+
+def test_an_error_without_the_doorbells_secret_stays_what_it_is() -> None:
+    installer = function("install_manifests")
+
+    with pytest.raises(Forbidden), installer.without("s3cret"):
+        raise Forbidden("clusterroles is forbidden")

@@ -68,7 +68,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "break_lease": {"writes_items": "LEASE"},
     "close_launch": {"reads_items": "LAUNCH", "writes_items": "LAUNCH"},
     "count_placed": {"writes_items": "WAVE"},
-    "doorbell_token": {"reads_items": "DOORBELL"},
+    "doorbell_secrets": {"reads_items": "DOORBELL"},
     "end_wave": {"deletes_items": "WAVE"},
     "forget_instance": {"deletes_items": "INSTANCE"},
     "launch": {"reads_items": "LAUNCH"},

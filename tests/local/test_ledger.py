@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord, Lease, LeaseLost, Offering, Pairing, Unavailable
+from joiner.adapters.ledger_items import DoorbellSecrets, LaunchRecord, Lease, LeaseLost, Offering, Pairing, Unavailable
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -246,8 +246,8 @@ def test_placed_pods_add_up_over_the_looks_at_a_wave(table: Table) -> None:
     assert (wave.planned, wave.placed) == (4, 3)
 
 
-def test_the_doorbells_secret_is_empty_before_the_deployment_wrote_it(table: Table) -> None:
-    assert table.ledger.doorbell_token() == ""
+def test_before_the_deployment_wrote_a_secret_the_doorbell_accepts_none(table: Table) -> None:
+    assert table.ledger.doorbell_secrets() == DoorbellSecrets()
     table.client.put_item(TableName=table.name, Item={"kind": {"S": "DOORBELL"}, "id": {"S": "token"}, "value": {"S": "secret"}})
 
-    assert table.ledger.doorbell_token() == "secret"
+    assert table.ledger.doorbell_secrets() == DoorbellSecrets(current="secret")

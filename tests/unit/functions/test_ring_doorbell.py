@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from joiner.adapters.executions import Executions
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import DoorbellSecrets
 from joiner.adapters.sweep_slot import SweepSlot
 from tests.unit.functions.loading import FUNCTIONS, load
 from tests.unit.functions.scale_up import World
@@ -53,14 +54,14 @@ class Rung:
         self.ledger = ledger
         self.states = FakeStepFunctions()
         self.reads = 0
-        self.secret = secret
+        self.secrets = DoorbellSecrets(current=secret)
         machines = module.Machines(scale_up="arn:scale-up", sweep="arn:sweep")
         slot = SweepSlot(ledger._client, ledger._table)
-        self.doorbell = module.Doorbell(module.Secret(self._read), ledger, slot, Executions(self.states), machines)
+        self.doorbell = module.Doorbell(module.Secrets(self._read), ledger, slot, Executions(self.states), machines)
 
-    def _read(self) -> str:
+    def _read(self) -> DoorbellSecrets:
         self.reads += 1
-        return self.secret
+        return self.secrets
 
     def ring(self, *, kind: str = "pods", token: str = SECRET, body: Any = None, after: timedelta = timedelta(), **more: Any) -> Any:
         event = {**EVENT, "rawPath": f"/ring/{token}/{kind}", "pathParameters": {"token": token}, **more}
@@ -204,15 +205,37 @@ def test_before_there_is_a_secret_nobody_knows_it(world: World) -> None:
     assert rung.ring(token="")["statusCode"] == 403
 
 
-def test_the_secret_is_read_once_and_again_when_a_caller_knows_a_newer_one(rung: Rung) -> None:
+def test_the_secrets_are_read_once_and_again_when_a_caller_knows_a_newer_one(rung: Rung) -> None:
     rung.ring()
     rung.ring()
     assert rung.reads == 1
-    rung.secret = "renewed"
+    rung.secrets = DoorbellSecrets(current=SECRET, following="renewed")
 
-    assert rung.ring(token="renewed", after=timedelta(seconds=10))["statusCode"] == 403
-    assert rung.ring(token="renewed", after=timedelta(seconds=40))["statusCode"] == 200
+    assert rung.ring(token="renewed", after=timedelta(seconds=4))["statusCode"] == 403
+    assert rung.ring(token="renewed", after=timedelta(seconds=5))["statusCode"] == 200
     assert rung.reads == 2
+
+
+def test_a_sandbox_that_lives_for_long_forgets_a_secret_that_was_replaced(rung: Rung) -> None:
+    assert rung.ring()["statusCode"] == 200
+    rung.secrets = DoorbellSecrets(current="renewed")
+
+    assert rung.ring(after=timedelta(minutes=4))["statusCode"] == 200
+    assert rung.ring(after=timedelta(minutes=5))["statusCode"] == 403
+    assert rung.reads == 2
+
+
+def test_the_previous_secret_is_valid_to_the_second(rung: Rung) -> None:
+    until = NOW + timedelta(minutes=1)
+    rung.secrets = DoorbellSecrets(current="renewed", previous=SECRET, previous_until=int(until.timestamp()))
+
+    assert rung.ring(after=timedelta(seconds=59))["statusCode"] == 200
+    assert rung.ring(after=timedelta(seconds=60))["statusCode"] == 403
+    assert rung.ring(token="renewed", after=timedelta(seconds=60))["statusCode"] == 200
+
+
+def test_secrets_show_themselves_in_no_text() -> None:
+    assert "hidden" not in f"{DoorbellSecrets(current='hidden', following='hidden', previous='hidden')!r}"
 
 
 @pytest.mark.parametrize("body", ["", "rubbish", "[]", "null", '{"request": 7}', "{"])

@@ -21,6 +21,7 @@ from joiner.adapters.store import Store
 if TYPE_CHECKING:
     from joiner.adapters.absences import Absences, Disuse
     from joiner.adapters.answers import Answers
+    from joiner.adapters.doorbell_rotation import DoorbellRotation
     from joiner.adapters.emptiness import Emptiness
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
@@ -163,6 +164,14 @@ def sweep_slot() -> "SweepSlot":
     from joiner.adapters.sweep_slot import SweepSlot
 
     return SweepSlot(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def doorbell_rotation() -> "DoorbellRotation":
+    """The doorbell's secrets, as the installer replaces them."""
+    from joiner.adapters.doorbell_rotation import DoorbellRotation
+
+    return DoorbellRotation(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

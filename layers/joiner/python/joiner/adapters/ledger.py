@@ -13,6 +13,7 @@ from joiner.adapters import ledger_items as items
 from joiner.adapters.ledger_items import (
     Assignment,
     BackOff,
+    DoorbellSecrets,
     LaunchRecord,
     Lease,
     LeaseLost,
@@ -320,9 +321,9 @@ class Ledger(Table):
 
     # The doorbell
 
-    def doorbell_token(self) -> str:
-        """The secret in the doorbell's path; empty before the deployment wrote it."""
-        return text(self._get(items.DOORBELL, "token"), "value")
+    def doorbell_secrets(self) -> DoorbellSecrets:
+        """The secrets that the doorbell's path may hold; none before the deployment wrote the first."""
+        return DoorbellSecrets.of(self._get(items.DOORBELL, "token"))
 
 
 def _assignment(item: items.Item) -> Assignment:

@@ -4,6 +4,7 @@
 Times are whole seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and `looksAt` are milliseconds.
 """
 
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,6 +44,32 @@ def yet_unstored(stored_at: float, now: datetime) -> float:
 
 class LeaseLost(Exception):  # the state machine catches it by this name
     """Somebody else holds the lease now, or it has another number: whoever reads this must write nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoorbellSecrets:
+    """The secrets that the doorbell's path may hold. Written by the installer, which rotates them in two steps.
+
+    `following` is set before the webhook gets it, and becomes `current` when the webhook has it; `previous` is valid until
+    `previous_until` (epoch), because API servers learn of a changed webhook one after the other.
+    """
+
+    current: str = ""
+    following: str = ""
+    previous: str = ""
+    previous_until: int = 0
+
+    @classmethod
+    def of(cls, item: Item) -> "DoorbellSecrets":
+        return cls(text(item, "value"), text(item, "following"), text(item, "previous"), number(item, "previousUntil"))
+
+    def accept(self, token: str, now: datetime) -> bool:
+        """Is `token` one of those that are valid at `now`? An empty one never is."""
+        valid = [self.current, self.following, *([self.previous] if now.timestamp() < self.previous_until else [])]
+        return any(secret and hmac.compare_digest(secret.encode(), token.encode()) for secret in valid)
+
+    def __repr__(self) -> str:
+        return "DoorbellSecrets(...)"  # no log line and no traceback shows them
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,110 @@
+"""The secret in the doorbell's path: no log holds it, each deployment replaces it, and no ring is refused while it does."""
+
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joiner_local.deployment import Deployment
+from joiner_local.stack import REPOSITORY, Stack
+from joiner_local.story import until
+from tests.e2e.test_doorbell_faults import failed_scheduling
+from tests.e2e.world import Actor, steadily
+
+pytestmark = pytest.mark.e2e
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+WEBHOOK = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/joiner-doorbell"
+
+
+@pytest.fixture
+def rung(deployed: Actor) -> Iterator[Actor]:
+    """A cluster at rest, whose doorbell rang once."""
+    deployed.clean()
+    deployed.world.kube.create(EVENTS, failed_scheduling("anybody"))
+    yield deployed
+    deployed.rest()
+
+
+def secret(actor: Actor) -> str:
+    """The one that the API server has."""
+    urls = {webhook["clientConfig"]["url"] for webhook in actor.world.kube.get(WEBHOOK)["webhooks"]}
+    (found,) = {re.sub(r".*/ring/([^/]+)/\w+", r"\1", url) for url in urls}
+    return found
+
+
+def logged(actor: Actor) -> dict[str, list[str]]:
+    """Every line of every log group of the account."""
+    logs = actor.world.client("logs")
+    groups = [group["logGroupName"] for page in logs.get_paginator("describe_log_groups").paginate() for group in page["logGroups"]]
+    pages = logs.get_paginator("filter_log_events")
+    return {name: [event["message"] for page in pages.paginate(logGroupName=name) for event in page["events"]] for name in groups}
+
+
+def ring(actor: Actor, token: str) -> int:
+    """What the door answers to a dry run with this secret."""
+    door = actor.knob("door")
+    trust = ssl.create_default_context(cafile=door["ca"])
+    review = json.dumps({"request": {"uid": "u", "dryRun": True}}).encode()
+    (address,) = door["apis"].values()
+    request = urllib.request.Request(  # noqa: S310  the local door
+        f"{address}/ring/{token}/pods", data=review
+    )
+    try:
+        with urllib.request.urlopen(request, context=trust, timeout=10) as answer:  # noqa: S310
+            status: int = answer.status
+            return status
+    except urllib.error.HTTPError as refused:
+        return refused.code
+
+
+def access_log(actor: Actor) -> list[dict[str, Any]]:
+    (lines,) = [lines for name, lines in logged(actor).items() if name.startswith("/aws/vendedlogs/http-apis/joiner-doorbell-")]
+    return [json.loads(line) for line in lines]
+
+
+def test_the_access_log_names_the_route_and_no_log_holds_the_secret(rung: Actor) -> None:
+    token = secret(rung)
+    asked = {"route": "POST /ring/{token}/pods", "status": "200"}
+
+    until(lambda: any(asked.items() <= line.items() for line in access_log(rung)), what="the ring in the access log")
+    assert [name for name, lines in logged(rung).items() if any(token in line for line in lines)] == []
+    assert not any(token in value for value in rung.outputs.values())
+
+
+@pytest.fixture
+def asked_to_rotate(tmp_path: Path) -> Path:
+    """The app as `cdk deploy -c rotate=now` synthesises it."""
+    told = {"CDK_OUTDIR": str(tmp_path / "cdk.out"), "CDK_CONTEXT_JSON": json.dumps({"cluster": "local", "rotate": "now"})}
+    subprocess.run(
+        [sys.executable, "app.py"], cwd=REPOSITORY, env=os.environ | told | {"CDK_VALIDATION": "false"}, capture_output=True, check=True
+    )
+    return tmp_path / "cdk.out"
+
+
+def test_a_deployment_replaces_the_secret_and_refuses_no_ring_meanwhile(
+    rung: Actor, stack: Stack, asked_to_rotate: Path, tmp_path: Path
+) -> None:
+    def ring_by_an_event() -> None:
+        rung.world.kube.create(EVENTS, failed_scheduling("anybody"))
+
+    before = secret(rung)
+    refused = rung.knob("door")["answers"].get("403", 0)
+    with steadily(ring_by_an_event, seconds=1) as rings:
+        stack.deploy(Deployment(REPOSITORY, tmp_path, say=print, synthesised=asked_to_rotate))
+        known = len(rings)
+        until(lambda: len(rings) > known + 3, what="rings after the deployment")
+
+    after = secret(rung)
+    assert after != before
+    assert rung.knob("door")["answers"].get("403", 0) == refused
+    assert [ring(rung, token) for token in (after, before, "another")] == [200, 200, 403]  # the one before, for a quarter of an hour
