@@ -68,6 +68,7 @@ class ClusterStack(Stack):
             dead_letters=self.interruption.dead_letters,
             interruptions=self.interruption.queue,
             catalogue=self.catalogue.function.function,
+            node_access=self.nodes.function.function,
             doorbell_logs=DoorbellLogs(self.doorbell.function.log_group, self.doorbell.access_log),
         )
         self.emptied = self._empty_the_bucket_at_the_end(ground)

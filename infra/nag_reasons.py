@@ -102,6 +102,13 @@ REASONS: Final = (
         "Node classes name profiles; the function only reads which role a profile has.",
     ),
     Reason(
+        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:(eks:[\w<>:-]+:access-entry/[\w-]+/\*"
+        r"|iam::[\w<>:-]*:instance-profile/joiner/[\w/-]+/\*|iam::[\w<>:-]*:role/\*)\]",
+        r"[^/]+/Nodes/KeepNodeAccess/Role/DefaultPolicy/Resource",
+        "What earlier deployments made for roles that the settings no longer name. Access entries must carry this cluster's tag to be "
+        "removed; profiles lie below this cluster's path; of other roles it only reads which profiles they have.",
+    ),
+    Reason(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:ssm:[\w<>:-]*::parameter/aws/service/\*\]",
         r"[^/]+/ScaleUp/ResolveNodeClasses/Role/DefaultPolicy/Resource",
         "Public parameters of AWS with the ids of images; which ones, the node classes say.",

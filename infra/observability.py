@@ -82,6 +82,7 @@ class Alarms(Construct):
         dead_letters: sqs.IQueue,
         interruptions: sqs.IQueue,
         catalogue: lambda_.IFunction,
+        node_access: lambda_.IFunction,
         doorbell_logs: DoorbellLogs,
     ) -> None:
         super().__init__(scope, id)
@@ -99,6 +100,14 @@ class Alarms(Construct):
             self._alarm(f"{name}TimedOut", timed_out, 1, 1, f"{said} ran out of time: read what its execution waited for.")
         self._watch_sweeps(sweep, settings.sweep.every_minutes)
         self._watch_catalogue(catalogue)
+        self._alarm(
+            "NodeAccessStays",
+            node_access.metric_errors(period=Duration.hours(1)),
+            1,
+            3,
+            "The hourly removal of unused access entries, profiles and roles fails for three hours: read the log of keep_node_access. "
+            "Nodes are not affected, but roles that no settings name keep their access.",
+        )
         self._watch_doorbell(doorbell_logs, settings.cluster)
         self._watch_interruptions(interruptions, dead_letters)
         # Of the function that told it; its name and dimension are those of `joiner.adapters.metrics`
