@@ -24,7 +24,8 @@ def _locked(name: str) -> dict[str, tuple[str, int]]:
 
 def _pinned(name: str) -> dict[str, str]:
     """What a requirements file and those that it names pin."""
-    path, found = ROOT / name, {}
+    path = ROOT / name
+    found: dict[str, str] = {}
     for line in path.read_text().splitlines():
         said = line.split("#")[0].strip()
         if said.startswith("-r "):
