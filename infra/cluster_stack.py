@@ -69,6 +69,8 @@ class ClusterStack(Stack):
             interruptions=self.interruption.queue,
             catalogue=self.catalogue.function.function,
             node_access=self.nodes.function.function,
+            describer=self.installation.describer.function,
+            elevator=self.installation.elevator.function,
             doorbell_logs=DoorbellLogs(self.doorbell.function.log_group, self.doorbell.access_log),
         )
         self.emptied = self._empty_the_bucket_at_the_end(ground)

@@ -109,6 +109,12 @@ REASONS: Final = (
         "removed; profiles lie below this cluster's path; of other roles it only reads which profiles they have.",
     ),
     Reason(
+        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:eks:[\w<>:-]+:access-entry/[\w-]+/role/[\w<>:-]+/"
+        r"<InstallationInstallManifestsRole\w+>/\*\]",
+        r"[^/]+/Installation/ElevateInstaller/Role/DefaultPolicy/Resource",
+        "The access entry of one role, the installer's; EKS ends the entry's ARN with an id of its own.",
+    ),
+    Reason(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:ssm:[\w<>:-]*::parameter/aws/service/\*\]",
         r"[^/]+/ScaleUp/ResolveNodeClasses/Role/DefaultPolicy/Resource",
         "Public parameters of AWS with the ids of images; which ones, the node classes say.",

@@ -83,6 +83,8 @@ class Alarms(Construct):
         interruptions: sqs.IQueue,
         catalogue: lambda_.IFunction,
         node_access: lambda_.IFunction,
+        describer: lambda_.IFunction,
+        elevator: lambda_.IFunction,
         doorbell_logs: DoorbellLogs,
     ) -> None:
         super().__init__(scope, id)
@@ -107,6 +109,22 @@ class Alarms(Construct):
             3,
             "The hourly removal of unused access entries, profiles and roles fails for three hours: read the log of keep_node_access. "
             "Nodes are not affected, but roles that no settings name keep their access.",
+        )
+        self._alarm(
+            "ClusterIsNotDescribed",
+            describer.metric_errors(period=minutes),
+            1,
+            3,
+            "The cluster could not be described for 15 minutes: read the log of describe_cluster. A rotated CA or a changed "
+            "endpoint would not be known.",
+        )
+        self._alarm(
+            "InstallerStaysAdministrator",
+            elevator.metric_errors(period=minutes),
+            1,
+            3,
+            "An installer's access could not be looked after for 15 minutes: read the log of elevate_installer. Its role may still be an "
+            "administrator of the cluster.",
         )
         self._watch_doorbell(doorbell_logs, settings.cluster)
         self._watch_interruptions(interruptions, dead_letters)
