@@ -24,7 +24,7 @@ from moto.ec2.responses import EC2Response
 from moto.events.models import EventsBackend
 from moto.iam.exceptions import LimitExceededException
 from moto.iam.models import IAMBackend
-from moto.logs.exceptions import InvalidParameterException
+from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.models import LogsBackend
 from moto.s3.exceptions import MalformedXML, S3ClientError
 from moto.s3.models import S3Backend
@@ -69,6 +69,7 @@ def install() -> None:
         (EventsBackend, "put_targets", _targets),
         (LogsBackend, "create_log_group", _log_group),
         (LogsBackend, "put_retention_policy", _retention),
+        (LogsBackend, "put_metric_filter", _metric_filter),
         (CloudWatchBackend, "put_metric_alarm", _alarm),
         (Api, "create_route", _route),
         (Api, "create_stage", _stage),
@@ -212,6 +213,14 @@ def _log_group(asked: Asked) -> None:
     if re.fullmatch(r"[\.\-_/#A-Za-z0-9]{1,512}", asked["log_group_name"]) is None:
         pattern = "Member must satisfy regular expression pattern: [\\.\\-_/#A-Za-z0-9]+"
         raise InvalidParameterException(constraint=pattern, parameter="logGroupName", value=asked["log_group_name"])
+
+
+def _metric_filter(asked: Asked) -> None:
+    if asked["log_group_name"] not in asked["self"].groups:
+        raise ResourceNotFoundException
+    for transformation in asked["metric_transformations"]:
+        if "defaultValue" in transformation and transformation.get("dimensions"):
+            raise InvalidParameterException("Invalid metric transformation: dimensions and default value are mutually exclusive properties.")
 
 
 def _retention(asked: Asked) -> None:

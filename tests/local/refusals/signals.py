@@ -207,7 +207,27 @@ not_modelled(
     source="CloudWatch Logs user guide, Quotas",
     why="log lines are kept whole here",
 )
-nothing_known(LOGS, "AWS::Logs::LogGroup", why="the refusals of CloudWatch Logs' API are listed")
+def metric_filter(aws: RunningAws, group: str, **counted: Any) -> None:
+    counts = {"metricNamespace": "Joiner", "metricName": "RingsLost", "metricValue": "1", **counted}
+    aws.client(LOGS).put_metric_filter(logGroupName=group, filterName="f", filterPattern="ERROR", metricTransformations=[counts])
+
+
+FILTERS: Final = "CloudWatch Logs API reference, PutMetricFilter and MetricTransformation"
+
+
+@refuses(LOGS, "PutMetricFilter", "a log group that does not exist", code="ResourceNotFoundException", source=FILTERS)
+def a_filter_of_no_log_group(aws: RunningAws) -> None:
+    metric_filter(aws, aws.fresh("group"))
+
+
+@refuses(LOGS, "PutMetricFilter", "a default value beside dimensions", code="InvalidParameterException", source=FILTERS)
+def a_filter_with_a_default_and_dimensions(aws: RunningAws) -> None:
+    group = aws.fresh("group")
+    aws.client(LOGS).create_log_group(logGroupName=group)
+    metric_filter(aws, group, defaultValue=0.0, dimensions={"level": "$.level"})
+
+
+nothing_known(LOGS, "AWS::Logs::LogGroup", "AWS::Logs::MetricFilter", why="the refusals of CloudWatch Logs' API are listed")
 
 
 def alarm(aws: RunningAws, **asked: Any) -> None:
