@@ -220,7 +220,7 @@ def _metric_filter(asked: Asked) -> None:
         raise ResourceNotFoundException
     for transformation in asked["metric_transformations"]:
         if "defaultValue" in transformation and transformation.get("dimensions"):
-            raise InvalidParameterException("Invalid metric transformation: dimensions and default value are mutually exclusive properties.")
+            raise InvalidParameterException("Invalid metric transformation: dimensions and default value are mutually exclusive.")
 
 
 def _retention(asked: Asked) -> None:
