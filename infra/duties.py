@@ -186,7 +186,7 @@ DUTIES: Final[Mapping[str, Duty]] = {
         Side.KUBERNETES,
         timeout=60,
         memory=512,
-        reads_items=("ASSIGNMENT", "LAUNCH", "LEASE"),
+        reads_items=("ASSIGNMENT", "LAUNCH", "LEASE", "RETIREMENT"),
         writes_items=("LEASE", "RETIREMENT"),
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),

@@ -47,6 +47,15 @@ TRIES: Final = 6
 is to be tried three times more while it lasts."""
 
 
+BATCH: Final = 10
+"""Messages of one call. There is no batching window: with one, AWS documents that a quiet queue may wait up to 20 seconds for a message
+(Lambda developer guide, "Using Lambda with Amazon SQS"), a sixth of a notice of two minutes. Without one a batch is larger only while
+messages come faster than they are handled, which is when it saves calls."""
+
+AT_ONCE: Final = 5
+"""Calls at a time: fifty warnings at once. More would only wait for each other, since about one retirement a second is started."""
+
+
 class Interruption(Construct):
     """The rules, the queue with its dead letters, and `handle_interruption` behind it."""
 
@@ -76,5 +85,5 @@ class Interruption(Construct):
         for id_, pattern in PATTERNS.items():
             events.Rule(self, id_, event_pattern=pattern, targets=[target])
         self.function.function.add_event_source(
-            event_sources.SqsEventSource(self.queue, batch_size=10, max_concurrency=2, report_batch_item_failures=True)
+            event_sources.SqsEventSource(self.queue, batch_size=BATCH, max_concurrency=AT_ONCE, report_batch_item_failures=True)
         )

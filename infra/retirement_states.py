@@ -49,16 +49,23 @@ GIVING_WAY: Final = '["empty", "expired"]'
 MUST: Final = f"$asked[$not(reason in {GIVING_WAY})]"
 MAY: Final = f"$asked[reason in {GIVING_WAY}]"
 
-GROUPS: Final = f"""$append(
-  $count({MUST}) > 0 ? [{{"voluntary": false, "claims": [{MUST}]}}] : [],
-  $count({MAY}) > 0 ? [{{"voluntary": true, "claims": [{MAY}]}}] : []
-)"""
-"""What must go, and what may; a filter over both would make one group of the two (JSONata keeps the array that it filters)."""
+GROUPS: Final = f"""$append($append(
+  $count({MUST}) > 0 ? [{{"voluntary": false, "claims": [{MUST}], "noted": false}}] : [],
+  $count({MAY}) > 0 ? [{{"voluntary": true, "claims": [{MAY}], "noted": false}}] : []
+), $noted ? [{{"voluntary": false, "claims": [], "noted": true}}] : [])"""
+"""What must go, what may, and what was noted of interrupted instances, which *Begin retirement* reads itself; a filter over the first two
+would make one group of both (JSONata keeps the array that it filters)."""
 
 LONGEST_WAIT: Final = 90
 """Seconds until whatever is asked for is due: the sweep asks no sooner (`AHEAD` in `joiner.lifecycle.emptiness`)."""
 
 UNTIL_DUE: Final = f"$max([0, $min([{LONGEST_WAIT}, $max($append([0], $wanted.notBefore)) - {NOW}])])"
+
+LONGEST_WAIT_FOR_NOTES: Final = 5
+"""Seconds: an execution for interrupted instances starts at most so long before the second from which it reads (`ATTEMPTS` in
+`joiner.adapters.executions`)."""
+
+UNTIL_NOTED: Final = f"$max([0, $min([{LONGEST_WAIT_FOR_NOTES}, $notesFrom - {NOW}])])"
 
 TRIES_FOR_THE_LEASE: Final = 20
 BETWEEN_TRIES: Final = 3
@@ -160,7 +167,12 @@ def retire(parts: RetirementParts) -> State:
         "Describe the cluster": parts.integrations.describe_cluster(
             parts.cluster,
             next="Retire",
-            assign={"turn": 1, "asked": jsonata("[$states.context.Execution.Input.claims]")},
+            assign={
+                "turn": 1,
+                "asked": jsonata("[$states.context.Execution.Input.claims]"),
+                "noted": jsonata("true in [$states.context.Execution.Input.noted]"),
+                "notesFrom": jsonata("[$states.context.Execution.Input.notBefore, 0][0]"),
+            },
             catch=failing,
         ),
         "Retire": {**groups, "Assign": {"told": jsonata(SUMMARY), "paused": jsonata("true in [$states.result.waves.paused]")}},
@@ -186,10 +198,11 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
     """No variable of an outer scope may be set in a Map: an error travels as the state's output."""
     return {
         "Is it voluntary?": choice(
-            {"$states.input.group.voluntary": "Wait until it is due"},
+            {"$states.input.group.voluntary": "Wait until it is due", "$states.input.group.noted": "Wait for the notes"},
             otherwise="Begin retirement",
             assign={
                 "wanted": jsonata("$states.input.group.claims"),
+                "readsNotes": jsonata("$states.input.group.noted"),
                 "leaseNumber": 0,
                 "ringsNoted": 0,
                 "ringsNow": 0,
@@ -205,6 +218,7 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
         "Left for the next sweep": note(output={"leftOut": jsonata('$wanted.{"claim": claim, "why": "the lease was taken"}'), "waves": []}),
         "Begin under the lease": _begin(parts, next="Release the lease"),
         "Release the lease": _release_the_lease(parts, next="What has begun?"),
+        "Wait for the notes": wait(jsonata(UNTIL_NOTED), next="Begin retirement"),
         "Begin retirement": _begin(parts, next="What has begun?"),
         "Give back the lease": _release_the_lease(parts, next="The group failed"),
         "The group failed": note(output={"failed": jsonata(FAILURE), "waves": [], "leftOut": []}),
@@ -214,7 +228,7 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
 def _begin(parts: RetirementParts, *, next: str) -> State:
     return parts.integrations.invoke(
         parts.functions["begin_retirement"],
-        {"lease": {"number": jsonata("$leaseNumber")}, "claims": jsonata("$wanted")},
+        {"lease": {"number": jsonata("$leaseNumber")}, "claims": jsonata("$wanted"), "noted": jsonata("$readsNotes")},
         next=next,
         assign={"begun": jsonata("$states.result.Payload")},
         catch=[Catch(LEASE_LOST, "Left for the next sweep", kept=False), Catch([EVERY_ERROR], "Give back the lease", kept=False)],

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
+from noted import noted_claims
 from surroundings import Case, Surroundings
 
 from joiner.adapters import environment, metrics
@@ -222,7 +223,10 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     now = environment.now()
     kube = environment.kube(task.cluster)
     beginning = Beginning(kube, environment.ledger(), environment.retirements(), Guards(kube), environment.time_left(context))
-    answer = beginning.answer(task, [Asked.from_json(each) for each in event["claims"]], now, environment.lease_end(context, now))
+    asked = [Asked.from_json(each) for each in event["claims"]]
+    if event.get("noted"):
+        asked += noted_claims(environment.retirements().all().values(), owner=task.execution.arn, now=now)
+    answer = beginning.answer(task, asked, now, environment.lease_end(context, now))
     logger.info("began retirement", begun=answer["begun"], moving=answer["moving"], leftOut=len(answer["leftOut"]))
     metrics.publish(task.cluster.name, {"NodesRetiring": answer["begun"]})
     return answer

@@ -1,16 +1,17 @@
 """What EventBridge says of instances: ours are looked up in the ledger, short offerings are remembered, and lost nodes are retired.
 
-A warning notes on the claim why and until when its node may drain, and starts the retirement; then comes what may fail: the ring for the
-replacement (the retirement rings, too), and that the offering is short. A loss is believed if EC2 says so now: an event may be late, and
-its instance run again. Whoever retires the claim already is told of it. While Joiner is paused nothing is started: what was lost is found
-by the first sweep after that.
+Each message of a batch notes on its claim why and until when the node may drain. Then one retirement is started for the whole batch: it
+reads the notes itself, so hundreds of warnings at once start about one execution a second. Last comes what may fail: one ring for the
+replacements (the retirement rings, too), and the offerings that are short. A loss is believed if EC2 says so now: an event may be late,
+and its instance run again. An owner that attends the claim already reads the note. While Joiner is paused nothing is started: what was
+lost is found by the first sweep after that.
 
 Most of an account's events are about strangers: one batch read of the ledger tells them apart, no call to EC2 is made for them.
 A message that cannot be read is told and dropped; one that could not be handled comes back, and ends in the dead-letter queue.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -23,7 +24,7 @@ from joiner.adapters.births import note_death
 from joiner.adapters.ec2 import Ec2, Ec2Error, Instance
 from joiner.adapters.executions import Executions, ring_scale_up
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import Offering
+from joiner.adapters.ledger_items import Offering, Pairing
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.interruptions import Interruption, Kind, UnknownEvent, interruptions
 from joiner.lifecycle.retirement import Reason
@@ -67,89 +68,121 @@ class Desk:
         self._pause = pause
         self._machines = machines
 
-    def handle(self, records: list[Mapping[str, Any]], now: datetime) -> list[str]:
-        """The message ids that have to come again."""
+    def handle(self, records: list[Mapping[str, Any]], clock: Callable[[], datetime]) -> list[str]:
+        """The message ids that have to come again: those that could not be noted; if no retirement starts, all that need one."""
+        now = clock()
         told = {str(record["messageId"]): _read(record) for record in records}
         ours = self._ledger.pairings({each.instance for found in told.values() for each in found})
-        now_there = Look(self._ec2, {each.instance for found in told.values() for each in found if each.is_loss} & set(ours))
+        known = {message: [each for each in found if each.instance in ours] for message, found in told.items()}
+        look = Look(self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss})
+        paused = Paused(self._pause)
         again: list[str] = []
-        for message, found in told.items():
+        waiting: list[str] = []
+        for message, found in known.items():
             try:
-                for each in found:
-                    if each.instance in ours:
-                        self._take(each, ours[each.instance].claim, now_there, now)
+                needed = [self._take(each, ours[each.instance].claim, look, paused, now) for each in found]
             except Exception:  # the queue is the retry: the others of the batch are not to wait for this one
                 logger.exception("a message comes again", messageId=message)
                 again.append(message)
+            else:
+                waiting += [message] if any(needed) else []
+        if waiting and not self._retire(waiting, clock()):
+            again += waiting
+        self._remember_shortages({each.instance for found in known.values() for each in found if each.kind is Kind.SPOT}, now)
         return again
 
-    def _take(self, news: Interruption, claim: str, there: "Look", now: datetime) -> None:
+    def _take(self, news: Interruption, claim: str, look: "Look", paused: "Paused", now: datetime) -> bool:
+        """Note one interruption; does it need a retirement?"""
         logger.info(f"{news.kind.value} of an instance of ours", instance=news.instance, nodeclaim=claim, state=news.state)
-        if (news.is_warning or news.is_loss) and not self._paused(news, claim):
-            if news.is_warning:
-                self._hurry(news, claim, now)
-            elif there.works(news.instance):
-                logger.warning("an instance that is said to go runs", instance=news.instance, nodeclaim=claim, state=news.state)
-            else:
-                self._note_death(there.instance(news.instance), claim, now)
-                self._lose(news, claim, now)
-        if news.kind is Kind.SPOT:
-            self._remember_shortage(news.instance, now)
-
-    def _paused(self, news: Interruption, claim: str) -> bool:
-        if paused := self._pause.on():
+        if not (news.is_warning or news.is_loss):
+            return False
+        if paused.on():
             logger.warning("Joiner is paused: nothing is retired", nodeclaim=claim, instance=news.instance)
-        return paused
+            return False
+        if news.is_warning:
+            return self._note_warning(news, claim, now)
+        if look.works(news.instance):
+            logger.warning("an instance that is said to go runs", instance=news.instance, nodeclaim=claim, state=news.state)
+            return False
+        self._note_death(look.instance(news.instance), claim, now)
+        return self._note_loss(news, claim, look, now)
 
-    def _hurry(self, news: Interruption, claim: str, now: datetime) -> None:
-        """Whoever retires the claim already reads the deadline at its next look."""
-        standing = self._retirements.of(claim)
-        self._retirements.hurry(claim, Reason.SPOT, int(news.drained_by(now).timestamp()), int(now.timestamp()))
-        if standing is None or not standing.attended(int(now.timestamp())):
-            self._retire(news, claim, Reason.SPOT, now)
+    def _note_warning(self, news: Interruption, claim: str, now: datetime) -> bool:
+        """An owner that attends the claim reads the deadline at its next look: no other retirement is needed."""
+        standing, moment = self._retirements.of(claim), int(now.timestamp())
+        self._retirements.hurry(claim, Reason.SPOT, int(news.drained_by(now).timestamp()), moment, instance=news.instance)
+        return standing is None or not standing.attended(moment)
 
     def _note_death(self, instance: Instance | None, claim: str, now: datetime) -> None:
         """Before the ring for a replacement: the same must not be launched again at once."""
         if instance is not None and (found := note_death(self._ledger, self._retirements, instance, claim, now)):
             logger.error("an instance ended at its launch", nodeclaim=claim, instance=found.instance, code=found.code, reason=found.said)
 
-    def _lose(self, news: Interruption, claim: str, now: datetime) -> None:
-        """It may be our own doing; whoever drains the node has to know in any case."""
-        standing = self._retirements.of(claim)
-        if standing is not None and standing.attended(int(now.timestamp())):
+    def _note_loss(self, news: Interruption, claim: str, look: "Look", now: datetime) -> bool:
+        """It may be our own doing; an owner that attends the claim has to know in any case."""
+        standing, moment = self._retirements.of(claim), int(now.timestamp())
+        if standing is not None and standing.attended(moment):
             self._retirements.add(claim, Reason.LOST)
-            return
-        if standing is None and not self._ledger.pairings([news.instance]):
+            return False
+        if standing is None and not look.is_ours(news.instance):
             logger.info("it was retired to its end meanwhile", nodeclaim=claim, instance=news.instance)
-            return
-        self._retirements.hurry(claim, Reason.LOST, 0, int(now.timestamp()))
-        self._retire(news, claim, Reason.LOST, now)
+            return False
+        self._retirements.hurry(claim, Reason.LOST, 0, moment, instance=news.instance)
+        return True
 
-    def _retire(self, news: Interruption, claim: str, reason: Reason, now: datetime) -> None:
-        name = self._executions.start_retirement(self._machines.retire, claim=claim, instance=news.instance, reason=reason)
-        if name:
-            logger.info("retires a node", nodeclaim=claim, instance=news.instance, retirement=name)
-        else:
-            logger.warning("no name is left for a retirement: it is the sweep's", nodeclaim=claim, instance=news.instance)
-        ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now)
-
-    def _remember_shortage(self, instance: str, now: datetime) -> None:
-        """A hint for the next plan: nobody waits for it."""
+    def _retire(self, messages: list[str], now: datetime) -> bool:
+        """One retirement for all that was noted, and one ring of the scale-up, which the retirement rings, too; False if none started."""
         try:
-            for known in self._ec2.instances([instance]):
-                offering = Offering(known.capacity_type, known.instance_type, known.zone)
+            name = self._executions.start_retirement_of_interrupted(self._machines.retire, now, messages[0])
+        except (BotoCoreError, ClientError) as reason:
+            logger.error("no retirement could be started: the messages come again", messages=len(messages), reason=str(reason))
+            return False
+        if name:
+            logger.info("a retirement reads what was noted", messages=len(messages), retirement=name)
+        else:
+            logger.warning("no name is left for a retirement: it is the sweep's", messages=len(messages))
+        try:
+            ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now)
+        except (BotoCoreError, ClientError) as reason:
+            logger.warning("the scale-up was not rung: the retirement rings for its pods", reason=str(reason))
+        return True
+
+    def _remember_shortages(self, instances: Collection[str], now: datetime) -> None:
+        """Hints for the next plan: nobody waits for them."""
+        if not instances:
+            return
+        try:
+            found = self._ec2.instances(instances)
+            for offering in {Offering(each.capacity_type, each.instance_type, each.zone) for each in found}:
                 self._ledger.mark_unavailable(offering, int(now.timestamp()) + SHORT_FOR, "spot interruption")
         except (Ec2Error, BotoCoreError, ClientError) as reason:
-            logger.warning("a shortage was not remembered", instance=instance, reason=str(reason))
+            logger.warning("a shortage was not remembered", instances=sorted(instances), reason=str(reason))
+
+
+class Paused:
+    """Whether Joiner is paused: read when the first message of a batch needs it, and once for all of them."""
+
+    def __init__(self, switch: Switch) -> None:
+        self._switch = switch
+        self._paused: bool | None = None
+
+    def on(self) -> bool:
+        """Is Joiner paused?"""
+        if self._paused is None:
+            self._paused = self._switch.on()
+        return self._paused
 
 
 class Look:
-    """What EC2 says now of instances that are said to be lost: asked when the first one matters, and of all of them at once."""
+    """What EC2 says now of instances that are said to be lost, and what the ledger says after it: asked when the first one matters, and of
+    all of them at once."""
 
-    def __init__(self, ec2: Ec2, instances: Iterable[str]) -> None:
+    def __init__(self, ec2: Ec2, ledger: Ledger, instances: Iterable[str]) -> None:
         self._ec2 = ec2
+        self._ledger = ledger
         self._instances = frozenset(instances)
         self._found: Mapping[str, Instance] | None = None
+        self._ours: Mapping[str, Pairing] | None = None
 
     def works(self, instance: str) -> bool:
         """Does it run after all? One that EC2 does not know is gone."""
@@ -160,6 +193,12 @@ class Look:
     def instance(self, instance: str) -> Instance | None:
         """What EC2 shows of it, after `works` was asked; None if it knows none."""
         return (self._found or {}).get(instance)
+
+    def is_ours(self, instance: str) -> bool:
+        """Does the ledger still know it, after EC2 was asked? A retirement may have come to its end meanwhile."""
+        if self._ours is None:
+            self._ours = self._ledger.pairings(self._instances)
+        return instance in self._ours
 
 
 def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:
@@ -180,5 +219,5 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         environment.pause(),
         Machines(scale_up=environment.setting("SCALE_UP_ARN"), retire=environment.setting("RETIRE_ARN")),
     )
-    again = desk.handle(list(event["Records"]), environment.now())
+    again = desk.handle(list(event["Records"]), environment.now)
     return {"batchItemFailures": [{"itemIdentifier": message} for message in again]}

@@ -16,7 +16,7 @@ import pytest
 from joiner_local.executions import execution, executions
 from joiner_local.kube_api import Object
 from joiner_local.story import instances, until
-from tests.e2e.world import Actor, deployment, node_class
+from tests.e2e.world import Actor, claims_begun, deployment, node_class
 
 pytestmark = pytest.mark.e2e
 
@@ -107,11 +107,12 @@ class Aftermath:
             while not self.look() and time.monotonic() < waited:
                 time.sleep(0.3)
 
-    def retirements(self) -> dict[str, str]:
-        """How each retirement ended, by its name."""
-        machine = self.actor.outputs["RetireArn"]
-        listed = self.actor.world.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
-        return {each["name"]: each["status"] for each in listed}
+    def retired_when_interrupted(self) -> set[str]:
+        """The claims whose retirement began in executions that an interruption started, not a sweep."""
+        client, machine = self.actor.world.client("stepfunctions"), self.actor.outputs["RetireArn"]
+        listed = client.list_executions(stateMachineArn=machine)["executions"]
+        interrupted = [each["executionArn"] for each in listed if each["name"].endswith("-interrupted")]
+        return {claim for arn in interrupted for claim in claims_begun(self.actor, arn)}
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +202,7 @@ def test_an_instance_that_goes_behind_our_back_is_retired_by_ec2s_own_word_and_i
     aftermath: Aftermath, story: str
 ) -> None:
     assert story in aftermath.over
-    assert f"retire-{aftermath.instance(story)}-lost" in aftermath.retirements()
+    assert aftermath.claims[story]["metadata"]["name"] in aftermath.retired_when_interrupted()
 
 
 def test_after_a_spot_warning_the_pod_runs_elsewhere_before_ec2_takes_the_instance_back(aftermath: Aftermath) -> None:
@@ -209,7 +210,7 @@ def test_after_a_spot_warning_the_pod_runs_elsewhere_before_ec2_takes_the_instan
     replacement = aftermath.claim_of("spot")
 
     assert aftermath.over["spot"] < GRACE
-    assert f"retire-{aftermath.instance('spot')}-spot" in aftermath.retirements()
+    assert aftermath.claims["spot"]["metadata"]["name"] in aftermath.retired_when_interrupted()
     assert replacement is not None
     before, after = ([claim["metadata"]["labels"][key] for key in decided] for claim in (aftermath.claims["spot"], replacement))
     assert before != after  # the offering that was taken back is not asked for again so soon

@@ -268,6 +268,14 @@ class Actor:
                     client.delete_item(TableName=table, Key=key)
 
 
+def claims_begun(actor: Actor, retirement: str) -> set[str]:
+    """The claims whose retirement began in an execution, as *Begin retirement* answered."""
+    pages = actor.world.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=retirement)
+    left = (event["stateExitedEventDetails"] for page in pages for event in page["events"] if "stateExitedEventDetails" in event)
+    answers = [json.loads(each["output"]) for each in left if each["name"] == "Begin retirement"]
+    return {str(entry["claim"]) for answer in answers for wave in answer["waves"] for entry in wave}
+
+
 @contextmanager
 def steadily(act: Callable[[], None], *, seconds: float) -> Iterator[list[float]]:
     """Run `act` every `seconds` from a thread while the block lasts; the list grows by the time of each act."""

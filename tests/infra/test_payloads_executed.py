@@ -269,6 +269,15 @@ def test_the_retirement_of_the_most_claims_stays_below_the_limit(stage: Stage[Wo
     assert largest("retirement", ran) < MARGIN * LIMIT
 
 
+def test_the_retirement_of_the_most_interrupted_instances_stays_below_the_limit(stage: Stage[World]) -> None:
+    world = stage.world()
+    ran = world.run(world.retire, reason="interruption", claims=[], noted=True, notBefore=0, by="m-1")
+
+    assert ran["status"] == "SUCCEEDED", ran.get("cause")
+    assert len(json.loads(ran["output"])["retired"]) == BEGIN.BEGUN_AT_ONCE
+    assert largest("retirement of interrupted instances", ran) < MARGIN * LIMIT
+
+
 def test_a_retirement_all_of_whose_waves_fail_for_the_longest_reason_says_so(stage: Stage[World]) -> None:
     world = stage.world(evict_pods=[f"Broken: {'x' * CAUSE}"])
     world.aws.knob("mishaps/pace", factor=0.001)

@@ -98,6 +98,14 @@ class World(Scripted):
         ]
         return execution
 
+    def start_for_notes(self, not_before: int) -> str:
+        """As an interruption starts it."""
+        said = json.dumps({"reason": "interruption", "claims": [], "noted": True, "notBefore": not_before, "by": ""})
+        execution: str = self.aws.client("stepfunctions").start_execution(stateMachineArn=self.arn, name="retire-1", input=said)[
+            "executionArn"
+        ]
+        return execution
+
     def ran_for_empty(self, *claims: Mapping[str, Any]) -> Mapping[str, Any]:
         """An Express execution of the same states, from its start to its end."""
         arn = self.machine("empty", retire(self.parts_for_empty), kind="EXPRESS")
@@ -136,8 +144,33 @@ def test_what_was_deleted_is_retired_at_once_and_without_the_lease(stage: Stage[
     assert world.scale_ups == []
     heard = world.calls["begin_retirement"][0]
     assert (heard["lease"], [each["claim"] for each in heard["claims"]]) == ({"number": 0}, ["a", "b"])
-    assert (heard["schema"], heard["execution"]["id"]) == (1, execution)
+    assert (heard["schema"], heard["execution"]["id"], heard["noted"]) == (1, execution, False)
     assert world.calls["evict_pods"][0]["pause"] == 1
+
+
+@pytest.mark.parametrize(("ahead", "waited"), [(0, 0.0), (2, 2.0), (60, 5.0)], ids=["now", "two seconds ahead", "too far ahead"])
+def test_what_was_noted_of_interrupted_instances_begins_from_the_second_that_was_asked_for(
+    stage: Stage[World], ahead: int, waited: float
+) -> None:
+    heard_at: list[float] = []
+
+    def begins_noted(_world: World, _event: Mapping[str, Any]) -> Answer:
+        heard_at.append(time.time())
+        return {"refused": "", "waves": [[entry("a")]], "begun": 1, "moving": 0, "later": 0, "leftOut": []}
+
+    world, began = stage.world(begin_retirement=[begins_noted]), time.time()
+    not_before = int(began) + ahead if ahead else 0
+
+    execution = world.start_for_notes(not_before)
+
+    assert world.told(execution) == {"refused": "", "retired": ["a"], "waiting": [], "leftOut": [], "failures": []}
+    around = [*TO_THE_WAVES, "Wait for the notes", "Begin retirement", "What has begun?", "Retire wave by wave"]
+    assert world.states(execution) == [*around, *ONE_ROUND, "Tell of the group", "What came of it?", "Summarise"]
+    [heard] = world.calls["begin_retirement"]
+    assert (heard["noted"], heard["claims"], heard["lease"]) == (True, [], {"number": 0})
+    assert heard_at[0] >= min(not_before, began + 5)
+    assert heard_at[0] - began < waited + 5
+    assert world.lease == {}
 
 
 def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: Stage[World]) -> None:

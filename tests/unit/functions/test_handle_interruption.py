@@ -20,6 +20,8 @@ NOW = datetime(2026, 11, 21, 5, 17, 30, tzinfo=UTC)
 BATCH: Mapping[str, Any] = json.loads((FUNCTIONS / "handle_interruption" / "event.json").read_text())
 WARNED_AT = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)
 MINE = "i-0123456789abcdef0"
+RETIREMENT = "retire-20261121T051730-interrupted"
+NEXT_SECOND = "retire-20261121T051731-interrupted"
 
 
 class FakeStepFunctions:
@@ -73,7 +75,7 @@ class Told:
         records = [
             {"messageId": f"m-{index}", "body": body if isinstance(body, str) else json.dumps(body)} for index, body in enumerate(bodies)
         ]
-        again: list[str] = self.desk.handle(records, NOW)
+        again: list[str] = self.desk.handle(records, lambda: NOW)
         return again
 
 
@@ -95,13 +97,12 @@ def state_change(state: str, instance: str = MINE) -> dict[str, Any]:
 def test_a_spot_warning_notes_the_deadline_starts_the_drain_and_rings_for_a_replacement(told: Told) -> None:
     assert told.tell(warning()) == []
 
-    assert told.states.started == [("retire", f"retire-{MINE}-spot"), ("scale-up", "up-20261121T051730")]
+    assert told.states.started == [("retire", RETIREMENT), ("scale-up", "up-20261121T051730")]
     noted = told.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.deadline, noted.owner) == (("spot",), int(WARNED_AT.timestamp()) + 120, "")
-    assert told.states.inputs[f"retire-{MINE}-spot"]["claims"] == [
-        {"claim": "default-a", "reason": "spot", "instance": MINE, "notBefore": 0}
-    ]
+    assert noted.instance == MINE
+    assert told.states.inputs[RETIREMENT] == {"reason": "interruption", "claims": [], "noted": True, "notBefore": 0, "by": "m-0"}
     assert told.world.ledger.lease().rings == 1
 
 
@@ -129,8 +130,10 @@ def test_an_instance_that_goes_behind_our_back_is_retired_as_lost(told: Told, st
 
     told.tell(state_change(state))
 
-    assert [name for _, name in told.states.started] == [f"retire-{MINE}-lost", "up-20261121T051730"]
-    assert told.states.inputs[f"retire-{MINE}-lost"]["claims"][0]["reason"] == "lost"
+    assert [name for _, name in told.states.started] == [RETIREMENT, "up-20261121T051730"]
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert (noted.reasons, noted.instance, noted.owner) == (("lost",), MINE, "")
 
 
 def test_a_loss_whose_retirement_ends_while_it_is_looked_into_is_no_loss_any_more(told: Told) -> None:
@@ -152,7 +155,7 @@ def test_two_states_of_one_loss_start_one_retirement(told: Told) -> None:
     assert told.tell(state_change("shutting-down"), state_change("terminated")) == []
 
     assert told.world.ec2.asked == ["DescribeInstances"]
-    assert [name for machine, name in told.states.started if machine == "retire"] == [f"retire-{MINE}-lost"]
+    assert [name for machine, name in told.states.started if machine == "retire"] == [RETIREMENT]
 
 
 @pytest.mark.parametrize("state", ["stopped", "terminated"])
@@ -167,7 +170,7 @@ def test_an_instance_that_ec2_does_not_know_any_more_is_lost(told: Told) -> None
 
     told.tell(state_change("terminated"))
 
-    assert ("retire", f"retire-{MINE}-lost") in told.states.started
+    assert ("retire", RETIREMENT) in told.states.started
 
 
 def test_the_loss_of_an_instance_whose_claim_is_being_retired_is_told_to_whoever_drains_it(told: Told) -> None:
@@ -196,11 +199,11 @@ def test_an_execution_that_has_not_looked_for_minutes_is_followed_by_another(tol
 
 def test_a_second_notice_after_a_retirement_that_came_to_nothing_starts_another(told: Told) -> None:
     told.tell(warning())
-    told.states.ended.add(f"retire-{MINE}-spot")
+    told.states.ended.add(RETIREMENT)
 
     told.tell(warning())
 
-    assert [name for machine, name in told.states.started if machine == "retire"] == [f"retire-{MINE}-spot", f"retire-{MINE}-spot-2"]
+    assert [name for machine, name in told.states.started if machine == "retire"] == [RETIREMENT, NEXT_SECOND]
 
 
 def test_a_warning_is_heeded_although_ec2_does_not_answer(told: Told) -> None:
@@ -210,15 +213,15 @@ def test_a_warning_is_heeded_although_ec2_does_not_answer(told: Told) -> None:
     told.world.ec2.fault = throttled
 
     assert told.tell(warning()) == []
-    assert ("retire", f"retire-{MINE}-spot") in told.states.started
+    assert ("retire", RETIREMENT) in told.states.started
 
 
 def test_a_warning_is_heeded_although_nobody_can_be_rung_for(told: Told) -> None:
     told.states.broken = {"scale-up"}
 
-    told.tell(warning())
+    assert told.tell(warning()) == []
 
-    assert told.states.started == [("retire", f"retire-{MINE}-spot")]
+    assert told.states.started == [("retire", RETIREMENT)]
 
 
 def test_strangers_cost_no_call_to_ec2_and_start_nothing(told: Told) -> None:
@@ -265,4 +268,4 @@ def test_what_could_not_be_handled_comes_again(told: Told) -> None:
 
     told.states.broken = set()
     assert told.tell(warning()) == []
-    assert [name for _, name in told.states.started] == [f"retire-{MINE}-spot", "up-20261121T051730"]
+    assert [name for _, name in told.states.started] == [RETIREMENT, "up-20261121T051730"]

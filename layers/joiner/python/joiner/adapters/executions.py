@@ -55,15 +55,19 @@ class Executions:
         self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps({"after": after}))
         return name
 
-    def start_retirement(self, machine: str, *, claim: str, instance: str, reason: str) -> str:
-        """The retirement of one claim for what happened to its instance; its name, empty if none was left.
+    def start_retirement_of_interrupted(self, machine: str, now: datetime, by: str) -> str:
+        """One retirement of all claims whose interruption was noted before `now`; its name, empty if none was left.
 
-        Said again while it runs, it is the same; after its end (it may have been refused) it is one more.
+        The first caller of a second starts one that reads the notes at once. `by` makes its input unique, so that the callers after it are
+        refused: it may have read already. They share the one of the next second, which reads nothing before that second and has the same
+        input whoever starts it: a success then says that it was made or that it is still running. So a storm starts about one a second.
+        Such a start is right if the clocks of the callers and of Step Functions differ by less than a second.
         """
-        first = f"retire-{instance}-{reason}"
-        asked = {"reason": reason, "claims": [{"claim": claim, "reason": reason, "instance": instance, "notBefore": 0}]}
-        for attempt in range(1, ATTEMPTS + 1):
-            name = first if attempt == 1 else f"{first}-{attempt}"
+        for later in range(ATTEMPTS):
+            second = now.replace(microsecond=0) + timedelta(seconds=later)
+            name = f"retire-{second:%Y%m%dT%H%M%S}-interrupted"
+            not_before = int(second.timestamp()) if later else 0
+            asked = {"reason": "interruption", "claims": [], "noted": True, "notBefore": not_before, "by": "" if later else by}
             try:
                 self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps(asked))
             except ClientError as refused:

@@ -171,7 +171,8 @@ class Retirement:
     `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not known; `deadline` is 0
     when there is none, and only ever gets shorter; `look_at` is until when it may rest without an owner (`joiner.lifecycle.resting`).
     `ends_by` is when the owner has ended whatever happens, 0 for one that can be asked after. `said` is what EC2 says of an instance that
-    ended at its launch, written by handle_interruption and survey_instances.
+    ended at its launch, written by handle_interruption and survey_instances. `noted_at` is when an interruption was noted last, 0 if none
+    was, and `instance` the one that it was noted for.
     """
 
     claim: str
@@ -184,6 +185,8 @@ class Retirement:
     look_at: int = 0
     ends_by: int = 0
     said: str = ""
+    noted_at: int = 0
+    instance: str = ""
 
     def attended(self, now: int) -> bool:
         """Does somebody see to it at `now`?
@@ -209,6 +212,8 @@ class Retirement:
             look_at=number(item, "lookAt"),
             ends_by=number(item, "endsBy"),
             said=text(item, "said"),
+            noted_at=number(item, "notedAt"),
+            instance=text(item, "instance"),
         )
 
 

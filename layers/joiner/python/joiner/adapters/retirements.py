@@ -48,13 +48,17 @@ class Retirements(Table):
             return None
         return Retirement.of(item)
 
-    def hurry(self, claim: str, reason: str, deadline: int, now: int) -> None:
-        """Add a reason, and a deadline (epoch seconds, 0 for none) unless a shorter one stands. Whoever owns the claim sees it soon."""
+    def hurry(self, claim: str, reason: str, deadline: int, now: int, *, instance: str = "") -> None:
+        """Add a reason, and a deadline (epoch seconds, 0 for none) unless a shorter one stands. Whoever owns the claim sees it soon;
+        without an owner the claim rests no longer. `instance` is the one that the reason is about, if that is known."""
+        values: dict[str, Any] = {":now": now, ":expires": now + KEPT, ":reason": frozenset({reason})}
+        known = ", #instance = :instance" if instance else ""
         self._update(
             RETIREMENT,
             claim,
-            "SET since = if_not_exists(since, :now), expires = :expires ADD reasons :reason",
-            {":now": now, ":expires": now + KEPT, ":reason": frozenset({reason})},
+            f"SET since = if_not_exists(since, :now), expires = :expires, notedAt = :now{known} REMOVE lookAt ADD reasons :reason",
+            values | ({":instance": instance} if instance else {}),
+            names={"#instance": "instance"} if instance else None,
         )
         if deadline:
             self._try_update(
