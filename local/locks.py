@@ -20,7 +20,8 @@ COMMON = ("--universal", "--python-version", LEAST, "--generate-hashes", "--no-h
 def lock(source: Path, target: Path, *options: str) -> None:
     """The lock of one requirements file; pip's own pins in `target` are not read, so that a removed package leaves it."""
     target.unlink(missing_ok=True)
-    command = [Path(sys.executable).parent / "uv", "pip", "compile", "--quiet", *COMMON, *options, source, "--output-file", target]
+    uv = Path(sys.executable).parent / "uv"
+    command: list[str | Path] = [uv, "pip", "compile", "--quiet", *COMMON, *options, source, "--output-file", target]
     subprocess.run(command, cwd=REPOSITORY, check=True)
     target.write_text(HEADER.format(source=source.name) + target.read_text(encoding="utf-8"), encoding="utf-8")
     print(f"locks: {target.relative_to(REPOSITORY)}", flush=True)
