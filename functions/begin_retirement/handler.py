@@ -20,7 +20,7 @@ from joiner.adapters.claims import get_claim, kind_of, write_status
 from joiner.adapters.events import tell
 from joiner.adapters.guards import Guards
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.kube_errors import Forbidden, KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.nodes import change
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
@@ -28,6 +28,7 @@ from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
 from joiner.lifecycle.guards import refusal
+from joiner.lifecycle.registration import is_registered
 from joiner.lifecycle.retirement import STILL_LAUNCHED, Asked, Retiring, Stage, first_stage, tainted, untainted, with_deadline
 from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
@@ -137,15 +138,15 @@ class Beginning:
             if why := around.again(self._kube, case):
                 self._take_back(case, owner)
                 return LeftOut(asked.claim, why)
-            claim = self._delete(case.claim)
+            claim, unclosed = self._delete(case.claim), list[Event]()
         else:
             claim = self._delete(case.claim)
-            node = self._close(case.node)
+            node, unclosed = self._close_if_allowed(case)
         if noted.said and claim is not None:
             claim = self._say_why(claim, noted.said, now)
         retiring = self._entry(case, claim, node, noted.since)
         moving = around.moving(case, claim, noted.deadline, now) if retiring.stage is not Stage.TERMINATED else 0
-        events = telling.begun(claim, node, asked.reason) if claim is not None else []
+        events = (telling.begun(claim, node, asked.reason) if claim is not None else []) + unclosed
         if noted.said and claim is not None and claim.pool:
             events += telling.ended_at_launch(claim, noted.said)
         logger.info("retirement begins", nodeclaim=asked.claim, node=retiring.node, instance=retiring.instance, reason=str(asked.reason))
@@ -163,7 +164,7 @@ class Beginning:
         return after
 
     def _entry(self, case: Case, claim: NodeClaim | None, node: Node | None, since: int) -> Retiring:
-        instance = (claim.instance_id if claim else "") or (node.instance_id if node else "") or case.asked.instance
+        instance = (claim.instance_id if claim else "") or (case.node.instance_id if case.node else "") or case.asked.instance
         return Retiring(
             claim=case.asked.claim,
             reason=case.asked.reason,
@@ -193,6 +194,21 @@ class Beginning:
 
     def _close(self, node: Node | None) -> Node | None:
         return change(self._kube, node, tainted) if node is not None else None
+
+    def _close_if_allowed(self, case: Case) -> tuple[Node | None, list[Event]]:
+        """The closed node, and no event; without a node and with events if it never registered and the cluster refuses to close it.
+
+        Such a node has no pool label, or a label of a managed node group: the admission policies let Joiner change neither. Its claim is
+        deleted already, so it never gets the label. The instance is terminated as if there were no node, and the node's pods end with it.
+        """
+        try:
+            return self._close(case.node), []
+        except Forbidden as reason:
+            node, claim = case.node, case.claim
+            if node is None or is_registered(node) or (claim is not None and claim.registered):
+                raise
+            logger.warning("a node that never registered may not be closed", node=node.name, nodeclaim=case.asked.claim, reason=str(reason))
+            return None, telling.unclosed(claim, node, str(reason))
 
     def _take_back(self, case: Case, owner: str) -> None:
         """Nothing of a retirement that does not happen stays: an execution that died may have closed the node."""

@@ -4,8 +4,9 @@ The order is made for dying in between: the claim's own finalizer goes last. As 
 has it retired once more, which finds nothing left to do but what was not done.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -15,13 +16,15 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import forget, get_claim, list_claims
 from joiner.adapters.finalizers import let_go
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.kube_errors import Conflict, Forbidden, KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.nodes import change, delete_pod, pods_on, read_node
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.adapters.pools import write_usage
 from joiner.adapters.retirements import Retirements
+from joiner.cluster import Node
 from joiner.lifecycle.retirement import Retiring, Stage, tainted
+from joiner.names import TERMINATION_FINALIZER
 
 logger = Logger()
 
@@ -57,16 +60,15 @@ class Forgetting:
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "forgotten": len(forgotten)}
 
     def _forget(self, one: Retiring, nodes: Sequence[Mapping[str, Any]], owner: str) -> Retiring:
-        found = [node for node in nodes if _belongs(node, one)]
-        for node in found:  # one that joined late, or that somebody opened again: only closed nodes are emptied and deleted
-            change(self._kube, read_node(node), tainted)
-        its = [node["metadata"] for node in found]
-        names = {str(node["name"]) for node in its}
+        found = [read_node(node) for node in nodes if _belongs(node, one)]
+        # One that joined late, or that somebody opened again: only closed nodes are emptied and deleted
+        its = [node for node in found if _allowed(node, partial(change, self._kube, node, tainted))]
+        names = {node.name for node in its}
         if one.node and one.node not in {str(node["metadata"]["name"]) for node in nodes}:
             names.add(one.node)  # nobody's by now; a node of another instance that took the name runs its pods
         self._end_pods(names)
         for node in its:
-            let_go(self._kube, kinds.NODES, str(node["name"]), uid=str(node["uid"]))
+            _allowed(node, partial(let_go, self._kube, kinds.NODES, node.name, uid=node.uid))
         self._ledger.unassign(one.claim)
         if one.instance:
             self._ledger.forget_instance(one.instance)
@@ -78,7 +80,10 @@ class Forgetting:
         return one.at(Stage.FORGOTTEN, f"instance {one.instance} and node {one.node} are gone".strip())
 
     def _end_pods(self, nodes: Collection[str]) -> None:
-        """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their place."""
+        """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their place.
+
+        One that cannot be deleted does not keep the node: the garbage collector of pods deletes the pods of a node that is gone.
+        """
         pods = [pod["metadata"] for found in pods_on(self._kube, nodes).values() for pod in found]
 
         def end(pod: Mapping[str, Any]) -> None:
@@ -88,11 +93,27 @@ class Forgetting:
                 return
 
         answers, left = each_in_time(pods, end, KubeError, self._time_left)
-        for _, answer in answers:
-            if isinstance(answer, KubeError):
-                raise answer
+        kept = [answer for _, answer in answers if isinstance(answer, KubeError)]
+        if kept:
+            logger.warning("pods are left to the garbage collector of pods", nodes=sorted(nodes), pods=len(kept), reason=str(kept[0]))
         if left:
             raise OutOfTime(f"{len(left)} pods of its node are still to be deleted: {NO_TIME}")
+
+
+def _allowed(node: Node, act: Callable[[], object]) -> bool:
+    """Act on a node whose instance is gone; False if the cluster does not allow it.
+
+    Such a node (it has no pool label, or a label of a managed node group) is left to the cloud controller manager, which deletes nodes
+    whose instances do not exist. With Joiner's finalizer that deletion would never end: then the error is raised, and the claim stays.
+    """
+    try:
+        act()
+    except Forbidden as reason:
+        if TERMINATION_FINALIZER in node.finalizers:
+            raise
+        logger.warning("a node is left to the cloud controller manager", node=node.name, instance=node.instance_id, reason=str(reason))
+        return False
+    return True
 
 
 def _belongs(node: Mapping[str, Any], one: Retiring) -> bool:

@@ -13,7 +13,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
 from joiner.adapters.parallel import every
-from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, FILLING, TERMINATION_FINALIZER, UNREGISTERED
+from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, FILLING, NODEPOOL, PROVISIONER, TERMINATION_FINALIZER, UNREGISTERED
 
 CLAIM_KINDS: Final = ("NodeClaim", "Machine")
 POOL_KINDS: Final = ("NodePool", "Provisioner")
@@ -59,7 +59,7 @@ def released(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
     of_joiner = CLAIM_KINDS if kind is NODES else POOL_KINDS
     kept_owners = [each for each in owners if each.get("kind") not in of_joiner]
     kept_finalizers = [each for each in finalizers if each != TERMINATION_FINALIZER]
-    if kept_owners == owners and kept_finalizers == finalizers:
+    if kept_owners == owners and kept_finalizers == finalizers and not _closed_by_joiner(kind, manifest):
         return None
     changes: dict[str, Any] = {"resourceVersion": metadata["resourceVersion"]}
     changes |= {"ownerReferences": kept_owners or None, "finalizers": kept_finalizers or None}
@@ -69,3 +69,10 @@ def released(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
     closed = any(each.get("key") == DISRUPTED for each in spec.get("taints") or [])
     labels = {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: None}} if closed else {}
     return {"metadata": {**changes, **labels}, "spec": {"taints": taints or None}}
+
+
+def _closed_by_joiner(kind: Kind, manifest: Manifest) -> bool:
+    """Is it a node of a pool with a taint of Joiner? One that has not registered has neither finalizer nor owner yet."""
+    labels, taints = manifest["metadata"].get("labels") or {}, (manifest.get("spec") or {}).get("taints") or []
+    of_a_pool = NODEPOOL in labels or PROVISIONER in labels
+    return kind is NODES and of_a_pool and any(each.get("key") in OWN_TAINTS for each in taints)

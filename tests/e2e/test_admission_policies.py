@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,6 +30,7 @@ CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 SEEN = 0.5  # seconds: policies see nodes and pods through the API server's cache
 MERGE = "application/merge-patch+json"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POOL = {"karpenter.sh/nodepool": "default"}
 FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
 DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
@@ -173,6 +175,31 @@ def delete_pod(api: KubeApi, pod: str) -> None:
     api.call("DELETE", f"{PODS}/{pod}")
 
 
+@contextmanager
+def mutated(admin: KubeApi, pod: str) -> Iterator[None]:
+    """While mutating admission adds a label and an annotation in each update of this pod by a drainer, and in each dry run."""
+    name = fresh("mutating")
+    patch = "Object{metadata: Object.metadata{labels: {'added': 'by-admission'}, annotations: {'added': 'by-admission'}}}"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]}
+    by_drainers = f"request.userInfo.?groups.orValue([]).exists(group, group == '{DRAINERS}')"
+    conditions = [{"name": "its", "expression": f"request.name == '{pod}' && ({by_drainers} || request.?dryRun.orValue(false))"}]
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "matchConditions": conditions, "reinvocationPolicy": "Never"}
+    spec |= {"mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": patch}}]}
+    meta = {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": name}}
+    policies, bindings = f"{ADMISSION}/mutatingadmissionpolicies", f"{ADMISSION}/mutatingadmissionpolicybindings"
+    admin.create(policies, {**meta, "kind": "MutatingAdmissionPolicy", "spec": spec})
+    admin.create(bindings, {**meta, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}})
+    try:
+        end, tried = time.monotonic() + 30, {"metadata": {"labels": {"any": "label"}}}
+        while "added" not in admin.call("PATCH", f"{PODS}/{pod}?dryRun=All", tried, content_type=MERGE)["metadata"]["labels"]:
+            assert time.monotonic() < end, "the mutating policy has no effect after 30 s"
+            time.sleep(0.3)
+        yield
+    finally:
+        admin.call("DELETE", f"{bindings}/{name}")
+        admin.call("DELETE", f"{policies}/{name}")
+
+
 def event(controller: str) -> Object:
     about = {"apiVersion": "v1", "kind": "Node", "name": "any"}
     said = {"reason": "Tested", "action": "Test", "note": "a test", "type": "Normal", "regarding": about}
@@ -214,14 +241,12 @@ def test_a_pod_is_evicted_from_a_disrupted_node_of_ours_and_from_no_other(cluste
         refused(said, partial(evict, drainer, cluster.pod(node), node))
 
 
-def test_an_eviction_cannot_lie_about_its_pods_node(cluster: Cluster) -> None:
-    drainer, leaving, other = cluster.member(VIEWERS, DRAINERS), cluster.node(DISRUPTED), cluster.node()
+def test_an_eviction_says_from_which_node(cluster: Cluster) -> None:
+    drainer, other = cluster.member(VIEWERS, DRAINERS), cluster.node()
 
-    refused(f"it is not on node {leaving}", lambda: evict(drainer, cluster.pod(other), leaving))
-    refused("it is not on node nowhere", lambda: evict(drainer, cluster.pod(other), "nowhere"))
-    refused("must have the label joiner.dev/disrupted=true", lambda: evict(drainer, cluster.pod(other), other, labels={}))
-    # Two policies refuse this one, and either may be the first
-    refused("evict", lambda: evict(drainer, cluster.pod(other), other, annotations={}))
+    said = "must have the label joiner.dev/disrupted=true, and its node as annotation joiner.dev/node"
+    refused(said, lambda: evict(drainer, cluster.pod(other), other, labels={}))
+    refused(said, lambda: evict(drainer, cluster.pod(other), other, annotations={}))
 
 
 def test_a_pod_is_deleted_from_a_disrupted_node_of_ours_and_from_no_other(cluster: Cluster) -> None:
@@ -254,10 +279,30 @@ def test_a_pod_is_not_deleted_without_its_label_nor_changed_otherwise(cluster: C
     def patch(**metadata: Any) -> Object:
         return drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": metadata}, content_type=MERGE)
 
+    said = "may not change"
     refused("must have the label joiner.dev/disrupted=true before Joiner deletes it", lambda: drainer.call("DELETE", f"{PODS}/{pod}"))
-    refused("changes nothing but the label", lambda: patch(labels={"app": "victim"}))
-    refused("changes nothing but the label", lambda: patch(labels=LEAVING, annotations={"any": "thing"}))
-    refused("changes nothing but the label", lambda: patch(labels=LEAVING, finalizers=["example.com/hold"]))
+    refused(said, lambda: patch(labels={"app": "victim"}))  # without ours
+    refused(said, lambda: patch(labels=LEAVING, finalizers=["example.com/hold"]))
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "1"}
+    refused(said, lambda: patch(labels=LEAVING, ownerReferences=[owner]))
+    cluster.admin.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": {"app": "web"}}}, content_type=MERGE)
+    refused(said, lambda: patch(labels={**LEAVING, "app": "victim"}))
+    refused(said, lambda: patch(labels={**LEAVING, "app": None}))
+    more = {"metadata": {"labels": LEAVING}, "spec": {"tolerations": [{"operator": "Exists"}, {"key": "a", "operator": "Exists"}]}}
+    refused(said, lambda: drainer.call("PATCH", f"{PODS}/{pod}", more, content_type=MERGE))
+
+
+def test_a_pod_is_deleted_although_mutating_admission_adds_a_label_and_an_annotation_at_every_update(cluster: Cluster) -> None:
+    drainer, pod = cluster.member(VIEWERS, DRAINERS), cluster.pod(cluster.node(DISRUPTED))
+    path = f"{PODS}/{pod}"
+
+    with mutated(cluster.admin, pod):
+        drainer.call("PATCH", path, {"metadata": {"labels": LEAVING}}, content_type=MERGE)
+        changed = cluster.admin.get(path)["metadata"]
+        drainer.call("DELETE", path)
+
+    assert changed["labels"] == {**LEAVING, "added": "by-admission"}
+    assert changed["annotations"]["added"] == "by-admission"
 
 
 def test_only_nodes_of_ours_are_changed(cluster: Cluster) -> None:

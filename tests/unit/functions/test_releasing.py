@@ -76,6 +76,19 @@ def test_nodes_open_and_owe_joiner_nothing(kube: FakeKube) -> None:
     assert excluded not in kube.get(NODES, "drained")["metadata"]["labels"]
 
 
+@pytest.mark.parametrize("pool", ["karpenter.sh/nodepool", "karpenter.sh/provisioner-name"])
+def test_a_node_that_has_not_registered_loses_the_taints_that_it_starts_with(kube: FakeKube, pool: str) -> None:
+    made = node("booting", "joiner.dev/filling", "team", owner=None, finalizers=())
+    made["metadata"]["labels"] = {pool: "default"}
+    made["spec"]["taints"].append({"key": "karpenter.sh/unregistered", "effect": "NoExecute"})
+    kube.put(made)
+
+    release(kube)
+
+    assert [each["key"] for each in kube.get(NODES, "booting")["spec"]["taints"]] == ["team"]
+    assert release(kube) == 0
+
+
 def test_foreign_nodes_are_not_touched(kube: FakeKube) -> None:
     kube.put(node("foreign", "karpenter.sh/disrupted", owner=None, finalizers=()))
     before = kube.get(NODES, "foreign")

@@ -47,6 +47,15 @@ def begun(claim: NodeClaim, node: Node | None, reason: Reason) -> list[Event]:
     return told + ([Event(Subject.node(node), "DisruptionTerminating", "Retire", note)] if node is not None else [])
 
 
+def unclosed(claim: NodeClaim | None, node: Node, refusal: str) -> list[Event]:
+    """The cluster refuses to taint a node that never registered: its instance is terminated without a drain."""
+    note = (
+        f"Node {node.name} never registered. Its instance is terminated without a drain, because the cluster refuses to taint it: {refusal}"
+    )
+    subjects = [Subject.node(node), *([Subject.claim(claim)] if claim is not None else [])]
+    return [Event(subject, "FailedDraining", "Retire", note, "Warning") for subject in subjects]
+
+
 def evicted(pod: DrainingPod, node: str) -> Event:
     """The pod was asked to leave."""
     subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
