@@ -182,6 +182,21 @@ def _apply_policies(kube: "Kube", policies: Sequence[Manifest]) -> None:
             message = "this cluster serves no ValidatingAdmissionPolicy (Kubernetes before 1.30): nothing but RBAC bounds Joiner here"
             logging.getLogger(__name__).warning(message)
             return
+    _delete_former(kube, policies)
+
+
+def _delete_former(kube: "Kube", policies: Sequence[Manifest]) -> None:
+    """Policies of an earlier version that this one does not have: they would go on refusing, and cost what they cost."""
+    from joiner.adapters.kube_errors import NotFound
+    from joiner.adapters.kube_kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
+    from joiner.names import MANAGED_BY
+
+    wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in policies}
+    for kind in (ADMISSION_POLICY_BINDINGS, ADMISSION_POLICIES):
+        for name in [each["metadata"]["name"] for each in kube.list(kind, labels=f"{MANAGED_BY}=joiner")]:
+            if name.startswith("joiner-") and (kind.kind, name) not in wanted:
+                with suppress(NotFound):
+                    kube.delete(kind, name)
 
 
 def await_access(kube: "Kube", clock: Clock) -> None:
