@@ -40,11 +40,14 @@ class Case:
         return voluntary(self.asked.reason, self.claim) and not (self.claim is not None and self.claim.deleting)
 
     def newest(self, kube: Kube) -> Node | None:
-        """The node as it stands now."""
+        """The node as it stands now; None if it is gone, or if another node has its name."""
+        if self.node is None:
+            return None
         try:
-            return read_node(kube.get(kinds.NODES, self.node.name)) if self.node is not None else None
+            node = read_node(kube.get(kinds.NODES, self.node.name))
         except NotFound:
             return None
+        return node if node.uid == self.node.uid else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class Filler:
         # Pods last: each counts once, on its node or waiting
         world = read_world({**listed, "pods": self._kube.packed(kinds.PODS, fields=LIVING)})
         nodes = {node.name: node for node in world.nodes}
-        steps = {step.claim.node_name: step for step in fillable if step.claim.node_name in nodes}
+        steps = {step.claim.node_name: step for step in fillable if _is_its(nodes.get(step.claim.node_name), step)}
         # The scheduler fills an open node, and two that bind to one node would overfill it
         closed = {name: self._assigned.get(step.claim.name, {}) for name, step in steps.items() if nodes[name].has_taint(FILLING)}
         placements = place(((nodes[name], slots) for name, slots in closed.items()), World(nodes, world.pods, world.namespaces))
@@ -150,6 +150,11 @@ class Filler:
             else:
                 return
         self._kube.bind(pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version)
+
+
+def _is_its(node: Node | None, step: Step) -> bool:
+    """Is it the claim's own node? Nodes are listed anew for the filling, and another instance may have taken the name."""
+    return node is not None and node.provider_id == step.claim.provider_id
 
 
 def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:

@@ -21,7 +21,7 @@ from joining import Step
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import write_status
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_errors import Conflict, KubeError
+from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time, every
 from joiner.cluster import InvalidField, Node
@@ -100,7 +100,10 @@ class Opener:
                 patch = initialization_patch(node) if initialized else opening_patch(node)
                 return Node.from_kube(self._kube.patch(kinds.NODES, node.name, patch))
             except Conflict:
-                node = Node.from_kube(self._kube.get(kinds.NODES, node.name))
+                now = Node.from_kube(self._kube.get(kinds.NODES, node.name))
+                if now.uid != node.uid:
+                    raise NotFound(f"node {node.name} is another one by now") from None
+                node = now
         raise Conflict(f"node {node.name} changes all the time")
 
 

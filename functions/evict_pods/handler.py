@@ -105,12 +105,19 @@ class Eviction:
         lost = {one.claim for one in draining if one.claim in noted and Reason.LOST in noted[one.claim].reasons}
         there = [one for one in draining if one.claim not in lost and one.node]
         pods = pods_on_each(self._kube, {one.node for one in there})
-        self._close(there)
+        strangers = self._close(there)  # after the pods were listed: those of a node that takes the name later are not among them
         budget = Budget()
         looks = {one.claim: Look(one.at(Stage.DRAINED, "it has no node")) for one in draining if not one.node}
         looks |= {one.claim: Look(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         for one in there:
             try:
+                stranger = strangers[one.claim]
+                if isinstance(stranger, Exception):
+                    raise stranger
+                if stranger:
+                    logger.info("its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, said=stranger)
+                    looks[one.claim] = Look(one.at(Stage.DRAINED, stranger))
+                    continue
                 found = pods[one.node]
                 if isinstance(found, KubeError):
                     raise found
@@ -122,19 +129,31 @@ class Eviction:
                 looks[one.claim] = Look(one.at(Stage.DRAINING, str(reason)))
         return looks
 
-    def _close(self, draining: Sequence[Retiring]) -> None:
-        """Nodes that somebody opened again are closed again, or their drain would never end."""
-        for one, reason in each(draining, self._close_one, Exception):
-            if isinstance(reason, Exception):
-                logger.warning("a node could not be closed", node=one.node, nodeclaim=one.claim, reason=str(reason))
+    def _close(self, draining: Sequence[Retiring]) -> dict[str, str | KubeError | ValueError]:
+        """Nodes that somebody opened again are closed again, or their drain would never end.
 
-    def _close_one(self, one: Retiring) -> None:
+        By claim: whose the node of this name is now, if it is not the claim's any more; empty if it is, or if there is none. An error where
+        that cannot be known: then nothing is done on the node in this look.
+        """
+        found: dict[str, str | KubeError | ValueError] = {}
+        for one, answer in each(draining, self._close_one, Exception):
+            if isinstance(answer, Exception) and not isinstance(answer, KubeError | ValueError):
+                raise answer
+            found[one.claim] = answer
+        return found
+
+    def _close_one(self, one: Retiring) -> str:
         try:
-            node = read_node(self._kube.get(kinds.NODES, one.node))
+            manifest = self._kube.get(kinds.NODES, one.node)
         except NotFound:
-            return
-        if not one.instance or node.instance_id == one.instance:  # else another node of this name
-            change(self._kube, node, tainted)
+            return ""
+        if stranger := _stranger(manifest, one):
+            return stranger
+        try:
+            change(self._kube, read_node(manifest), tainted)
+        except (KubeError, ValueError) as reason:
+            logger.warning("a node could not be closed", node=one.node, nodeclaim=one.claim, reason=str(reason))
+        return ""
 
     def _look(self, one: Retiring, pods: Sequence[DrainingPod], noted: int, budget: Budget, now: datetime) -> Look:
         claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
@@ -203,6 +222,20 @@ class Eviction:
             return
         except KubeError as reason:
             logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(reason))
+
+
+def _stranger(node: Mapping[str, Any], one: Retiring) -> str:
+    """Whose a node of the retired node's name is, if another's: names come from private IP addresses, which EC2 gives out again.
+
+    A node that does not name its instance belongs to the claim that owns it.
+    """
+    if not one.instance:
+        return ""
+    instance = str((node.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
+    owners = {str(each.get("name")) for each in node["metadata"].get("ownerReferences") or ()}
+    if instance == one.instance or (not instance and one.claim in owners):
+        return ""
+    return f"node {one.node} belongs to {f'instance {instance}' if instance else 'no instance of this claim'} now"
 
 
 def _emptied(one: Retiring, claim: NodeClaim | None, now: datetime) -> datetime:

@@ -66,7 +66,7 @@ class Forgetting:
         names = {node.name for node in its}
         if one.node and one.node not in {str(node["metadata"]["name"]) for node in nodes}:
             names.add(one.node)  # nobody's by now; a node of another instance that took the name runs its pods
-        self._end_pods(names)
+        self._end_pods(names, one)
         for node in its:
             _allowed(node, partial(let_go, self._kube, kinds.NODES, node.name, uid=node.uid))
         self._ledger.unassign(one.claim)
@@ -79,12 +79,15 @@ class Forgetting:
         logger.info("forgotten", nodeclaim=one.claim, node=one.node, instance=one.instance, reason=str(one.reason))
         return one.at(Stage.FORGOTTEN, f"instance {one.instance} and node {one.node} are gone".strip())
 
-    def _end_pods(self, nodes: Collection[str]) -> None:
+    def _end_pods(self, nodes: Collection[str], one: Retiring) -> None:
         """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their place.
 
-        One that cannot be deleted does not keep the node: the garbage collector of pods deletes the pods of a node that is gone.
+        A node of another instance may have taken the name since the nodes were listed: the pods are listed first and the node is read
+        again after them, so that no pod of that node is deleted. A pod that cannot be deleted does not keep the node: the garbage
+        collector of pods deletes the pods of a node that is gone.
         """
-        pods = [pod["metadata"] for found in pods_on(self._kube, nodes).values() for pod in found]
+        on_nodes = pods_on(self._kube, nodes)
+        pods = [pod["metadata"] for name, found in on_nodes.items() if len(found) and not self._is_taken(name, one) for pod in found]
 
         def end(pod: Mapping[str, Any]) -> None:
             try:
@@ -98,6 +101,13 @@ class Forgetting:
             logger.warning("pods are left to the garbage collector of pods", nodes=sorted(nodes), pods=len(kept), reason=str(kept[0]))
         if left:
             raise OutOfTime(f"{len(left)} pods of its node are still to be deleted: {NO_TIME}")
+
+    def _is_taken(self, name: str, one: Retiring) -> bool:
+        """Is there a node of this name that is not the retired one?"""
+        try:
+            return not _belongs(self._kube.get(kinds.NODES, name), one)
+        except NotFound:
+            return False
 
 
 def _allowed(node: Node, act: Callable[[], object]) -> bool:

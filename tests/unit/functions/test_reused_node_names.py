@@ -1,0 +1,162 @@
+"""Names of nodes come from private IP addresses and are given out again: what retires or opens a node never touches another of its name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube_errors import Unreachable
+from joiner.adapters.nodes import read_node
+from joiner.lifecycle.retirement import Asked, Reason
+from joiner.names import FILLING, INITIALIZED
+from tests.unit.functions.loading import load
+from tests.unit.functions.retire import Retirement
+from tests.unit.functions.scale_up import NOON, World
+from tests.unit.functions.test_retirement import first, grow, pods_on, running
+
+OTHER = "i-0099"
+
+
+@pytest.fixture
+def grown(world: World) -> World:
+    return grow(world)
+
+
+def take_the_name(world: World, name: str, **metadata: Any) -> None:
+    """The node is deleted, another instance gets its address, and a pod runs there."""
+    spec = dict(world.kube.objects["nodes", "", name]["spec"]) if ("nodes", "", name) in world.kube.objects else {}
+    for key in [key for key, pod in world.kube.objects.items() if key[0] == "pods" and pod["spec"].get("nodeName") == name]:
+        del world.kube.objects[key]
+    world.kube.objects.pop(("nodes", "", name), None)
+    world.kube.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}, **metadata},
+            "spec": {**spec, "providerID": f"aws:///us-east-1a/{OTHER}", "taints": []},
+            "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "29"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+    )
+    world.kube.put(running({"name": "stranger", "namespace": "default"}, name))
+    attached = {"attacher": "ebs.csi.aws.com", "nodeName": name, "source": {"persistentVolumeName": "pv-1"}}
+    world.kube.put({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "va-1"}, "spec": attached})
+
+
+def before(state: str, act: Callable[[], None]) -> Callable[[str], None]:
+    """Once, before the first run of a state."""
+    done: list[str] = []
+
+    def hook(name: str) -> None:
+        if name == state and not done:
+            done.append(name)
+            act()
+
+    return hook
+
+
+def retired(world: World, state: str, act: Callable[[], None]) -> Retirement:
+    claim = first(world)
+    retirement = Retirement(world, "retire-1", before_state=before(state, act))
+    return retirement.run(Asked(claim.name, Reason.DELETED, claim.instance_id))
+
+
+def test_pods_of_a_node_that_took_the_name_are_neither_evicted_nor_awaited(grown: World) -> None:
+    claim = first(grown)
+    done = retired(grown, "evict_pods", lambda: take_the_name(grown, claim.node_name))
+
+    assert pods_on(grown, claim.node_name) == ["stranger"]
+    assert grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] == []
+    assert [each["stage"] for each in done.told] == ["forgotten"]
+    assert grown.ec2.instances[claim.instance_id]["State"] == {"Name": "terminated"}
+    assert ("nodeclaims", "", claim.name) not in grown.kube.objects
+
+
+def test_a_name_that_is_taken_after_the_pods_were_listed_costs_the_other_node_nothing(grown: World) -> None:
+    claim = first(grown)
+    name, listed = claim.node_name, list[str]()
+
+    def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
+        answer = do()
+        if method == "GET" and path.split("?")[0].endswith("/pods") and not listed:
+            listed.append(path)
+            take_the_name(grown, name)
+        return answer
+
+    retired(grown, "evict_pods", lambda: setattr(grown.kube, "fault", fault))
+
+    assert listed
+    assert pods_on(grown, name) == ["stranger"]
+    assert grown.kube.objects["nodes", "", name]["spec"]["taints"] == []
+
+
+def test_while_nobody_can_say_whose_the_node_is_no_pod_is_evicted(grown: World) -> None:
+    claim = first(grown)
+
+    def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
+        if method == "GET" and path.split("?")[0].endswith(f"/nodes/{claim.node_name}"):
+            raise Unreachable("no answer")
+        return do()
+
+    retirement = Retirement(grown, "retire-1", before_state=before("evict_pods", lambda: setattr(grown.kube, "fault", fault)))
+    retirement.run(Asked(claim.name, Reason.DELETED, claim.instance_id), looks=2)
+
+    assert "web-1" in pods_on(grown, claim.node_name)
+    assert [(each["stage"], each["why"]) for each in retirement.told] == [("draining", "no answer")]
+
+
+def test_a_node_that_does_not_name_its_instance_is_drained_if_the_claim_owns_it(grown: World) -> None:
+    claim = first(grown)
+    node = grown.kube.objects["nodes", "", claim.node_name]
+    node["metadata"]["ownerReferences"] = [{"kind": "NodeClaim", "name": claim.name, "uid": claim.uid, "apiVersion": "karpenter.sh/v1"}]
+
+    retired(grown, "evict_pods", lambda: node["spec"].pop("providerID"))
+
+    assert "web-1" not in pods_on(grown, claim.node_name)
+
+
+def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(grown: World) -> None:
+    claim = first(grown)
+    name, taken = claim.node_name, list[str]()
+
+    def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
+        if method == "GET" and path.split("?")[0].endswith("/pods") and not taken:
+            taken.append(path)
+            take_the_name(grown, name)
+        return do()
+
+    def delete_the_node() -> None:
+        grown.kube.objects.pop(("nodes", "", name))
+        grown.kube.fault = fault
+
+    retired(grown, "forget_nodes", delete_the_node)
+
+    assert taken
+    assert pods_on(grown, name) == ["stranger"]
+
+
+def test_a_retirement_that_is_taken_back_opens_no_other_node_of_the_name(grown: World) -> None:
+    claim = first(grown)
+    module = load("begin_retirement")
+    node = read_node(grown.kube.get(kinds.NODES, claim.node_name))
+    case = module.Case(Asked(claim.name, Reason.EMPTY, claim.instance_id), claim, node)
+    assert case.newest(grown.kube) == node
+
+    take_the_name(grown, claim.node_name)
+
+    assert case.newest(grown.kube) is None
+
+
+def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: World) -> None:
+    claim = first(grown)
+    opener = load("check_registration").Opener
+    step = opener.open.__globals__["Step"](claim, "ready", "may take pods", read_node(grown.kube.get(kinds.NODES, claim.node_name)))
+    take_the_name(grown, claim.node_name)
+    grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] = [{"key": FILLING, "effect": "NoSchedule"}]
+
+    (after,) = opener(grown.kube, grown.ledger, NOON).open("up-1", [step])
+
+    assert after.stage == "ready"
+    node = grown.kube.objects["nodes", "", claim.node_name]
+    assert [each["key"] for each in node["spec"]["taints"]] == [FILLING]
+    assert INITIALIZED not in node["metadata"]["labels"]
