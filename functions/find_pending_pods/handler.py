@@ -87,7 +87,7 @@ class Look:
         found = {
             "pods": len(pods),
             "asking": self._asking(pods, to_ask(asked, self._answers.all(), int(now.timestamp()))),
-            "unfinished": len(launches) + len(state.stale) + _untold(lists) + closed,
+            "unfinished": sum(not launch.unreadable for launch in launches) + len(state.stale) + _untold(lists) + closed,
             "unwatched": len(state.unwatched),
         }
         key = ""

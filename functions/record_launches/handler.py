@@ -54,7 +54,7 @@ class Recording:
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         assigned = self._ledger.assignments()  # what is forgotten loses its assignment
-        launches = self._ledger.unrecorded_launches()
+        launches = [launch for launch in self._ledger.unrecorded_launches() if not launch.unreadable]
         claims = list_claims(self._kube).claims
         world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES})
         recorder = Recorder(self._kube, self._ledger, documents.get_catalogue(self._store), world, now)

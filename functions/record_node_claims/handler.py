@@ -124,7 +124,7 @@ class Recording:
             logger.warning("no time was left to drop all assignments", left=len(left))
         for claim in stale:
             logger.warning("a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease)
-        return [record for record in records if not record.closed]
+        return [record for record in records if not record.closed and not record.unreadable]
 
     def _write_statuses(self, kept: KeptSnapshot, plan: Plan, classes: Mapping[str, ResolvedNodeClass], now: datetime) -> None:
         """Conditions of pools and classes; one that cannot be written is told again next time."""

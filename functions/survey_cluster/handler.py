@@ -11,14 +11,15 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters import documents, environment
-from joiner.adapters.answers import Answers
+from joiner.adapters import documents, environment, metrics
+from joiner.adapters.answers import ANSWERED, Answers
 from joiner.adapters.cluster_view import SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.documents import KeptSurvey
-from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.emptiness import EMPTY, Emptiness
 from joiner.adapters.guards import Guards
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import ASSIGNMENT, UNAVAILABLE
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
@@ -37,6 +38,7 @@ logger = Logger()
 Manifest = Mapping[str, Any]
 
 REASONS: Final = 20  # the answer is read in the console, and stays far below the payload limit
+ITS_KINDS: Final = frozenset({ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED})  # survey_instances reports the others that cannot be read
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the rest at the next sweep
 OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
 BEGUN_WITHIN: Final = 30  # seconds after its time, a retirement that was asked for has begun, or never will
@@ -84,10 +86,17 @@ class Survey:
         findings = {check.name: check.look(survey) for check in CHECKS}
         due = self._due(survey, task)
         counts = {name: len(found) for name, found in findings.items()}
-        reasons = [*oversize, *(each.said for each in due), *(reason for found in findings.values() for reason in found)]
+        unreadable = [one for part in (self._ledger, self._emptiness, self._answers) for one in part.unreadable if one.kind in ITS_KINDS]
+        reasons = [
+            *map(str, unreadable),
+            *oversize,
+            *(each.said for each in due),
+            *(reason for found in findings.values() for reason in found),
+        ]
         return {
             "refused": "",
             **counts,
+            "unreadable": len(unreadable),
             "retire": [
                 {"claim": each.claim.name, "reason": each.reason, "instance": each.claim.instance_id, "notBefore": each.not_before}
                 for each in due
@@ -235,4 +244,5 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     )
     answer = survey.answer(task, environment.now())
     logger.info("surveyed the cluster", **answer)
+    metrics.publish(task.cluster.name, {"UnreadableRecords": answer.get("unreadable", 0)})
     return answer

@@ -25,7 +25,7 @@ from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.ec2 import Ec2, Instance
 from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord, Retirement
+from joiner.adapters.ledger_items import RETIREMENT, LaunchRecord, Retirement
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
@@ -87,6 +87,7 @@ class Survey:
         seen = documents.get_survey(self._store, key)
         instances = self._instances(task.cluster.name, seen)
         left = self._ledger.unrecorded_launches()
+        opened = [launch for launch in left if not launch.unreadable]
         verdict = self._judge(seen, instances, left)
         retirements = self._retirements.all()
         freed = self._dead_owners(retirements)
@@ -95,22 +96,25 @@ class Survey:
         leaving = [_leaving(each) for each in seen.claims] if self._switch() == DRAINING else []
         wanted = self._whom_to_retire([*leaving, *begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
         resting = self._resting(seen.claims, retirements)
+        unreadable = [one for part in (self._ledger, self._retirements, self._absences) for one in part.unreadable]
         retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == Reason.LOST]
         return {
             "instances": len(instances),
             "deadWaves": len(dead),
             "leaseBroken": bool(broken),
-            "openLaunches": len(left),
+            "openLaunches": len(opened),
             "deadRetirements": len(freed),
             "retire": retire[:RETIRED_AT_ONCE],
             "garbage": [case.instance for case in verdict.collect][:COLLECTED_AT_ONCE],
             "rebuild": [{"instance": case.instance, "node": case.node, "claim": case.claim} for case in verdict.rebuild],
             "refused": verdict.refused,
+            "unreadable": len(unreadable),
             "reasons": shortened(
                 [
+                    *map(str, unreadable),
                     *([f"{broken} held the lease and runs no more"] if broken else []),
                     *(f"wave {name} is watched by nobody" for name in dead),
-                    *(f"launch {launch.id} is {'closed but not recorded' if launch.closed else 'open'}" for launch in left),
+                    *(f"launch {launch.id} is {'closed but not recorded' if launch.closed else 'open'}" for launch in opened),
                     *(f"nobody sees to the retirement of {claim} any more" for claim in freed),
                     *([f"{verdict.refused} orphans at once are too many to be true: nothing was ended"] if verdict.refused else []),
                     *(case.said for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)),
@@ -149,7 +153,7 @@ class Survey:
         which is written before it is launched. So an absence counts from now on, and is judged as of when the cluster was `seen`."""
         known = {claim.instance for claim in seen.claims}
         strangers = sorted(each for each in {*instances, *seen.ours} if each not in known)
-        pairings = {each.instance: each.claim for each in self._ledger.pairings(strangers).values()} if strangers else {}
+        pairings = {each.instance: each.claim for each in self._ledger.pairings(strangers).values()}
         unrecorded = frozenset(launch.id for launch in left)
         survey = InstanceSurvey(seen.claims, seen.nodes, instances, unrecorded, pairings, frozenset(seen.ours))
         cases = [case for check in INSTANCE_CHECKS for case in check.look(survey)]
@@ -165,10 +169,11 @@ class Survey:
             if claim not in found or _urgency(each) >= _urgency(found[claim]):
                 found[claim] = each
         owned = {claim: one for claim, one in retirements.items() if one.owner and claim not in freed}
+        unreadable = self._retirements.unreadable_ids(RETIREMENT)  # another execution may be at them
         for claim, one in owned.items():
             if claim in found and found[claim]["reason"] == Reason.LOST and Reason.LOST not in one.reasons:
                 self._retirements.add(claim, Reason.LOST)
-        return [each for claim, each in found.items() if claim not in owned]
+        return [each for claim, each in found.items() if claim not in owned and claim not in unreadable]
 
     def _begun(
         self,
@@ -249,5 +254,6 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     )
     answer = survey.answer(task, str(event["survey"]), list(event["retire"]))
     logger.info("surveyed the instances", **answer)
-    metrics.publish(task.cluster.name, {"OrphansRefused": answer["refused"], "InstancesGarbage": len(answer["garbage"])})
+    counts = {"OrphansRefused": answer["refused"], "InstancesGarbage": len(answer["garbage"])}
+    metrics.publish(task.cluster.name, {**counts, "UnreadableRecords": answer["unreadable"]})
     return answer

@@ -78,7 +78,7 @@ def test_a_name_that_is_taken_after_the_pods_were_listed_costs_the_other_node_no
 
     def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
         answer = do()
-        if method == "GET" and path.split("?")[0].endswith("/pods") and not listed:
+        if method == "GET" and path.split("?", maxsplit=1)[0].endswith("/pods") and not listed:
             listed.append(path)
             take_the_name(grown, name)
         return answer
@@ -94,7 +94,7 @@ def test_while_nobody_can_say_whose_the_node_is_no_pod_is_evicted(grown: World) 
     claim = first(grown)
 
     def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
-        if method == "GET" and path.split("?")[0].endswith(f"/nodes/{claim.node_name}"):
+        if method == "GET" and path.split("?", maxsplit=1)[0].endswith(f"/nodes/{claim.node_name}"):
             raise Unreachable("no answer")
         return do()
 
@@ -120,7 +120,7 @@ def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(gr
     name, taken = claim.node_name, list[str]()
 
     def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
-        if method == "GET" and path.split("?")[0].endswith("/pods") and not taken:
+        if method == "GET" and path.split("?", maxsplit=1)[0].endswith("/pods") and not taken:
             taken.append(path)
             take_the_name(grown, name)
         return do()

@@ -21,10 +21,15 @@ class Absences(Table):
 
     def since(self) -> Mapping[str, int]:
         """When each absence was first seen, in epoch seconds."""
-        return {text(item, "id"): number(item, "since") for item in self._query(self._kind)}
+        return dict(self._read(self._kind, self._query(self._kind), lambda item: (text(item, "id"), number(item, "since"))))
 
     def keep(self, seen: Collection[str], known: Collection[str], now: int) -> None:
-        """Remember those that are `seen` now, and forget those `known` from before that are not."""
+        """Remember those that are `seen` now, and forget those `known` from before that are not.
+
+        One that could not be read begins anew: nothing is done about it before two more looks.
+        """
+        for each in sorted(self.unreadable_ids(self._kind)):
+            self._delete(self._kind, each)
         for each in sorted(set(seen) - set(known)):
             values = {":now": now, ":expires": now + KEPT}
             self._update(self._kind, each, "SET since = if_not_exists(since, :now), expires = :expires", values)

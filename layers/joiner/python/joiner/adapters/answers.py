@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from joiner.adapters.ledger_items import text
+from joiner.adapters.ledger_items import Item, text
 from joiner.adapters.table import Table
 from joiner.lifecycle.answered import Answer, Question, refused
 
@@ -21,12 +21,9 @@ class Answers(Table):
     """The memory of hopeless pods."""
 
     def all(self) -> dict[str, Answer]:
-        """The last answers, by class of pods."""
-        said = text(self._get(ANSWERED, PODS), "classes")
-        return {
-            key: Answer(Question(pods, newest, digest), tries, until)
-            for key, (pods, newest, digest, tries, until) in (json.loads(said) if said else {}).items()
-        }
+        """The last answers, by class of pods. An item that cannot be read counts as none: every pod is looked at, and it is replaced."""
+        item = self._get(ANSWERED, PODS)
+        return next(iter(self._read(ANSWERED, [item] if item else [], _answers)), {})
 
     def refuse(self, asked: Mapping[str, Question], classes: Collection[str], now: int) -> None:
         """No launch can be made for pods of these classes; they wait for longer each time."""
@@ -42,3 +39,11 @@ class Answers(Table):
         }
         said = json.dumps(kept, sort_keys=True, separators=(",", ":"))
         self._update(ANSWERED, PODS, "SET classes = :classes, expires = :expires", {":classes": said, ":expires": now + KEPT})
+
+
+def _answers(item: Item) -> dict[str, Answer]:
+    said = text(item, "classes")
+    return {
+        key: Answer(Question(int(pods), str(newest), str(digest)), int(tries), int(until))
+        for key, (pods, newest, digest, tries, until) in (json.loads(said) if said else {}).items()
+    }

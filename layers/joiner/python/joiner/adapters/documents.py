@@ -13,7 +13,7 @@ import msgspec
 
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.payload import Task
-from joiner.adapters.store import NoSuchDocument, Store
+from joiner.adapters.store import DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
 from joiner.cluster import Pod
 from joiner.cluster.listing import PODS, Packed
@@ -219,7 +219,7 @@ CATALOGUE: Final = "catalogue/latest.json.gz"
 
 
 class NoCatalogue(Exception):
-    """The first refresh is not through yet. Worth another try; the name is what the state machine retries by."""
+    """The first refresh is not through yet, or wrote another schema. Worth another try; the name is what the state machine retries by."""
 
 
 def put_catalogue(store: Store, catalogue: Catalogue, now: datetime) -> None:
@@ -230,8 +230,10 @@ def put_catalogue(store: Store, catalogue: Catalogue, now: datetime) -> None:
 
 
 def get_catalogue(store: Store) -> Catalogue:
-    """The latest catalogue, read again only when there is another; NoCatalogue before the first."""
+    """The latest catalogue, read again only when there is another; NoCatalogue before the first of this version's schema."""
     try:
         return store.get_seldom_changed(CATALOGUE, Catalogue.from_json)
     except NoSuchDocument as reason:
         raise NoCatalogue("refresh_catalogue has not written a catalogue yet") from reason
+    except DocumentSchema as reason:  # written by another version; refresh_catalogue replaces it
+        raise NoCatalogue(f"{reason}; refresh_catalogue writes it anew") from reason

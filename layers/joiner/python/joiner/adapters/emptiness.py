@@ -34,10 +34,12 @@ class Emptiness(Table):
 
     def all(self) -> Mapping[str, Empty]:
         """Every node that was empty at the last sweep, by claim."""
-        return {each.claim: each for each in map(Empty.of, self._query(EMPTY))}
+        return {each.claim: each for each in self._read(EMPTY, self._query(EMPTY), Empty.of)}
 
     def begin(self, claim: str, now: int) -> None:
-        """It is empty since now, unless it was before."""
+        """It is empty since now, unless it was before. One that could not be read begins anew: a node is never ended too early for it."""
+        if claim in self.unreadable_ids(EMPTY):
+            self._delete(EMPTY, claim)
         self._update(
             EMPTY,
             claim,

@@ -25,6 +25,7 @@ from joiner.adapters.ledger_items import (
     text,
     written,
 )
+from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER
 from joiner.adapters.table import ConditionFailed, Table, is_condition, key, written_at_last
 from joiner.lifecycle.births import FORGOTTEN_AFTER, next_wait
 
@@ -40,7 +41,7 @@ class Ledger(Table):
 
     def lease(self) -> Lease:
         """The lease as it stands; free and number 0 before its first holder."""
-        return Lease.of(self._get(items.LEASE, items.SCALE_UP))
+        return self._lease_of(self._get(items.LEASE, items.SCALE_UP))
 
     def ring(self, stored_at: float = 0.0) -> Lease:
         """Count one ring; the lease after it, so that the ringer sees whether somebody lives who will look.
@@ -48,14 +49,14 @@ class Ledger(Table):
         `stored_at` is when what rings can be read (epoch), if that is still to come.
         """
         if not stored_at:
-            return Lease.of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one", {":one": 1}))
+            return self._lease_of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one", {":one": 1}))
         values = {":one": 1, ":at": round(stored_at * 1000)}
-        return Lease.of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one SET storedAt = :at", values))
+        return self._lease_of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one SET storedAt = :at", values))
 
     def renew(self, holder: str, lease_number: int, until: int) -> Lease:
         """Hold the lease until `until`; `LeaseLost` unless it is still `holder`'s under this number."""
         try:
-            return Lease.of(
+            return self._lease_of(
                 self._update(
                     items.LEASE,
                     items.SCALE_UP,
@@ -77,6 +78,10 @@ class Ledger(Table):
             condition="holder = :holder AND leaseNumber = :number",
         )
 
+    def _lease_of(self, item: items.Item) -> Lease:
+        """UnreadableRecord if it cannot be read: nothing is planned under a lease that nobody can read."""
+        return self._read_one(items.LEASE, item, Lease.of)
+
     # Launches and their instances
 
     def begin_launch(self, launch: LaunchRecord) -> LaunchRecord:
@@ -86,6 +91,7 @@ class Ledger(Table):
         """
         item = {
             "kind": written(items.LAUNCH),
+            SCHEMA_NUMBER: written(KNOWN_SCHEMA),
             "id": written(launch.id),
             "request": written(launch.request),
             "token": written(launch.token),
@@ -120,12 +126,19 @@ class Ledger(Table):
     def launch(self, launch_id: str) -> LaunchRecord | None:
         """One launch, or None."""
         item = self._get(items.LAUNCH, launch_id)
-        return LaunchRecord.of(item) if item else None
+        return self._read_one(items.LAUNCH, item, LaunchRecord.of) if item else None
 
     def unrecorded_launches(self) -> list[LaunchRecord]:
-        """Every launch whose outcome is not yet on its claims: open ones, and those that a dead holder left."""
-        found = [LaunchRecord.of(item) for item in self._query(items.LAUNCH, keep="recorded = :no", values={":no": False})]
-        return sorted(found, key=lambda launch: launch.id)
+        """Every launch whose outcome is not yet on its claims: open ones, and those that a dead holder left.
+
+        One that cannot be read is among them, with the reason as its `unreadable`: its instances are no garbage, and its claims are on
+        their way, as far as they can be read.
+        """
+        listed = self._query(items.LAUNCH, keep="attribute_not_exists(recorded) OR recorded <> :yes", values={":yes": True})
+        found = self._read(items.LAUNCH, listed, LaunchRecord.of)
+        reasons = {one.id: one.reason for one in self._unreadable[items.LAUNCH]}
+        broken = [LaunchRecord.of_unreadable(item, reasons[item["id"]["S"]]) for item in listed if item["id"]["S"] in reasons]
+        return sorted([*found, *broken], key=lambda launch: launch.id)
 
     def close_launch(self, launch_id: str, outcome: str) -> str:
         """End a launch with its outcome (JSON text). The first outcome stands; what stands is returned."""
@@ -168,23 +181,23 @@ class Ledger(Table):
             )
         except ConditionFailed:
             item = self._get(items.INSTANCE, instance)
-        return Pairing.of(item)
+        return self._read_one(items.INSTANCE, item, Pairing.of)
 
     def pairings(self, instances: Iterable[str]) -> dict[str, Pairing]:
         """Those of `instances` that are ours, by instance id."""
         wanted = sorted(set(instances))
-        found: dict[str, Pairing] = {}
+        listed: list[items.Item] = []
         for start in range(0, len(wanted), BATCH_GET):
             keys = [key(items.INSTANCE, each) for each in wanted[start : start + BATCH_GET]]
             while keys:
                 answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
-                found |= {pairing.instance: pairing for pairing in map(Pairing.of, answer["Responses"].get(self._table, ()))}
+                listed += answer["Responses"].get(self._table, ())
                 keys = list(answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", ()))
-        return found
+        return {pairing.instance: pairing for pairing in self._read(items.INSTANCE, listed, Pairing.of)}
 
     def all_pairings(self) -> list[Pairing]:
         """Every instance that the ledger knows."""
-        return [Pairing.of(item) for item in self._query(items.INSTANCE)]
+        return self._read(items.INSTANCE, self._query(items.INSTANCE), Pairing.of)
 
     def forget_instance(self, instance: str) -> None:
         """The instance is gone, and what is said of it from now on is about a stranger."""
@@ -208,7 +221,7 @@ class Ledger(Table):
 
     def assignments(self) -> dict[str, Assignment]:
         """Every assignment, by claim."""
-        return {each.claim: each for each in map(_assignment, self._query(items.ASSIGNMENT))}
+        return {each.claim: each for each in self._read(items.ASSIGNMENT, self._query(items.ASSIGNMENT), _assignment)}
 
     def unassign(self, claim: str, lease_number: int | None = None) -> None:
         """Drop an assignment; it is done, or its claim is gone. One that was written under a later lease than `lease_number` stays."""
@@ -237,7 +250,7 @@ class Ledger(Table):
 
     def unavailable(self, now: int) -> list[Unavailable]:
         """The marks that hold at `now`."""
-        return [mark for mark in map(Unavailable.of, self._query(items.UNAVAILABLE)) if mark.until > now]
+        return [mark for mark in self._read(items.UNAVAILABLE, self._query(items.UNAVAILABLE), Unavailable.of) if mark.until > now]
 
     # What dies at its launch
 
@@ -277,11 +290,11 @@ class Ledger(Table):
     def wave(self, name: str) -> Wave | None:
         """One wave, or None when it ended."""
         item = self._get(items.WAVE, name)
-        return Wave.of(item) if item else None
+        return self._read_one(items.WAVE, item, Wave.of) if item else None
 
     def waves(self) -> list[Wave]:
         """All waves."""
-        return [Wave.of(item) for item in self._query(items.WAVE)]
+        return self._read(items.WAVE, self._query(items.WAVE), Wave.of)
 
     def see_wave(self, name: str, now: int) -> Wave | None:
         """The wave, noting that somebody looked at `now`; None when it ended."""
@@ -289,7 +302,7 @@ class Ledger(Table):
             item = self._update(items.WAVE, name, "SET seenAt = :now", {":now": now}, condition="attribute_exists(execution)")
         except ConditionFailed:
             return None
-        return Wave.of(item)
+        return self._read_one(items.WAVE, item, Wave.of)
 
     def count_placed(self, name: str, planned: int, placed: int) -> None:
         """Add what one look placed, so that the last look can tell of the whole wave."""

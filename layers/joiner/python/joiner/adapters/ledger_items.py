@@ -5,6 +5,7 @@ Times are whole seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`
 """
 
 import hmac
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -122,9 +123,14 @@ class LaunchRecord:
     closed: bool = False
     outcome: str = ""
     recorded: bool = False
+    unreadable: str = ""
+    """Why its item cannot be read: then only its id and, as far as they are readable, its claims are known."""
 
     @classmethod
     def of(cls, item: Item) -> "LaunchRecord":
+        for name in ("request", "details"):
+            if said := text(item, name):
+                json.loads(said)
         return cls(
             id=text(item, "id"),
             request=text(item, "request"),
@@ -135,8 +141,17 @@ class LaunchRecord:
             details=text(item, "details"),
             closed=text(item, "state") == "closed",
             outcome=text(item, "outcome"),
-            recorded=bool(item.get("recorded", {}).get("BOOL", False)),
+            recorded=bool(_typed(item, "recorded", "BOOL", False)),
         )
+
+    @classmethod
+    def of_unreadable(cls, item: Item, reason: str) -> "LaunchRecord":
+        """What stands for a launch whose item cannot be read: neither its instances nor its claims are taken for left over."""
+        try:
+            claims = texts(item, "claims")
+        except ValueError:
+            claims = ()
+        return cls(str(item["id"]["S"]), "", "", claims, 0, "", unreadable=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,19 +316,29 @@ class Wave:
 
 
 def text(item: Item, name: str) -> str:
-    """A string attribute, empty if absent."""
-    return str(item.get(name, {}).get("S", ""))
+    """A string attribute, empty if absent; ValueError if it has another type."""
+    return str(_typed(item, name, "S", ""))
 
 
 def number(item: Item, name: str) -> int:
-    """A whole number, 0 if absent."""
-    return int(float(item.get(name, {}).get("N", 0)))
+    """A whole number, 0 if absent; ValueError if it has another type."""
+    return int(float(_typed(item, name, "N", 0)))
 
 
 def texts(item: Item, name: str) -> tuple[str, ...]:
-    """A list or a set of strings, empty if absent; a set is sorted."""
-    found = item.get(name, {})
-    return tuple(sorted(map(str, found["SS"]))) if "SS" in found else tuple(str(each["S"]) for each in found.get("L", ()))
+    """A list or a set of strings, empty if absent; a set is sorted. ValueError if it has another type."""
+    if "SS" in item.get(name, {}):
+        return tuple(sorted(map(str, item[name]["SS"])))
+    return tuple(str(_typed({name: each}, name, "S", "")) for each in _typed(item, name, "L", ()))
+
+
+def _typed(item: Item, name: str, wanted: str, absent: Any) -> Any:
+    if name not in item:
+        return absent
+    found = item[name]
+    if wanted not in found:
+        raise ValueError(f"attribute {name} has type {', '.join(sorted(found)) or 'unknown'} instead of {wanted}")
+    return found[wanted]
 
 
 def written(value: str | int | bool | tuple[str, ...] | frozenset[str]) -> dict[str, Any]:

@@ -108,11 +108,11 @@ class Retirements(Table):
     def of(self, claim: str) -> Retirement | None:
         """The retirement of one claim; None if it is not being retired."""
         item = self._get(RETIREMENT, claim)
-        return Retirement.of(item) if item else None
+        return self._read_one(RETIREMENT, item, Retirement.of) if item else None
 
     def all(self) -> dict[str, Retirement]:
-        """Every retirement, by claim."""
-        return {each.claim: each for each in map(Retirement.of, self._query(RETIREMENT))}
+        """Every retirement that can be read, by claim; those that cannot are in `unreadable`, and their claims must not be retired anew."""
+        return {each.claim: each for each in self._read(RETIREMENT, self._query(RETIREMENT), Retirement.of)}
 
     def forget(self, claim: str, owner: str) -> None:
         """The claim is retired. An item that has another owner by now stays: that one will find the same."""

@@ -1,7 +1,9 @@
 """The decision bucket: snapshots, plans, launches and the catalogue as compressed JSON."""
 
 import gzip
-from collections.abc import Callable
+import re
+import zlib
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any, Final, TypeVar, cast
 
@@ -13,6 +15,27 @@ from joiner.cluster.listing import Packed
 Read = TypeVar("Read")
 
 _FAST: Final = 1  # gzip level: the time of a scale-up matters more than the last third of the bytes
+
+
+SCHEMA: Final = 1
+"""The schema of all documents. A document without a number is of schema 1: earlier versions wrote none."""
+
+_TOP: Final = b'{"schema":%d' % SCHEMA
+_LIST: Final = b',"list":'
+_STATED: Final = re.compile(rb'\{"schema":(\d+)')
+_GZIP: Final = 16  # zlib: a gzip header and trailer around the data
+
+
+class DocumentSchema(Exception):
+    """A document has a schema that this version of Joiner cannot read."""
+
+    def __init__(self, key: str, found: int) -> None:
+        super().__init__(
+            f"document {key} has schema {found}, and this version of Joiner reads schema {SCHEMA}: "
+            "deploy the version that wrote it, or delete the document"
+        )
+        self.key = key
+        self.found = found
 
 
 class NoSuchDocument(Exception):
@@ -28,23 +51,26 @@ class Store:
         self._known: dict[str, tuple[str, Any]] = {}
 
     def put(self, key: str, document: Any) -> None:
-        """Keep `document` (whatever msgspec can encode, or packed manifests) under `key`, replacing what was there."""
-        body = gzip.compress(msgspec.json.encode(document, enc_hook=_encoded), compresslevel=_FAST, mtime=0)
+        """Keep `document` (whatever msgspec can encode, or packed manifests) under `key`, replacing what was there.
+
+        Its schema number stands at its top; a list becomes an object with the number and the list.
+        """
+        body = b"".join(_compressed(msgspec.json.encode(document, enc_hook=_encoded)))
         self._client.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType="application/json", ContentEncoding="gzip")
 
     def get(self, key: str) -> Any:
-        """The document under `key`; `NoSuchDocument` if there is none."""
-        return _decoded(self._fetch(key))
+        """The document under `key`; `NoSuchDocument` if there is none, `DocumentSchema` if it has another schema."""
+        return _decoded(key, self._fetch(key))
 
     def get_as(self, key: str, shape: type[Read]) -> Read:
-        """The document under `key`, of which only the fields of `shape` are decoded; `NoSuchDocument` if there is none."""
-        return msgspec.json.decode(gzip.decompress(self._fetch(key)["Body"].read()), type=shape)
+        """The document under `key`, of which only the fields of `shape` are decoded; raises as `get`."""
+        return msgspec.json.decode(_content(key, self._fetch(key)), type=shape)
 
     def get_seldom_changed(self, key: str, read: Callable[[Any], Read]) -> Read:
         """What `read` makes of the document under `key`, the same value until another document lies there.
 
         For what is large and written once an hour: the bucket is asked each time, but answers with bytes only if they are new.
-        `read` must always be the same for a key, its value unchangeable. NoSuchDocument as above.
+        `read` must always be the same for a key, its value unchangeable. Raises as `get`.
         """
         tag, value = self._known.get(key, ("", None))
         try:
@@ -53,7 +79,7 @@ class Store:
             if reason.response.get("ResponseMetadata", {}).get("HTTPStatusCode") != HTTPStatus.NOT_MODIFIED:
                 raise
             return cast(Read, value)
-        made = read(_decoded(answer))
+        made = read(_decoded(key, answer))
         self._known[key] = (answer["ETag"], made)
         return made
 
@@ -66,8 +92,36 @@ class Store:
             raise
 
 
-def _decoded(answer: Any) -> Any:
-    return msgspec.json.decode(gzip.decompress(answer["Body"].read()))
+def _compressed(encoded: bytes) -> Iterator[bytes]:
+    """The document with its schema number, as gzip; a large document is not copied for the number."""
+    inner = memoryview(encoded)
+    if encoded == b"{}":
+        parts = (_TOP, b"}")
+    elif encoded[:1] == b"{":
+        parts = (_TOP + b",", inner[1:])
+    else:
+        parts = (_TOP + _LIST, inner, b"}")
+    gzipped = zlib.compressobj(_FAST, zlib.DEFLATED, zlib.MAX_WBITS | _GZIP)  # its header has no time: same document, same bytes
+    for part in parts:
+        yield gzipped.compress(part)
+    yield gzipped.flush()
+
+
+def _content(key: str, answer: Any) -> memoryview:
+    """The JSON of a document, a list without the object around it; DocumentSchema if this version cannot read it."""
+    content = gzip.decompress(answer["Body"].read())
+    stated = _STATED.match(content)
+    if stated is not None and (found := int(stated[1])) != SCHEMA:
+        raise DocumentSchema(key, found)
+    start = len(_TOP + _LIST)
+    return memoryview(content)[start:-1] if content.startswith(_TOP + _LIST) else memoryview(content)
+
+
+def _decoded(key: str, answer: Any) -> Any:
+    document = msgspec.json.decode(_content(key, answer))
+    if isinstance(document, dict):
+        document.pop("schema", None)
+    return document
 
 
 def _encoded(value: Any) -> Any:

@@ -2,12 +2,13 @@
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from joiner.adapters.ledger_items import Item, written
+from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER, Record, UnreadableRecord, read_all, read_one, with_schema_number
 
 TRIES: Final = 6  # of a write that met another one; a transaction holds its items for milliseconds
 PAUSE: Final = (0.02, 0.2)  # seconds between them, by chance, so that those who met do not meet again
@@ -23,6 +24,26 @@ class Table:
     def __init__(self, client: Any, table: str) -> None:
         self._client = client
         self._table = table
+        self._unreadable: dict[str, tuple[UnreadableRecord, ...]] = {}
+
+    @property
+    def unreadable(self) -> tuple[UnreadableRecord, ...]:
+        """The items that could not be read when each kind was last listed."""
+        return tuple(one for found in self._unreadable.values() for one in found)
+
+    def unreadable_ids(self, kind: str) -> frozenset[str]:
+        """The ids of those of one kind."""
+        return frozenset(one.id for one in self._unreadable.get(kind, ()))
+
+    def _read(self, kind: str, items: Iterable[Item], read: Callable[[Item], Record]) -> list[Record]:
+        """Items of one kind as values; those that cannot be read are left out, and are in `unreadable` until the next listing."""
+        found, unreadable = read_all(kind, items, read)
+        self._unreadable[kind] = tuple(unreadable)
+        return found
+
+    def _read_one(self, kind: str, item: Item, read: Callable[[Item], Record]) -> Record:
+        """One item as a value; UnreadableRecord names its kind, its id and the reason."""
+        return read_one(kind, item, read)
 
     def _get(self, kind: str, item_id: str) -> Item:
         answer = self._client.get_item(TableName=self._table, Key=key(kind, item_id), ConsistentRead=True)
@@ -58,8 +79,8 @@ class Table:
         asked: dict[str, Any] = {
             "TableName": self._table,
             "Key": key(kind, item_id),
-            "UpdateExpression": expression,
-            "ExpressionAttributeValues": {name: written(value) for name, value in values.items()},
+            "UpdateExpression": with_schema_number(expression),
+            "ExpressionAttributeValues": {name: written(value) for name, value in {**values, f":{SCHEMA_NUMBER}": KNOWN_SCHEMA}.items()},
             "ReturnValues": "ALL_NEW",
         }
         if condition:

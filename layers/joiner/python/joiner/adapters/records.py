@@ -1,0 +1,76 @@
+"""Reading items of the memory table: one that cannot be read is left out and named, and stops no other.
+
+An item cannot be read if an attribute has another type than it was written with, if its JSON is broken, or if it carries a schema number
+that this version of Joiner does not know.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from joiner.adapters.ledger_items import Item, number, text
+
+Record = TypeVar("Record")
+
+SCHEMA_NUMBER: Final = "schemaNumber"
+"""The attribute with the number of an item's schema; SCHEMA is a reserved word of DynamoDB. An item without it has number 1."""
+
+KNOWN_SCHEMA: Final = 1
+
+BROKEN: Final = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+"""What reading a broken item raises."""
+
+log = logging.getLogger(__name__)
+
+
+class UnreadableRecord(Exception):
+    """One item that cannot be read, and why."""
+
+    def __init__(self, kind: str, item_id: str, reason: str) -> None:
+        super().__init__(f"item {kind} {item_id} of the memory table cannot be read: {reason}")
+        self.kind = kind
+        self.id = item_id
+        self.reason = reason
+
+
+def read_one(kind: str, item: Item, read: Callable[[Item], Record]) -> Record:
+    """What `read` makes of an item; UnreadableRecord if it cannot be read."""
+    try:
+        found = number(item, SCHEMA_NUMBER) or KNOWN_SCHEMA
+        if found > KNOWN_SCHEMA:
+            raise ValueError(f"its schema number is {found}, and this version of Joiner knows {KNOWN_SCHEMA}")
+        return read(item)
+    except BROKEN as reason:
+        said = str(reason) if isinstance(reason, ValueError) else f"{type(reason).__name__}: {reason}"
+        raise UnreadableRecord(kind, str(item.get("id", {}).get("S", "")), said) from reason
+
+
+def read_all(kind: str, items: Iterable[Item], read: Callable[[Item], Record]) -> tuple[list[Record], list[UnreadableRecord]]:
+    """What can be read, and what cannot; the latter is logged."""
+    found: list[Record] = []
+    unreadable: list[UnreadableRecord] = []
+    for item in items:
+        try:
+            found.append(read_one(kind, item, read))
+        except UnreadableRecord as reason:
+            log.error("%s; it is left out, and the others are read. Delete the item once its cause is known", reason)
+            unreadable.append(reason)
+    return found, unreadable
+
+
+def with_schema_number(expression: str) -> str:
+    """An update expression that also writes the schema number of a new item (value `:schemaNumber`).
+
+    >>> with_schema_number("ADD rings :one SET storedAt = :at")
+    'ADD rings :one SET schemaNumber = if_not_exists(schemaNumber, :schemaNumber), storedAt = :at'
+    >>> with_schema_number("REMOVE holder")
+    'SET schemaNumber = if_not_exists(schemaNumber, :schemaNumber) REMOVE holder'
+    """
+    ours = f"SET {SCHEMA_NUMBER} = if_not_exists({SCHEMA_NUMBER}, :{SCHEMA_NUMBER})"
+    before, sets, after = expression.partition("SET ")
+    return f"{before}{ours}, {after}" if sets else f"{ours} {expression}"
+
+
+def id_of(item: Item) -> str:
+    """The item's id; ValueError if it is no string."""
+    return text(item, "id")

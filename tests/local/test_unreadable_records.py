@@ -1,0 +1,214 @@
+"""One item of the memory table that cannot be read stops no other: a broken item between good ones, for each kind."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from joiner.adapters.absences import Absences
+from joiner.adapters.answers import Answers
+from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import LaunchRecord, Offering
+from joiner.adapters.records import UnreadableRecord
+from joiner.adapters.retirements import Retirements
+from joiner.adapters.table import Table
+from joiner.lifecycle.answered import Answer, Question
+from tests.local.running_aws import RunningAws
+
+pytestmark = pytest.mark.local
+
+NEWER = {"schemaNumber": {"N": "2"}}
+Attributes = Mapping[str, Mapping[str, Any]]
+
+
+class Memory:
+    """A table, and items put into it as somebody else's hand or another version would."""
+
+    def __init__(self, aws: RunningAws) -> None:
+        self.client, self.name = aws.client("dynamodb"), aws.fresh("memory")
+        self.client.create_table(
+            TableName=self.name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
+            KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
+        )
+        self.ledger = Ledger(self.client, self.name)
+
+    def part(self, kind: Callable[[Any, str], Any]) -> Any:
+        return kind(self.client, self.name)
+
+    def put(self, kind: str, item_id: str, attributes: Attributes) -> None:
+        self.client.put_item(TableName=self.name, Item={"kind": {"S": kind}, "id": {"S": item_id}, **attributes})
+
+    def spoil(self, kind: str, item_id: str, attributes: Attributes) -> None:
+        """Overwrite some attributes of an item."""
+        self.put(kind, item_id, {**self.raw(kind, item_id), **attributes})
+
+    def raw(self, kind: str, item_id: str) -> dict[str, Any]:
+        found = self.client.get_item(TableName=self.name, Key={"kind": {"S": kind}, "id": {"S": item_id}}, ConsistentRead=True)
+        return dict(found.get("Item", {}))
+
+    def launch(self, launch_id: str) -> None:
+        lease = self.ledger.lease()
+        if not lease.holder:
+            values = {":me": "arn:up", ":until": 100, ":one": 1}
+            self.ledger._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until ADD leaseNumber :one", values)
+        self.ledger.begin_launch(LaunchRecord(launch_id, "{}", "token", (f"claim-{launch_id}",), self.ledger.lease().number, "arn:up"))
+
+
+@pytest.fixture
+def memory(local_aws: RunningAws) -> Memory:
+    return Memory(local_aws)
+
+
+def pairing(memory: Memory, name: str) -> None:
+    memory.ledger.pair(name, f"claim-{name}", "l-1")
+
+
+def assignment(memory: Memory, name: str) -> None:
+    memory.ledger.assign(name, {"class": 1}, 1)
+
+
+def wave(memory: Memory, name: str) -> None:
+    memory.ledger.begin_wave(name, f"arn:{name}", ["claim"], 10)
+
+
+def retirement(memory: Memory, name: str) -> None:
+    memory.part(Retirements).begin(name, "arn:retire", "deleted", 10)
+
+
+def absence(memory: Memory, name: str) -> None:
+    memory.part(Absences).keep({name}, {}, 10)
+
+
+def emptiness(memory: Memory, name: str) -> None:
+    memory.part(Emptiness).begin(name, 10)
+
+
+KINDS: Mapping[str, tuple[Callable[[Memory, str], None], type[Table], Callable[[Any], set[str]], Attributes]] = {
+    "LAUNCH": (
+        Memory.launch,
+        Ledger,
+        lambda part: {one.id for one in part.unrecorded_launches() if not one.unreadable},
+        {"request": {"S": "{"}},
+    ),
+    "INSTANCE": (pairing, Ledger, lambda part: {one.instance for one in part.all_pairings()}, {"claim": {"N": "1"}}),
+    "ASSIGNMENT": (assignment, Ledger, lambda part: set(part.assignments()), {"classes": {"S": '[{"class"'}}),
+    "WAVE": (wave, Ledger, lambda part: {one.name for one in part.waves()}, {"claims": {"S": "claim"}}),
+    "RETIREMENT": (retirement, Retirements, lambda part: set(part.all()), {"reasons": {"BOOL": True}}),
+    "ABSENT": (absence, Absences, lambda part: set(part.since()), {"since": {"S": "yesterday"}}),
+    "EMPTY": (emptiness, Emptiness, lambda part: set(part.all()), {"since": {"S": "yesterday"}}),
+}
+
+
+@pytest.mark.parametrize("broken_by", ["its own attribute", "a newer schema number"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_broken_item_between_good_ones_is_left_out_and_named(
+    memory: Memory, kind: str, broken_by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, table, read, broken = KINDS[kind]
+    for name in ("a", "b", "c"):
+        make(memory, name)
+    memory.spoil(kind, "b", NEWER if broken_by == "a newer schema number" else broken)
+    part = memory.part(table)
+
+    assert read(part) == {"a", "c"}
+    ((found_kind, found_id, reason),) = [(one.kind, one.id, one.reason) for one in part.unreadable]
+    assert (found_kind, found_id) == (kind, "b")
+    assert reason
+    assert f"item {kind} b of the memory table cannot be read: {reason}" in caplog.text
+    assert ("its schema number is 2" in reason) == (broken_by == "a newer schema number")
+
+
+def test_an_offering_with_an_unreadable_mark_stops_no_other(memory: Memory) -> None:
+    memory.ledger.mark_unavailable(Offering("spot", "m5.large", "us-east-1a"), 100, "short")
+    memory.put("UNAVAILABLE", "spot#m5.large", {"until": {"N": "100"}})
+
+    assert [mark.offering.zone for mark in memory.ledger.unavailable(50)] == ["us-east-1a"]
+    assert memory.ledger.unreadable_ids("UNAVAILABLE") == {"spot#m5.large"}
+
+
+def test_pairings_that_are_asked_for_by_name_leave_out_the_broken_one(memory: Memory) -> None:
+    for name in ("i-a", "i-b", "i-c"):
+        pairing(memory, name)
+    memory.spoil("INSTANCE", "i-b", {"claim": {"L": []}})
+
+    assert set(memory.ledger.pairings(["i-a", "i-b", "i-c"])) == {"i-a", "i-c"}
+
+
+def test_answers_that_cannot_be_read_count_as_none_and_are_replaced(memory: Memory) -> None:
+    answers = memory.part(Answers)
+    memory.put("ANSWERED", "pods", {"classes": {"S": '{"class": [1]}'}})
+    assert answers.all() == {}
+    assert [one.kind for one in answers.unreadable] == ["ANSWERED"]
+
+    answer = {"class": Answer(Question(1, "2026-11-21T12:00:00Z", "digest"), 1, 100)}
+    answers.put(answer, 10)
+
+    assert answers.all() == answer
+    assert answers.unreadable == ()
+
+
+@pytest.mark.parametrize("recorded", [None, {"BOOL": False}, {"S": "yes"}])
+def test_a_launch_that_cannot_be_read_is_unrecorded_and_keeps_its_claims(memory: Memory, recorded: Mapping[str, Any] | None) -> None:
+    memory.launch("a")
+    memory.launch("b")
+    memory.spoil("LAUNCH", "b", {"details": {"S": "{"}, **({"recorded": recorded} if recorded else {})})
+    if recorded is None:
+        item = {name: value for name, value in memory.raw("LAUNCH", "b").items() if name != "recorded"}
+        memory.client.put_item(TableName=memory.name, Item=item)
+
+    found = {one.id: one for one in memory.ledger.unrecorded_launches()}
+
+    assert set(found) == {"a", "b"}
+    assert (found["a"].unreadable, found["b"].claims) == ("", ("claim-b",))
+    assert found["b"].unreadable
+
+
+def test_an_absence_that_cannot_be_read_begins_anew(memory: Memory) -> None:
+    absences = memory.part(Absences)
+    memory.put("ABSENT", "claim-of/i-1", {"since": {"S": "yesterday"}})
+
+    absences.keep({"claim-of/i-1"}, absences.since(), 50)
+
+    assert absences.since() == {"claim-of/i-1": 50}
+
+
+def test_an_emptiness_that_cannot_be_read_begins_anew(memory: Memory) -> None:
+    known = memory.part(Emptiness)
+    memory.put("EMPTY", "claim-a", {"since": {"S": "yesterday"}})
+    assert known.all() == {}
+
+    known.begin("claim-a", 50)
+
+    assert known.all()["claim-a"].since == 50
+
+
+def test_a_lease_that_cannot_be_read_is_an_error_that_names_it(memory: Memory) -> None:
+    memory.put("LEASE", "scale-up", {"holder": {"N": "7"}})
+
+    with pytest.raises(
+        UnreadableRecord, match="item LEASE scale-up of the memory table cannot be read: attribute holder has type N instead of S"
+    ):
+        memory.ledger.lease()
+
+
+def test_every_item_is_written_with_its_schema_number(memory: Memory) -> None:
+    memory.launch("a")
+    for make in (pairing, assignment, wave, retirement, absence, emptiness):
+        make(memory, "a")
+    kinds = ("LAUNCH", "INSTANCE", "ASSIGNMENT", "WAVE", "RETIREMENT", "ABSENT", "EMPTY")
+
+    assert {kind: memory.raw(kind, "a")["schemaNumber"] for kind in kinds} == {kind: {"N": "1"} for kind in kinds}
+    assert memory.raw("LEASE", "scale-up")["schemaNumber"] == {"N": "1"}
+
+
+def test_a_newer_schema_number_is_not_overwritten(memory: Memory) -> None:
+    wave(memory, "a")
+    memory.spoil("WAVE", "a", NEWER)
+    wave(memory, "a")
+
+    assert memory.raw("WAVE", "a")["schemaNumber"] == {"N": "2"}
+    assert json.loads(memory.raw("WAVE", "a")["seenAt"]["N"]) == 10
