@@ -212,3 +212,15 @@ def test_a_newer_schema_number_is_not_overwritten(memory: Memory) -> None:
 
     assert memory.raw("WAVE", "a")["schemaNumber"] == {"N": "2"}
     assert json.loads(memory.raw("WAVE", "a")["seenAt"]["N"]) == 10
+
+
+@pytest.mark.parametrize("spoiled", [{"deadline": {"S": "soon"}}, NEWER])
+def test_a_retirement_that_cannot_be_read_has_one_owner_all_the_same(memory: Memory, spoiled: Attributes) -> None:
+    retirements = memory.part(Retirements)
+    retirements.begin("claim-a", "arn:first", "deleted", 1000)
+    memory.spoil("RETIREMENT", "claim-a", spoiled)
+
+    assert retirements.begin("claim-a", "arn:second", "deleted", 1100) is None
+    taken = retirements.begin("claim-a", "arn:second", "deleted", 1181)
+    assert (taken.claim, taken.owner, taken.deadline) == ("claim-a", "arn:second", 0)
+    assert retirements.begin("claim-a", "arn:third", "deleted", 1182) is None

@@ -6,6 +6,7 @@ may be followed by another. Nobody can ask whether an Express execution runs: wh
 ended, and from then on it may be followed, too.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -13,9 +14,12 @@ from botocore.exceptions import ClientError
 
 from joiner.adapters.ledger_items import RETIREMENT, UNSEEN_FOR, Retirement, written
 from joiner.adapters.parallel import every
+from joiner.adapters.records import UnreadableRecord
 from joiner.adapters.table import ConditionFailed, Table, is_condition, key
 
 KEPT: Final = 24 * 3600  # an item whose claim went another way; each execution that goes on with it keeps it longer
+log = logging.getLogger(__name__)
+
 OWNER: Final = {"#owner": "owner"}  # a reserved word of DynamoDB
 
 
@@ -46,7 +50,11 @@ class Retirements(Table):
             )
         except ConditionFailed:
             return None
-        return Retirement.of(item)
+        try:
+            return self._read_one(RETIREMENT, item, Retirement.of)
+        except UnreadableRecord as reason:  # it is ours all the same: the condition held
+            log.error("%s; it goes on without what was noted there", reason)
+            return Retirement(claim, owner, attempt=1, since=now, seen_at=now, ends_by=ends_by)
 
     def hurry(self, claim: str, reason: str, deadline: int, now: int, *, instance: str = "") -> None:
         """Add a reason, and a deadline (epoch seconds, 0 for none) unless a shorter one stands. Whoever owns the claim sees it soon;

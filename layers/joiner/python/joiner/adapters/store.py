@@ -95,6 +95,7 @@ class Store:
 def _compressed(encoded: bytes) -> Iterator[bytes]:
     """The document with its schema number, as gzip; a large document is not copied for the number."""
     inner = memoryview(encoded)
+    parts: tuple[bytes | memoryview, ...]
     if encoded == b"{}":
         parts = (_TOP, b"}")
     elif encoded[:1] == b"{":
