@@ -58,12 +58,13 @@ class Recording:
         claims = list_claims(self._kube).claims
         world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES})
         recorder = Recorder(self._kube, self._ledger, documents.get_catalogue(self._store), world, now)
-        closed = [launch for launch in launches if launch.closed]
+        known = [(launch, content) for launch in launches if (content := recorder.content(launch)) is not None]
+        closed = [(launch, content) for launch, content in known if launch.closed]
         results: list[Recorded] = []
-        for launch in closed:
+        for launch, content in closed:
             if results and self._time_left.over:  # what is left is recorded by the next look
                 break
-            results.append(recorder.record(launch, claims))
+            results.append(recorder.record(launch, content, claims))
         recorded = {claim.name: claim for result in results for claim in result.launched}
         forgotten = {name for result in results for name in result.forgotten}
         standing = [recorded.get(claim.name, claim) for claim in claims if claim.name not in forgotten]
@@ -80,7 +81,7 @@ class Recording:
             "launched": len(recorded),
             "short": sum(result.short for result in results),
             "failed": sum(result.failed for result in results),
-            "again": any(result.short for result in results) or len(results) < len(launches),
+            "again": any(result.short for result in results) or len(results) < len(known),
             "later": any(result.later for result in results) or any(not launch.closed for launch in launches),
             "waiting": len(waiting),
             "pricePerHour": round(sum(result.price_per_hour for result in results), 6),

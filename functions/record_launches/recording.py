@@ -13,8 +13,9 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.parallel import every
+from joiner.adapters.records import BROKEN
 from joiner.catalogue import Catalogue, allocatable, capacity
-from joiner.launching import Launched, Outcome
+from joiner.launching import Launch, Launched, Outcome
 from joiner.lifecycle.launched import launched_claim
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
@@ -22,6 +23,8 @@ from joiner.telling import launching as telling
 from joiner.telling.events import Event
 
 logger = Logger(child=True)
+
+Content = tuple[Launch, Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,19 @@ class Recorder:
         self._world = world
         self._now = now
 
-    def record(self, record: LaunchRecord, claims: Iterable[NodeClaim]) -> Recorded:
+    @staticmethod
+    def content(record: LaunchRecord) -> Content | None:
+        """What was launched and what became of it; None if the record's content is not what a launch consists of, which stops no other."""
+        try:
+            return launch_of(record), Outcome.from_json(record.outcome) if record.closed else Outcome()
+        except BROKEN as reason:
+            said = f"{type(reason).__name__}: {reason}"
+            logger.error("a launch cannot be recorded: its content in the memory table cannot be read", launch=record.id, reason=said)
+            return None
+
+    def record(self, record: LaunchRecord, content: Content, claims: Iterable[NodeClaim]) -> Recorded:
         """Write the outcome to the launch's claims; an API server that refuses a write fails the whole recording, which is tried again."""
-        launch, outcome, known = launch_of(record), Outcome.from_json(record.outcome), by_name(claims)
+        (launch, outcome), known = content, by_name(claims)
         fortunate = [(each, known[each.claim], launch.zone_ids.get(each.zone, "")) for each in outcome.launched if each.claim in known]
         launched = [claim for claim in every(fortunate, self._write_launched, KubeError) if claim is not None]
         for lost in outcome.launched:

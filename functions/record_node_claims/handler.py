@@ -69,14 +69,15 @@ class Recording:
         launches, postponed = launches[:GROUPS_AT_ONCE], {claim for launch in launches[GROUPS_AT_ONCE:] for claim in launch.claims}
         wanted = [intent for intent in asked if intent.claim.name not in refused and intent.claim.name not in postponed]
 
-        open_records = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})[:GROUPS_AT_ONCE]
+        reopened = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})[:GROUPS_AT_ONCE]
+        opened = documents.launches_of(reopened)
         writer = Writer(self._kube, self._ledger, task, self._time_left)
         written = writer.write(wanted)
         writer.assign_rooms(plan, kept.assigned, on_their_way=kept.world.assignments)
         standing = (
             launches if len(written) == len(wanted) else self._launches([one for one in wanted if one.claim.name in written], task)[0]
         )
-        key = documents.put_launches(self._store, task, [*map(documents.launch_of, open_records), *standing])
+        key = documents.put_launches(self._store, task, [*opened, *standing])
 
         if in_vain := {key for intent in asked if intent.claim.name in refused for key in intent.node.classes}:
             self._answers.refuse(documents.get_questions(self._store, keys["snapshot"]), in_vain, int(now.timestamp()))
@@ -88,7 +89,7 @@ class Recording:
             logger.warning("more launches than one look records", postponed=len(postponed), recorded=len(launches))
         if writer.left:
             logger.warning("no time was left to write all claims", postponed=len(writer.left), written=len(written))
-        groups = list(range(len(open_records) + len(standing)))
+        groups = list(range(len(opened) + len(standing)))
         return {"launches": key, "groups": groups, "claims": len(written), "postponed": len(postponed) + len(writer.left), "events": events}
 
     def _launches(self, asked: Sequence[Intent], task: Task) -> tuple[Sequence[Launch], dict[str, Refusal]]:

@@ -4,6 +4,7 @@ One function writes each and later ones read it; the shape is said here once, so
 """
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,7 @@ import msgspec
 
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.payload import Task
+from joiner.adapters.records import BROKEN
 from joiner.adapters.store import DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
 from joiner.cluster import Pod
@@ -24,6 +26,8 @@ from joiner.planning import Plan, Snapshot
 from joiner.pools import ResolvedNodeClass
 from joiner.telling.events import Event
 from joiner.telling.limiting import limit_events
+
+log = logging.getLogger(__name__)
 
 SNAPSHOTS: Final = "snapshots"
 NODE_CLASSES: Final = "node-classes"
@@ -162,6 +166,17 @@ def record_of(launch: Launch, *, lease_number: int, execution: str) -> LaunchRec
 def launch_of(record: LaunchRecord) -> Launch:
     """The launch that a record is of."""
     return Launch.from_json({**json.loads(record.details), "request": json.loads(record.request)})
+
+
+def launches_of(records: Iterable[LaunchRecord]) -> list[Launch]:
+    """The launches that records are of. One whose content is not what a launch consists of is logged, and stops no other."""
+    found = []
+    for record in records:
+        try:
+            found.append(launch_of(record))
+        except BROKEN as reason:
+            log.error("launch %s is not sent again, its content in the memory table cannot be read: %r", record.id, reason)
+    return found
 
 
 def put_plan(store: Store, task: Task, plan: Plan) -> str:

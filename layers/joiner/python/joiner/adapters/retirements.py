@@ -52,8 +52,8 @@ class Retirements(Table):
             return None
         try:
             return self._read_one(RETIREMENT, item, Retirement.of)
-        except UnreadableRecord as reason:  # it is ours all the same: the condition held
-            log.error("%s; it goes on without what was noted there", reason)
+        except UnreadableRecord as unreadable:  # it is ours all the same: the condition held
+            log.error("%s; it goes on without what was noted there", unreadable)
             return Retirement(claim, owner, attempt=1, since=now, seen_at=now, ends_by=ends_by)
 
     def hurry(self, claim: str, reason: str, deadline: int, now: int, *, instance: str = "") -> None:

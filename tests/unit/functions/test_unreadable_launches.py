@@ -1,0 +1,39 @@
+"""A launch whose item holds something else than a launch stops no other launch, and is reported at each look."""
+
+from typing import Any
+
+import pytest
+
+from joiner.adapters.claims import list_claims
+from joiner.pools import NodeClaim
+from tests.unit.functions.scale_up import World, pending
+
+
+def broken_launch(world: World, launch_id: str, state: str, **texts: str) -> None:
+    """An item that DynamoDB holds and no version of Joiner wrote."""
+    said: dict[str, Any] = {":state": state, ":no": False, ":claims": ("nobody",)}
+    said |= {f":{name}": value for name, value in texts.items()}
+    sets = ", ".join(f"#{name} = :{name}" for name in texts)
+    names = {"#state": "state"} | {f"#{name}": name for name in texts}
+    world.machine._update("LAUNCH", launch_id, f"SET #state = :state, recorded = :no, claims = :claims, {sets}", said, names=names)
+
+
+def claims(world: World) -> list[NodeClaim]:
+    return list(list_claims(world.kube).claims)
+
+
+@pytest.mark.parametrize("state", ["open", "closed"])
+@pytest.mark.parametrize(
+    "texts",
+    [{"request": "{}", "details": "{}", "outcome": "[]"}, {"request": "{", "details": "{}", "outcome": "{}"}],
+    ids=["another shape", "broken JSON"],
+)
+def test_a_launch_of_another_content_stops_no_other(world: World, state: str, texts: dict[str, str]) -> None:
+    world.prepare(pending("web-1"))
+    broken_launch(world, "a-broken", state, **texts)
+
+    world.scale_up("up-1")
+
+    (claim,) = claims(world)
+    assert claim.initialized
+    assert [launch.id for launch in world.ledger.unrecorded_launches()] == ["a-broken"]
