@@ -144,7 +144,10 @@ def may_keep_node_access(settings: Settings, place: Place, node_roles: Sequence[
             [profiles],
         ),
         _allow(["iam:ListInstanceProfilesForRole"], [f"arn:{place.partition}:iam::{place.account}:role/*"]),
-        _allow(["iam:GetRole", "iam:ListAttachedRolePolicies", "iam:DetachRolePolicy", "iam:DeleteRole"], [own_role]),
+        _allow(
+            ["iam:GetRole", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies", "iam:DetachRolePolicy", "iam:DeleteRole"],
+            [own_role],
+        ),
         may_look(settings, "Instances"),
     ]
 

@@ -98,8 +98,11 @@ class Installation(Construct):
         self.revoked.node.add_dependency(self.manifests)
         self._let_describe(settings.cluster, parameter)
         self._let_elevate(settings.cluster)
-        self._repeat("Describing", self.describer, "The cluster's endpoint and CA", self.cluster)
-        self._repeat("Revoking", self.elevator, "An installer that is an administrator no longer than it runs", self.revoked)
+        self._repeat("Describing", self.describer, "The cluster's endpoint and CA").node.add_dependency(self.cluster)
+        # Before access is granted and, at deletion, until it is revoked: so a deployment or a deletion that fails in between leaves none
+        self.granted.node.add_dependency(
+            self._repeat("Revoking", self.elevator, "An installer that is an administrator no longer than it runs")
+        )
 
     def _access(self, id: str, place: str, installed: Mapping[str, str]) -> CustomResource:
         """One of the two that surround the installer; they change whenever it runs."""
@@ -112,15 +115,14 @@ class Installation(Construct):
             properties={**installed, "Place": place},
         )
 
-    def _repeat(self, id: str, function: Function, description: str, after: CustomResource) -> None:
-        schedule = scheduler.Schedule(
+    def _repeat(self, id: str, function: Function, description: str) -> scheduler.Schedule:
+        return scheduler.Schedule(
             self,
             id,
             schedule=scheduler.ScheduleExpression.rate(EVERY),
             target=targets.LambdaInvoke(function.function, retry_attempts=2, max_event_age=Duration.minutes(5)),
             description=description,
         )
-        schedule.node.add_dependency(after)
 
     def _let_elevate(self, cluster: str) -> None:
         """One policy, on one entry."""

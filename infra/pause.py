@@ -1,7 +1,8 @@
 """The switch that stops Joiner: one SSM parameter. While its value is `true`, machines end as *Joiner is paused* and nothing acts. `drain`
 and `keep` are written by `joiner uninstall`; `joiner.names` says what each value stops.
 
-The deployment makes it with `false` and leaves whatever somebody wrote since: CloudFormation changes only what changed in the template.
+The deployment makes it with `false` and leaves whatever people wrote since, as long as no property of the parameter changes in the
+template: CloudFormation then writes the value again. So it has no property but its value and a description that stays.
 """
 
 from aws_cdk import aws_iam as iam
@@ -22,7 +23,6 @@ class Pause(Construct):
             "Parameter",
             parameter_name=pause_parameter(settings.cluster),
             string_value="false",
-            allowed_pattern="true|false|drain|keep",
             description=f"true: Joiner does nothing in the cluster {settings.cluster}",
         )
 

@@ -92,6 +92,10 @@ def _drain(here: Deployed, left: Sequence[Instance], *, until: float) -> None:
         if time.monotonic() >= until:
             typer.echo(f"{_nodes(len(left))} of Joiner in {here.cluster} are being drained")
             commentary.print("What keeps a node stands on its claim: kubectl get nodeclaims -o yaml. Run this again to wait.")
+            commentary.print(
+                "A claim without the condition Launched is finished by a scale-up only: "
+                f"joiner resume {here.cluster}, wait two minutes, and run this again."
+            )
             raise typer.Exit(NODES_LEFT)
         time.sleep(BETWEEN_LOOKS)
         left = _instances(here)

@@ -67,12 +67,13 @@ class Access:
             return
 
     def revoke_older(self, limit: float) -> bool:
-        """Revoke what was associated before `limit` (epoch seconds); whether there was anything to revoke."""
+        """Revoke what was associated, or associated again, before `limit` (epoch seconds); whether there was anything to revoke."""
         try:
             found = self._eks.list_associated_access_policies(**self._entry)["associatedAccessPolicies"]
         except self._eks.exceptions.ResourceNotFoundException:
             return False
-        old = [each for each in found if each["policyArn"] == self._policy and each["associatedAt"].timestamp() < limit]
+        ours = [each for each in found if each["policyArn"] == self._policy]
+        old = [each for each in ours if max(each["associatedAt"], each.get("modifiedAt", each["associatedAt"])).timestamp() < limit]
         if old:
             logger.warning("the installer was still an administrator of the cluster: a deployment ended early; its access is revoked")
             self.revoke()

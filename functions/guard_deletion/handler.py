@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
-from joiner.names import ACTING, DRAINING, KEEPING, NODECLAIM, NODEPOOL, PAUSED, PROVISIONER, pause_parameter
+from joiner.names import ACTING, DELETING, DRAINING, KEEPING, NODECLAIM, NODEPOOL, PROVISIONER, pause_parameter
 
 PHYSICAL_ID: Final = "joiner-deletion-guard"
 NAMED: Final = 3  # claims in a message; CloudFormation shows about a thousand characters
@@ -76,18 +76,21 @@ def act(request: Request) -> Answer:
 
 
 def guard(cluster: str, region: str, switch: Switch, around: Surroundings) -> None:
-    """Raises NodesRun or ScaleUpRuns if the stack may not be deleted now."""
+    """Raises NodesRun or ScaleUpRuns if the stack may not be deleted now.
+
+    The guard takes back only the value that it wrote itself: a pause or a drain that people ask for meanwhile stays.
+    """
     before = switch.value()
     if before == KEEPING:
         return
     if before == ACTING:
-        switch.write(PAUSED)
+        switch.write(DELETING)
     try:
         _await_the_lease(around)
         if running := around.instances():
             raise NodesRun(refusal(cluster, region, running, draining=before == DRAINING))
     except Exception:
-        if before == ACTING:
+        if switch.value() == DELETING:
             switch.write(ACTING)
         raise
 

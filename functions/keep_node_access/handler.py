@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from aws_lambda_powertools import Logger
 
 from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
-from joiner.adapters.node_access import NodeAccess
+from joiner.adapters.node_access import Kept, NodeAccess
 
 logger = Logger()
 
@@ -91,8 +91,19 @@ def act(request: Request) -> Answer:
         if each.used:
             logger.warning("kept, because instances use it", what=each.what)
         else:
-            each.remove()
+            remove(each)
     return Answer(request.physical_id or PHYSICAL_ID)
+
+
+def remove(unused: Removable) -> bool:
+    """Remove something unused; False, with a warning, if other people added something to it and it stays."""
+    try:
+        unused.remove()
+    except Kept as reason:
+        logger.warning("kept", what=unused.what, reason=str(reason))
+        return False
+    logger.info("removed: no instance uses it", what=unused.what)
+    return True
 
 
 def admit(access: NodeAccess, wanted: Wanted) -> None:
@@ -112,10 +123,7 @@ def tidy(access: NodeAccess, wanted: Wanted, disuse: Disuse, now: int) -> dict[s
     since = disuse.since()
     unused = {each.what for each in found if not each.used}
     due = [each for each in found if each.what in unused and since.get(each.what, now) <= now - LOOKS_APART]
-    for each in due:
-        each.remove()
-        logger.info("removed: no instance uses it", what=each.what)
-    removed = {each.what for each in due}
+    removed = {each.what for each in due if remove(each)}
     disuse.keep(unused - removed, since, now)
     return {
         "removed": sorted(removed),

@@ -9,9 +9,9 @@ What the sweep saw of the cluster is held against what EC2 shows. Nothing that i
 at all if one of the reads fails: then this function fails, and the next sweep looks again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, Final
 
@@ -33,13 +33,16 @@ from joiner.lifecycle.checks import INSTANCE_CHECKS, Case, InstanceSurvey, SeenC
 from joiner.lifecycle.orphans import Verdict, judge
 from joiner.lifecycle.resting import may_rest, rest_after
 from joiner.lifecycle.retirement import Reason
-from joiner.names import ACTING, DRAINING
+from joiner.names import ACTING, DRAINING, STOPS_EVERYTHING
 
 logger = Logger()
 
 REASONS: Final = 20  # as in survey_cluster
 RETIRED_AT_ONCE: Final = 100  # claims of one retirement; the rest at the next sweep
 COLLECTED_AT_ONCE: Final = 250  # instances of one collection; the rest at the next sweep
+
+NAMING: Final = timedelta(seconds=5)
+"""How long one survey tags instances; a call that has no answer takes longer, and is the last one."""
 
 Asked = Mapping[str, Any]
 """``{"claim", "reason", "instance", "notBefore"}``: a claim to retire, as it travels between states."""
@@ -85,7 +88,8 @@ class Survey:
         """
         broken, dead = self._broken_lease(), self._dead_waves()
         seen = documents.get_survey(self._store, key)
-        instances = self._instances(task.cluster.name, seen)
+        found = self._instances(task.cluster.name, seen)
+        instances = {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
         left = self._ledger.unrecorded_launches()
         opened = [launch for launch in left if not launch.unreadable]
         verdict = self._judge(seen, instances, left)
@@ -93,11 +97,14 @@ class Survey:
         freed = self._dead_owners(retirements)
         retirements = self._retirements.all() if freed else retirements
         begun = self._begun(seen.claims, retirements, freed, instances)
-        leaving = [_leaving(each) for each in seen.claims] if self._switch() == DRAINING else []
+        switch = self._switch()
+        leaving = [_leaving(each) for each in seen.claims] if switch == DRAINING else []
         wanted = self._whom_to_retire([*leaving, *begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
         resting = self._resting(seen.claims, retirements)
         unreadable = [one for part in (self._ledger, self._retirements, self._absences) for one in part.unreadable]
         retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == Reason.LOST]
+        if switch not in STOPS_EVERYTHING:  # last: names are for people, and a slow EC2 must not stop what was decided
+            self._name(found.values(), seen)
         return {
             "instances": len(instances),
             "deadWaves": len(dead),
@@ -123,17 +130,20 @@ class Survey:
             ),
         }
 
-    def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, SeenInstance]:
+    def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, Instance]:
         """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all the same.
 
-        Those that lack the name of their claim are tagged on the way.
         """
         found = {each.id: each for each in self._ec2.instances_of_cluster(cluster, ended=True)}
         untagged = {claim.instance for claim in seen.claims if claim.instance}.union(seen.ours).difference(found)
         found |= self._ec2.whatever_became_of(untagged)
         self._note_deaths(found, seen)
-        name_instances(self._ec2, found.values(), {claim.instance: claim.name for claim in seen.claims if claim.instance})
-        return {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
+        return found
+
+    def _name(self, instances: Iterable[Instance], seen: KeptSurvey) -> None:
+        until = self._clock() + NAMING
+        claims = {claim.instance: claim.name for claim in seen.claims if claim.instance}
+        name_instances(self._ec2, instances, claims, in_time=lambda: self._clock() < until)
 
     def _note_deaths(self, found: Mapping[str, Instance], seen: KeptSurvey) -> None:
         """Instances that ended at their launch, of claims that are still there. Noted once a claim: its retirement follows."""

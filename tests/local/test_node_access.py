@@ -183,3 +183,16 @@ def test_a_cluster_that_is_gone_has_no_entries(world: World) -> None:
     access = NodeAccess("nowhere", eks=world.aws.client("eks"), iam=world.aws.client("iam"), ec2=world.aws.client("ec2"))
 
     assert access.entries() == []
+
+
+def test_a_role_to_which_people_added_a_policy_stays_whole_and_stops_nothing(world: World) -> None:
+    iam, memory = world.aws.client("iam"), Memory()
+    reading = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [reading]})
+    iam.put_role_policy(RoleName=world.role, PolicyName="people", PolicyDocument=policy)
+
+    looks = [world.handler.tidy(world.access, world.settings(), memory, now) for now in range(0, 5 * HALF_AN_HOUR, HALF_AN_HOUR)]
+
+    assert world.there() == (False, False, True)
+    assert len(iam.list_attached_role_policies(RoleName=world.role)["AttachedPolicies"]) == 1
+    assert looks[-1]["unused"] == [f"role/{world.role}"]

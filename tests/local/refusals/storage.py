@@ -166,6 +166,11 @@ def policies_of_no_role(aws: RunningAws) -> None:
     aws.client(IAM).list_attached_role_policies(RoleName="nobody")
 
 
+@refuses(IAM, "ListRolePolicies", "a role that does not exist", code="NoSuchEntity", source="IAM API reference")
+def inline_policies_of_no_role(aws: RunningAws) -> None:
+    aws.client(IAM).list_role_policies(RoleName="nobody")
+
+
 @refuses(IAM, "DetachRolePolicy", "a policy that is not attached", code="NoSuchEntity", source="IAM API reference")
 def a_policy_that_is_not_attached(aws: RunningAws) -> None:
     role = aws.role("ec2.amazonaws.com").rpartition("/")[2]

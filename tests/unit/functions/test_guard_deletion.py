@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from joiner.adapters.custom_resource import REASON_LIMIT
-from joiner.names import ACTING, DRAINING, KEEPING, NODECLAIM, NODEPOOL, PAUSED
+from joiner.names import ACTING, DELETING, DRAINING, KEEPING, NODECLAIM, NODEPOOL, PAUSED
 from tests.unit.functions.loading import load
 
 
@@ -71,7 +71,7 @@ def test_without_instances_launches_are_stopped_and_the_stack_goes() -> None:
 
     world.guard()
 
-    assert world.switch.written == [PAUSED]
+    assert world.switch.written == [DELETING]
 
 
 def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_again() -> None:
@@ -84,7 +84,7 @@ def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_ag
         "on without Joiner), then delete the stack again. If that command cannot run: aws ssm put-parameter --name /joiner/prod/pause "
         "--value keep --overwrite --region eu-west-1"
     )
-    assert world.switch.written == [PAUSED, ACTING]
+    assert world.switch.written == [DELETING, ACTING]
 
 
 def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
@@ -125,3 +125,18 @@ def test_what_somebody_wrote_is_left_as_it_was(before: str) -> None:
 
     assert world.switch.written == []
     assert ("They are being drained" in said) is (before == DRAINING)
+
+
+@pytest.mark.parametrize("value", [PAUSED, DRAINING, KEEPING])
+def test_what_people_write_while_the_guard_looks_stays_after_a_refusal(value: str) -> None:
+    world = World(running=[instance(1)], leases=[True])
+    look = world.lease_is_held
+
+    def meanwhile() -> bool:
+        world.switch.current = value
+        return look()
+
+    world.lease_is_held = meanwhile  # type: ignore[method-assign]
+    world.refusal()
+
+    assert (world.switch.current, world.switch.written) == (value, [DELETING])

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.names import NAME_TAG, NODECLAIM
@@ -88,3 +89,28 @@ def test_a_throttle_ends_the_tagging_of_this_sweep_and_not_the_sweep(nameless: W
     nameless.survey("s1")
 
     assert nameless.ec2.asked.count("CreateTags") == before + 1
+
+
+def test_an_answer_that_is_lost_ends_the_tagging_and_nothing_else(nameless: World) -> None:
+    nameless.ec2.fault = _lost
+
+    before = nameless.ec2.asked.count("CreateTags")
+    _, said = nameless.survey("s1")
+
+    assert nameless.ec2.asked.count("CreateTags") == before + 1
+    assert said["instances"] == 3
+
+
+def test_a_paused_joiner_tags_nothing(nameless: World) -> None:
+    nameless.ec2.fault = None
+    nameless.pause.paused = True
+
+    nameless.survey("s1")
+
+    assert set(names(nameless).values()) == {("", "")}
+
+
+def _lost(operation: str, do: Any) -> Any:
+    if operation == "CreateTags":
+        raise EndpointConnectionError(endpoint_url="https://ec2")
+    return do()

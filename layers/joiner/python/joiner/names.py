@@ -111,8 +111,9 @@ ACTING: Final = "false"
 PAUSED: Final = "true"
 DRAINING: Final = "drain"  # nothing is launched, and every node is retired: `joiner uninstall --nodes drain`
 KEEPING: Final = "keep"  # nothing acts, and the stack may be deleted while nodes run: `joiner uninstall --nodes keep`
-STOPS_EVERYTHING: Final = (PAUSED, KEEPING)
-STOPS_LAUNCHES: Final = (PAUSED, KEEPING, DRAINING)
+DELETING: Final = "deleting"  # as true; written by the deletion of the stack while it looks whether nodes run
+STOPS_EVERYTHING: Final = (PAUSED, KEEPING, DELETING)
+STOPS_LAUNCHES: Final = (PAUSED, KEEPING, DELETING, DRAINING)
 
 
 def profile_path(cluster: str, region: str) -> str:

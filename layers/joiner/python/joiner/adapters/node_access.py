@@ -18,6 +18,10 @@ ALIVE: Final = ("pending", "running", "stopping", "stopped")
 NODE_TYPE: Final = "EC2_LINUX"
 
 
+class Kept(Exception):
+    """What should be removed has something of other people, and stays; the message says what."""
+
+
 class ForeignEntry(Exception):
     """The role has an access entry of another type, so that its nodes could not join."""
 
@@ -107,11 +111,18 @@ class NodeAccess:
             self._iam.delete_instance_profile(InstanceProfileName=name)
 
     def remove_role(self, role: str) -> None:
-        """Delete a role that no instance profile has."""
+        """Delete a role that no instance profile has. Raises Kept for a role with inline policies, which no deployment writes."""
         with _unless_gone("NoSuchEntity"):
+            if inline := self._iam.list_role_policies(RoleName=role)["PolicyNames"]:
+                raise Kept(f"role {role} has inline policies ({', '.join(inline)}): delete it by hand if nothing needs it")
             for policy in self._iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]:
                 self._iam.detach_role_policy(RoleName=role, PolicyArn=policy["PolicyArn"])
-            self._iam.delete_role(RoleName=role)
+            try:
+                self._iam.delete_role(RoleName=role)
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "DeleteConflict":
+                    raise
+                raise Kept(f"role {role} cannot be deleted: {error.response['Error']['Message']}") from error
 
     def _describe(self, role_arn: str) -> dict[str, Any]:
         """An access entry; empty if it is gone."""

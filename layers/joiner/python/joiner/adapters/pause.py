@@ -1,7 +1,7 @@
 """Is Joiner paused? One SSM parameter, asked right before something acts: whoever pauses does not wait for an execution to end.
 
-Its values are those of `joiner.names`: `false` (Joiner acts), `true` (nothing acts), `drain` (nothing is launched, all nodes are retired)
-and `keep` (nothing acts, and the stack may be deleted while nodes run).
+Its values are those of `joiner.names`: `false` (Joiner acts), `true` (nothing acts), `drain` (nothing is launched, all nodes are retired),
+`keep` (nothing acts, and the stack may be deleted while nodes run) and `deleting` (nothing acts, while the deletion of the stack looks).
 """
 
 from typing import Any
