@@ -54,11 +54,17 @@ class RunningAws:
     def fresh(name: str) -> str:
         return f"{name}-{uuid.uuid4().hex[:8]}"
 
-    def role(self, service: str) -> str:
-        """The ARN of a role that the service may assume (``lambda.amazonaws.com``)."""
+    def role(self, service: str, permissions: list[dict[str, Any]] | None = None) -> str:
+        """The ARN of a role that the service may assume (``lambda.amazonaws.com``); it may everything, unless statements are given."""
         trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
         policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-        arn: str = self.client("iam").create_role(RoleName=self.fresh("role"), AssumeRolePolicyDocument=policy)["Role"]["Arn"]
+        name = self.fresh("role")
+        arn: str = self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=policy)["Role"]["Arn"]
+        if permissions is None:
+            permissions = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
+        if permissions:
+            document = json.dumps({"Version": "2012-10-17", "Statement": permissions})
+            self.client("iam").put_role_policy(RoleName=name, PolicyName="own", PolicyDocument=document)
         return arn
 
     def function(self, code: str, **settings: Any) -> str:

@@ -41,9 +41,8 @@ class Account:
 
     def launch(self, ebs: dict[str, Any], statements: Sequence[dict[str, Any]]) -> tuple[str, str]:
         """Launch one instance with this root volume as a role with these permissions: its last state, and the code of the reason."""
-        role = self.aws.role("lambda.amazonaws.com")
-        policy = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}, *statements]})
-        self.aws.client("iam").put_role_policy(RoleName=role.rpartition("/")[2], PolicyName="p", PolicyDocument=policy)
+        launching = {"Effect": "Allow", "Action": ["ec2:*", "iam:PassRole"], "Resource": "*"}
+        role = self.aws.role("lambda.amazonaws.com", [launching, *statements])
         keys = self.aws.client("sts").assume_role(RoleArn=role, RoleSessionName="launcher")["Credentials"]
         session = aws_session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
         ec2 = session.client("ec2", endpoint_url=self.aws.endpoint)

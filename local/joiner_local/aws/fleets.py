@@ -34,7 +34,9 @@ from joiner_local.aws import (
 )
 from joiner_local.aws.allocation import Allocation, Candidate, Refusal, allocate
 from joiner_local.aws.capacity import POOLS
-from joiner_local.aws.fleet_requests import FleetRequest, LaunchPool
+from joiner_local.aws.fleet_requests import FleetRequest, LaunchPool, tags_by_type
+from joiner_local.aws.iam import ec2_checks
+from joiner_local.aws.iam.guard import GUARD
 from joiner_local.aws.prices import Prices
 from joiner_local.aws.seams import LocalAws
 
@@ -142,7 +144,7 @@ def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any, acc
     request = FleetRequest.read(params, backend)
     fleet_id = random_fleet_id()
     with POOLS.lock:
-        allocation = _allocate(request, backend)
+        allocation = _allocate(request, backend, access_key)
         launched = [
             (asked, launches.run(launches.Launch(asked, count, fleet_id, request.tags), backend)) for asked, count in allocation.granted
         ]
@@ -175,10 +177,10 @@ def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any, acc
     return {"FleetId": fleet_id, "Instances": groups, "Errors": errors}
 
 
-def _allocate(request: FleetRequest, backend: Any) -> Allocation:
+def _allocate(request: FleetRequest, backend: Any, access_key: str) -> Allocation:
     refused, candidates = [], []
     for asked in request.pools:
-        if found := launches.problem(asked, backend):
+        if found := launches.problem(asked, backend) or _forbidden(asked, request, access_key):
             refused.append(Refusal(asked, *found))
             continue
         price = Prices.packaged().now(asked.pool.instance_type, asked.pool.zone, request.lifecycle)
@@ -200,6 +202,15 @@ def _allocate(request: FleetRequest, backend: Any) -> Allocation:
     allocation = allocate(request, candidates, draw, give_back)
     allocation.refused[:0] = refused
     return allocation
+
+
+def _forbidden(asked: LaunchPool, request: FleetRequest, access_key: str) -> launches.Problem | None:
+    """RunInstances in the caller's name, and what it asks for."""
+    of_template = tags_by_type(asked.data.get("TagSpecifications") or [])
+    tags = {kind: {**of_template.get(kind, {}), **request.tags.get(kind, {})} for kind in of_template.keys() | request.tags.keys()}
+    questions = ec2_checks.launch(asked.data, asked.template["LaunchTemplateId"], tags, spot=request.lifecycle == capacity.SPOT)
+    said = GUARD.problem(access_key, questions)
+    return ("UnauthorizedOperation", f"You are not authorized to perform this operation. {said}") if said else None
 
 
 def _free_addresses(subnet_id: str, backend: Any) -> int:

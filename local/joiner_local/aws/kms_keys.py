@@ -8,17 +8,17 @@ Sources: aws/karpenter-provider-aws#1407 and #4935; Amazon EBS user guide, "How 
 reference, CreateVolume (KmsKeyId: the key is authenticated asynchronously, so that an invalid one fails later).
 """
 
-import fnmatch
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final
-from urllib.parse import unquote
 
 from moto.iam.models import iam_backends
 from moto.kms.models import kms_backends
 from moto.sts.models import sts_backends
 
+from joiner_local.aws.iam.evaluation import Question, listed
+from joiner_local.aws.iam.guard import GUARD
 from joiner_local.aws.instances import AGENDA, PACE, Reason, terminate
 
 NEEDED: Final = (
@@ -57,8 +57,9 @@ def _trouble(said: str, access_key: str, backend: Any) -> Reason | None:
     if role is None:
         return None
     context = {"kms:ViaService": f"ec2.{backend.region_name}.amazonaws.com", "kms:GrantIsForAWSResource": "true"}
-    statements = list(_statements(role))
-    allowed = all(any(_allows(each, action, key.arn, context) for each in statements) for action in NEEDED)
+    keys = {name.lower(): (value,) for name, value in context.items()}
+    permissions = GUARD.permissions(role.arn)
+    allowed = all(permissions.decide(Question(action, key.arn, keys)).allowed for action in NEEDED)
     return None if allowed and _key_admits(key, role.arn, backend.account_id) else NO_PERMISSION
 
 
@@ -76,40 +77,14 @@ def _iam(account: str) -> Any:
     return iam_backends[account]["aws"]
 
 
-def _statements(role: Any) -> Iterator[Mapping[str, Any]]:
-    documents = [role.policies[name] for name in role.policies]
-    documents += [policy.document for policy in role.managed_policies.values()]
-    for document in documents:
-        read = json.loads(unquote(document)) if isinstance(document, str) else document
-        yield from _listed(read["Statement"])
-
-
-def _allows(statement: Mapping[str, Any], action: str, resource: str, context: Mapping[str, str]) -> bool:
-    return (
-        statement.get("Effect") == "Allow"
-        and any(fnmatch.fnmatchcase(action.lower(), each.lower()) for each in _listed(statement.get("Action", ())))
-        and any(fnmatch.fnmatchcase(resource, each) for each in _listed(statement.get("Resource", ())))
-        and all(_holds(values, context) for values in (statement.get("Condition") or {}).values())
-    )
-
-
-def _holds(wanted: Mapping[str, Any], context: Mapping[str, str]) -> bool:
-    """All keys of one operator; each is compared as a text, which is right for StringEquals, StringLike and Bool."""
-    return all(any(fnmatch.fnmatchcase(context.get(key, ""), str(value)) for value in _listed(said)) for key, said in wanted.items())
-
-
 def _key_admits(key: Any, role: str, account: str) -> bool:
     """Whether the key's policy names the role, or lets the account's IAM policies decide."""
     if not key.policy:
         return True
     admitted = {role, account, f"arn:aws:iam::{account}:root", "*"}
-    for statement in _listed(json.loads(key.policy)["Statement"]):
+    for statement in listed(json.loads(key.policy)["Statement"]):
         principal = statement.get("Principal", {})
-        named = _listed(principal.get("AWS", ())) if isinstance(principal, Mapping) else [principal]
+        named = listed(principal.get("AWS", ())) if isinstance(principal, Mapping) else [principal]
         if statement.get("Effect") == "Allow" and admitted & set(named):
             return True
     return False
-
-
-def _listed(said: Any) -> list[Any]:
-    return list(said) if isinstance(said, (list, tuple)) else [said]

@@ -1,6 +1,6 @@
 """IAM roles as services use them: may this service assume the role, and clients that sign as it.
 
-Policies of roles are not enforced by the local AWS; trust is, because a role that nobody may assume is a mistake that only AWS would find.
+What a role may do then is decided by `iam`; here only who may assume it.
 """
 
 import json

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from joiner_local.aws.accounts import Accounts
+from joiner_local.aws.iam.door import IamDoor
 from joiner_local.aws.mishaps.aws_door import AwsDoor
 from joiner_local.aws.mishaps.rules import Mishaps
 from joiner_local.aws.seams import ACCOUNT, REGION, LocalAws
@@ -52,7 +53,7 @@ class Entrance:
             return self._own(self.aws, path.removeprefix(OWN_PATHS), environ, start_response)
         self.aws.part(Accounts).note(environ)
         service = self.aws.services.get(_signed_for(environ))
-        return AwsDoor(service or self.moto, self.aws.part(Mishaps))(environ, start_response)
+        return AwsDoor(IamDoor(service or self.moto), self.aws.part(Mishaps))(environ, start_response)
 
     def _own(self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         for prefix, app in aws.paths.items():
@@ -146,6 +147,7 @@ def install_services(aws: LocalAws) -> None:
         tables,
         trails,
     )
+    from joiner_local.aws.iam import door
 
     once.work_out_once()
     fast_answers.answer_faster()
@@ -166,6 +168,7 @@ def install_services(aws: LocalAws) -> None:
     trails.install(aws)
     service_limits.install()
     mishaps.install(aws)
+    door.install(aws)
 
 
 def moto_application() -> "WSGIApplication":

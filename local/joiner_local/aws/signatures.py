@@ -2,7 +2,7 @@
 
 An EKS bearer token is a presigned `sts:GetCallerIdentity`; the cluster's name stands only in its signed header `x-k8s-aws-id`. So without
 this check a token made for another cluster would pass. Signature Version 4 as AWS documents it ("Create a signed AWS API request").
-Calls to other services are not checked: the local AWS has no secrets, and moto keeps no IAM worth enforcing.
+The signatures of calls to other services are not checked: the local AWS has no secrets. `iam` decides what the role of a key may do.
 
 moto reads the service a request is for from the `Authorization` header only; a presigned request has it in its query, so it is copied.
 """

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from joiner_local.aws.iam.evaluation import Question, message
+from joiner_local.aws.iam.guard import GUARD, Principal
 from joiner_local.aws.lambdas import FunctionMissing, Lambdas
 from joiner_local.aws.log_shipping import LogShipper
 from joiner_local.aws.roles import RoleClients, check_assumable
@@ -76,6 +78,11 @@ class _Neighbours:
         except Throttled as throttled:
             raise ServiceRefused("TooManyRequestsException", "Rate Exceeded.", 429) from throttled
         return FunctionAnswer(result.payload, result.version, result.request_id, result.error)
+
+    def refusal(self, role: str, question: Question) -> str | None:
+        principal = Principal(role, "states")
+        decision = GUARD.refusal(principal, [question])
+        return None if decision is None else message(principal.arn, decision)
 
     def client(self, service: str, role: str) -> "BaseClient":
         return self.clients.client(service, role)

@@ -264,7 +264,7 @@ class Interpreter:
 
     def _task(self, state: State, given: Json, visit: Visit) -> Json:
         assert state.resource is not None
-        token = self.tokens.issue() if state.resource.pattern == "waitForTaskToken" else None
+        token = self.tokens.issue(self.identity.machine_arn) if state.resource.pattern == "waitForTaskToken" else None
         try:
             visit.token = token[0] if token is not None else None
             arguments = visit.evaluate(state.fields.get("Arguments", given), "Arguments")

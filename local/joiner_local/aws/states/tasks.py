@@ -15,6 +15,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 from botocore.response import StreamingBody
 
+from joiner_local.aws.iam.checks import invocation
+from joiner_local.aws.iam.evaluation import Question
 from joiner_local.aws.states.expressions import Json
 from joiner_local.aws.states.resources import Resource, pascal_case, spellings
 from joiner_local.aws.states.waiting import Failure
@@ -51,6 +53,8 @@ class Services(Protocol):
 
     def start_execution(self, machine: str, name: str | None, input_text: str) -> tuple[str, dt.datetime]: ...
 
+    def refusal(self, role: str, question: Question) -> str | None: ...
+
     def await_execution(self, arn: str) -> Mapping[str, Any]: ...
 
     def stop_execution(self, arn: str) -> None: ...
@@ -86,6 +90,7 @@ class Call:
 
     def _invoke(self, name: str, qualifier: str | None, payload: Json) -> dict[str, Json]:
         body = payload if isinstance(payload, str) and _is_json(payload) else json.dumps(payload)
+        self._authorize(invocation(name, qualifier), "AWSLambdaException")
         answer = self.services.invoke_function(name, qualifier, body.encode())
         if answer.error is not None:
             raise _function_failure(answer.payload)
@@ -105,6 +110,7 @@ class Call:
         asked = self._checked_arguments()
         given = asked.get("Input", {})
         text = given if isinstance(given, str) else json.dumps(given)
+        self._authorize(Question("states:StartExecution", asked["StateMachineArn"]), "AWSStepFunctionsException")
         arn, started = self.services.start_execution(asked["StateMachineArn"], asked.get("Name"), text)
         answer = {"ExecutionArn": arn, "StartDate": int(started.timestamp() * 1000)}
         if not self.resource.pattern.startswith("sync"):
@@ -118,6 +124,11 @@ class Call:
         if self.resource.pattern == "sync:2":
             ended |= {key: json.loads(ended[key]) for key in ("Input", "Output") if key in ended}
         return ended
+
+    def _authorize(self, question: Question, code: str) -> None:
+        """Calls in this process do not pass the door, where IAM is asked."""
+        if refusal := self.services.refusal(self.role, question):
+            raise ServiceRefused(code, refusal, 403)
 
     def _checked_arguments(self) -> Mapping[str, Json]:
         if not isinstance(self.arguments, Mapping):

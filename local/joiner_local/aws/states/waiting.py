@@ -154,14 +154,20 @@ class TaskTokens:
     def __init__(self) -> None:
         self._tasks: dict[str, _Task] = {}
         self._ended: set[str] = set()
+        self._machines: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    def issue(self) -> tuple[str, Promise, threading.Event]:
+    def issue(self, machine: str = "") -> tuple[str, Promise, threading.Event]:
         token = base64.b64encode((uuid.uuid4().hex * 4).encode()).decode()
         task = _Task()
         with self._lock:
             self._tasks[token] = task
+            self._machines[token] = machine
         return token, task.promise, task.heartbeat
+
+    def machine_of(self, token: str) -> str:
+        """The ARN of the state machine whose task waits or waited for this token; empty for no token of ours."""
+        return self._machines.get(token, "")
 
     def close(self, token: str) -> None:
         with self._lock:

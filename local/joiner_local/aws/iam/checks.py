@@ -1,0 +1,237 @@
+"""Which permissions a call asks for: the actions, their resources, and the condition keys, as the Service Authorization Reference has them.
+
+A function per service, called with the call and answering questions; an operation that none knows is `Unmapped`, which is reported. Calls
+that ask for nothing (`sts:GetCallerIdentity`) answer none. What the tables need to know of the account they ask of `facts`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from joiner_local.aws.iam import ec2_checks, facts
+from joiner_local.aws.iam.evaluation import Question
+from joiner_local.aws.iam.requests import Asked
+from joiner_local.aws.seams import ACCOUNT, REGION
+
+Keys = Mapping[str, Sequence[str]]
+
+
+class Unmapped(LookupError):
+    """A call of which no table says what it needs."""
+
+
+def questions(asked: Asked) -> list[Question]:
+    """All that must be allowed for this call; `Unmapped` if nobody knows."""
+    table = TABLES.get(asked.service)
+    found = None if table is None else table(asked.operation, asked.params)
+    if found is None:
+        raise Unmapped(f"{asked.service}:{asked.operation}")
+    return list(found)
+
+
+def arn(service: str, resource: str, *, region: str = REGION, account: str = ACCOUNT) -> str:
+    return f"arn:aws:{service}:{region}:{account}:{resource}"
+
+
+def _dynamodb(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    if operation in ("TransactWriteItems", "TransactGetItems"):
+        return _transaction(params["TransactItems"])
+    if operation in ("BatchGetItem", "BatchWriteItem"):
+        return _batch(operation, params["RequestItems"])
+    match operation:
+        case "GetItem" | "UpdateItem" | "DeleteItem":
+            return iter([_item(operation, params["TableName"], [params["Key"]])])
+        case "PutItem":
+            return iter([_item(operation, params["TableName"], [params["Item"]])])
+        case "Query":
+            key, found = facts.partition_key(params["TableName"]), _queried(params)
+            if key and not found:  # a condition on all values of none would hold
+                raise Unmapped(f"dynamodb:Query of {params.get('KeyConditionExpression')}")
+            return iter([_item(operation, params["TableName"], [{key: {"S": value}} for value in found])])
+    return None
+
+
+def _transaction(items: Sequence[Mapping[str, Any]]) -> Iterator[Question]:
+    """Each item by the action of its kind; the transaction itself has none."""
+    actions = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem", "Get": "GetItem"}
+    for each in items:
+        for kind, what in each.items():
+            yield _item(actions[kind], what["TableName"], [what.get("Key") or what["Item"]])
+
+
+def _batch(operation: str, tables: Mapping[str, Any]) -> Iterator[Question]:
+    for table, what in tables.items():
+        if operation == "BatchGetItem":
+            yield _item(operation, table, what["Keys"])
+        else:
+            yield _item(operation, table, [next(iter(each.values())).get("Key") or each["PutRequest"]["Item"] for each in what])
+
+
+def _item(action: str, table: str, keys: Sequence[Mapping[str, Any]]) -> Question:
+    name, key = table.rpartition("/")[2], facts.partition_key(table)
+    leading = tuple(dict.fromkeys(str(next(iter(each[key].values()))) for each in keys if key in each))
+    return Question(f"dynamodb:{action}", arn("dynamodb", f"table/{name}"), {"dynamodb:leadingkeys": leading})
+
+
+def _queried(params: Mapping[str, Any]) -> list[str]:
+    """The partition of a Query: its expression compares the key for equality, with a name and a value that may be placeholders."""
+    key, names = facts.partition_key(params["TableName"]), params.get("ExpressionAttributeNames") or {}
+    values = params.get("ExpressionAttributeValues") or {}
+    found = re.findall(r"([#\w]+)\s*=\s*(:\w+)", params.get("KeyConditionExpression", ""))
+    return [str(next(iter(values[value].values()))) for name, value in found if names.get(name, name) == key and value in values]
+
+
+def _s3(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    bucket = f"arn:aws:s3:::{params['Bucket']}"
+    listing = Question("s3:ListBucket", bucket, {"s3:prefix": (params["Prefix"],)} if "Prefix" in params else {})
+    match operation:
+        case "GetObject" | "HeadObject":
+            found = [Question("s3:GetObject", f"{bucket}/{params['Key']}")]
+            # Without it S3 answers "access denied" for an object that is not there
+            return iter(found if facts.has_object(params["Bucket"], params["Key"]) else [*found, listing])
+        case "PutObject" | "DeleteObject":
+            return iter([Question(f"s3:{operation}", f"{bucket}/{params['Key']}")])
+        case "DeleteObjects":
+            return iter([Question("s3:DeleteObject", f"{bucket}/{key}") for key in params["Keys"]])
+        case "ListObjectsV2" | "HeadBucket":
+            return iter([listing])
+    return None
+
+
+def _states(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    match operation:
+        case "SendTaskSuccess" | "SendTaskFailure" | "SendTaskHeartbeat":
+            machine = facts.machine_of_token(str(params.get("taskToken", "")))
+            return iter([Question(f"states:{operation}", machine)] if machine else [])
+        case "StartExecution" | "StartSyncExecution" | "ListExecutions" | "DescribeStateMachine":
+            return iter([Question(f"states:{operation}", params["stateMachineArn"])])
+        case "DescribeExecution" | "GetExecutionHistory" | "StopExecution" | "DescribeStateMachineForExecution":
+            return iter([Question(f"states:{operation}", params["executionArn"])])
+    return None
+
+
+def _lambda(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    if operation not in ("Invoke", "InvokeAsync"):
+        return None
+    return iter([invocation(params["FunctionName"], params.get("Qualifier"))])
+
+
+def invocation(function: str, qualifier: str | None) -> Question:
+    """Calling a function by its name or ARN, with or without a version.
+
+    >>> invocation("arn:aws:lambda:us-east-1:123456789012:function:f:3", None).resource
+    'arn:aws:lambda:us-east-1:123456789012:function:f:3'
+    >>> invocation("f", "live").resource
+    'arn:aws:lambda:us-east-1:123456789012:function:f:live'
+    """
+    name = function.partition(":function:")[2] or function
+    return Question("lambda:InvokeFunction", arn("lambda", f"function:{name}{f':{qualifier}' if qualifier and ':' not in name else ''}"))
+
+
+def _eks(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    name = str(params.get("clusterName") or params.get("name") or "")
+    cluster = arn("eks", f"cluster/{name}")
+    match operation:
+        case "DescribeCluster" | "ListAccessEntries" | "ListPodIdentityAssociations" | "ListAddons":
+            return iter([Question(f"eks:{operation}", cluster)])
+        case "CreateAccessEntry":
+            return _new_entry(cluster, name, params)
+    if "principalArn" not in params:
+        return None
+    entry, kind, tags = facts.access_entry(name, params["principalArn"])
+    context: dict[str, Sequence[str]] = {
+        "eks:principalarn": (params["principalArn"],),
+        "eks:accessentrytype": (kind,),
+        **_tags("aws:resourcetag", tags),
+    }
+    if "policyArn" in params:
+        context["eks:policyarn"] = (params["policyArn"],)
+    if scope := params.get("accessScope"):
+        context["eks:accessscope"] = (scope.get("type", ""),)
+        context["eks:namespaces"] = tuple(scope.get("namespaces") or ())
+    return iter([Question(f"eks:{operation}", entry, context)])
+
+
+def _new_entry(cluster: str, name: str, params: Mapping[str, Any]) -> Iterator[Question]:
+    """CreateAccessEntry asks for the cluster; with tags also for TagResource on the entry to be."""
+    tags = params.get("tags") or {}
+    tagged = {**_tags("aws:requesttag", tags), **({"aws:tagkeys": tuple(tags)} if tags else {})}
+    entry, kind = facts.new_access_entry(name, params["principalArn"]), params.get("type") or "STANDARD"
+    said = {"eks:principalarn": (params["principalArn"],), "eks:accessentrytype": (kind,)}
+    yield Question("eks:CreateAccessEntry", cluster, {**tagged, **said})
+    if tags:
+        yield Question("eks:TagResource", entry, tagged)
+
+
+def _iam(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    prefix = "arn:aws:iam::" + ACCOUNT
+    context = {"iam:policyarn": (params["PolicyArn"],)} if "PolicyArn" in params else {}
+    if operation == "ListInstanceProfiles":
+        return iter([Question("iam:ListInstanceProfiles", f"{prefix}:instance-profile{params.get('PathPrefix') or '/'}")])
+    if "InstanceProfileName" in params:
+        return iter([Question(f"iam:{operation}", facts.instance_profile(params["InstanceProfileName"]), context)])
+    if "RoleName" in params:
+        return iter([Question(f"iam:{operation}", facts.role(params["RoleName"]), context)])
+    return None
+
+
+def _ssm(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    names = params.get("Names") or ([params["Name"]] if "Name" in params else [])
+    if operation not in ("GetParameter", "GetParameters", "PutParameter", "DeleteParameter"):
+        return None
+    return iter([Question(f"ssm:{operation}", _parameter(name)) for name in names])
+
+
+def _parameter(name: str) -> str:
+    """Public parameters of AWS belong to no account."""
+    if name.startswith("arn:"):
+        return name
+    return arn("ssm", f"parameter/{name.lstrip('/')}", account="" if name.startswith("/aws/service/") else ACCOUNT)
+
+
+def _kms(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    return iter([Question(f"kms:{operation}", facts.key(params["KeyId"]))]) if "KeyId" in params else None
+
+
+def _logs(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    if operation not in ("CreateLogGroup", "CreateLogStream", "PutLogEvents") or "logGroupName" not in params:
+        return None
+    stream = f":log-stream:{params['logStreamName']}" if "logStreamName" in params and operation == "PutLogEvents" else ""
+    return iter([Question(f"logs:{operation}", arn("logs", f"log-group:{params['logGroupName']}{stream or ':*'}"))])
+
+
+def _sqs(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    return iter([Question(f"sqs:{operation}", arn("sqs", params["QueueUrl"].rpartition("/")[2]))]) if "QueueUrl" in params else None
+
+
+def _sts(operation: str, params: Mapping[str, Any]) -> Iterator[Question] | None:
+    if operation == "GetCallerIdentity":
+        return iter([])
+    return iter([Question(f"sts:{operation}", params["RoleArn"])]) if "RoleArn" in params else None
+
+
+def _without_resources(service: str) -> Callable[[str, Mapping[str, Any]], Iterator[Question]]:
+    return lambda operation, _: iter([Question(f"{service}:{operation}", "*")])
+
+
+def _tags(kind: str, tags: Mapping[str, str]) -> dict[str, Sequence[str]]:
+    return {f"{kind}/{key}".lower(): (value,) for key, value in tags.items()}
+
+
+TABLES: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[Question] | None]]] = {
+    "dynamodb": _dynamodb,
+    "ec2": ec2_checks.questions,
+    "eks": _eks,
+    "iam": _iam,
+    "kms": _kms,
+    "lambda": _lambda,
+    "logs": _logs,
+    "monitoring": _without_resources("cloudwatch"),
+    "pricing": _without_resources("pricing"),
+    "cloudtrail": _without_resources("cloudtrail"),
+    "s3": _s3,
+    "sqs": _sqs,
+    "ssm": _ssm,
+    "states": _states,
+    "sts": _sts,
+}

@@ -1,0 +1,108 @@
+"""What the account holds, as far as permissions depend on it: tags, owners, ARNs, keys of tables. Read from the services' own stores."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from joiner_local.aws.seams import ACCOUNT, REGION
+
+_machines: list[Callable[[str], str]] = []
+
+
+def install(machine_of: Callable[[str], str]) -> None:
+    """`machine_of`: the ARN of the state machine that issued a task token, or nothing."""
+    _machines[:] = [machine_of]
+
+
+def machine_of_token(token: str) -> str:
+    return _machines[0](token) if _machines else ""
+
+
+def partition_key(table: str) -> str:
+    """The name of the table's partition key; empty for a table that does not exist."""
+    from moto.dynamodb.models import dynamodb_backends
+
+    found = dynamodb_backends[ACCOUNT][REGION].tables.get(table.rpartition("/")[2])
+    return str(found.hash_key_attr) if found is not None else ""
+
+
+def has_object(bucket: str, key: str) -> bool:
+    from moto.s3.models import s3_backends
+
+    found = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
+    return found is not None and key in found.keys
+
+
+def access_entry(cluster: str, principal: str) -> tuple[str, str, Mapping[str, str]]:
+    """ARN, type and tags of an access entry; for one that does not exist, the ARN as it could be."""
+    from joiner_local.aws.access_entries import access_entries
+
+    for entry in access_entries(ACCOUNT, REGION).of(cluster):
+        if entry.principal == principal:
+            return entry.arn, entry.type, entry.tags
+    return new_access_entry(cluster, principal), "STANDARD", {}
+
+
+def new_access_entry(cluster: str, principal: str) -> str:
+    """The ARN of an entry to be: its last part is an id that EKS chooses."""
+    parts = principal.split(":", 5)
+    kind, _, path = parts[5].partition("/")
+    return f"arn:aws:eks:{REGION}:{ACCOUNT}:access-entry/{cluster}/{kind}/{parts[4]}/{path.rpartition('/')[2]}/*"
+
+
+def instance_profile(name: str) -> str:
+    """The ARN with the profile's path; of a profile that does not exist, IAM knows no path."""
+    found = _iam().instance_profiles
+    return next((str(each.arn) for each in found.values() if each.name == name), f"arn:aws:iam::{ACCOUNT}:instance-profile/{name}")
+
+
+def roles_of_profile(said: Mapping[str, Any]) -> list[str]:
+    """The roles of a profile that a launch names by its name or ARN."""
+    found = _iam().instance_profiles.values()
+    return [
+        str(role.arn)
+        for each in found
+        if each.name == said.get("Name") or each.arn == said.get("Arn")
+        for role in (each.roles.values() if isinstance(each.roles, dict) else each.roles)
+    ]
+
+
+def role(name: str) -> str:
+    found = next((each for each in _iam().roles.values() if each.name == name), None)
+    return str(found.arn) if found is not None else f"arn:aws:iam::{ACCOUNT}:role/{name}"
+
+
+def key(said: str) -> str:
+    """The ARN of a KMS key, whichever of its names was said."""
+    from moto.kms.models import kms_backends
+
+    try:
+        return str(kms_backends[ACCOUNT][REGION].describe_key(said).arn)
+    except Exception:  # moto raises one class for an unknown key, another for what is no key's name
+        return said if said.startswith("arn:") else f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{said}"
+
+
+def ec2() -> Any:
+    from moto.ec2.models import ec2_backends
+
+    return ec2_backends[ACCOUNT][REGION]
+
+
+def tags(resource: str) -> Mapping[str, str] | None:
+    """The tags of an EC2 resource, by its id; empty for one without."""
+    return dict(ec2().tags.get(resource) or {})
+
+
+def has_instance(identifier: str) -> bool:
+    return ec2().get_instance_by_id(identifier) is not None
+
+
+def image_owner(image: str) -> str:
+    """The alias of the owner where there is one (`amazon`), else the account."""
+    found = ec2().amis.get(image)
+    return "" if found is None else str(getattr(found, "owner_alias", None) or found.owner_id)
+
+
+def _iam() -> Any:
+    from moto.iam.models import iam_backends
+
+    return iam_backends[ACCOUNT]["aws"]

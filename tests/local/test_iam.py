@@ -1,0 +1,215 @@
+"""Roles of functions and state machines are held to their policies: what a role may not do does not reach the service."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from joiner_local.aws.network import seed_network
+from joiner_local.aws.seams import ACCOUNT
+from joiner_local.aws_sessions import aws_session
+from tests.local.launch_pad import LaunchPad, errors, launched
+from tests.local.running_aws import RunningAws, eventually
+
+pytestmark = pytest.mark.local
+
+Act = Callable[[str], Any]
+
+
+def allow(action: Any, resource: Any = "*", **condition: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": action, "Resource": resource, **({"Condition": condition} if condition else {})}
+
+
+@pytest.fixture(autouse=True)
+def enforced(local_aws: RunningAws) -> Iterator[None]:
+    local_aws.knob("iam/enforce", on=True)
+    yield
+    local_aws.knob("iam/enforce", on=False)
+
+
+@pytest.fixture
+def acting(local_aws: RunningAws) -> Callable[..., Act]:
+    """Clients of a new role of a function with these statements."""
+
+    def act(*statements: dict[str, Any]) -> Act:
+        role = local_aws.role("lambda.amazonaws.com", list(statements))
+        keys = local_aws.client("sts").assume_role(RoleArn=role, RoleSessionName="session")["Credentials"]
+        session = aws_session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
+        config = Config(retries={"total_max_attempts": 1}, inject_host_prefix=False, s3={"addressing_style": "path"})
+        return lambda service: session.client(service, endpoint_url=local_aws.endpoint, config=config)  # type: ignore[call-overload] # a name known at run time
+
+    return act
+
+
+@pytest.fixture
+def table(local_aws: RunningAws) -> str:
+    name = local_aws.fresh("table")
+    names = ("kind", "id")
+    local_aws.client("dynamodb").create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in names],
+        KeySchema=[{"AttributeName": each, "KeyType": kind} for each, kind in zip(names, ("HASH", "RANGE"), strict=True)],
+    )
+    return name
+
+
+def key(kind: str) -> dict[str, Any]:
+    return {"kind": {"S": kind}, "id": {"S": "1"}}
+
+
+def refused(call: Callable[..., Any], **asked: Any) -> tuple[str, str, int]:
+    """The error's code, message and HTTP status."""
+    with pytest.raises(ClientError) as caught:
+        call(**asked)
+    response: Any = caught.value.response
+    return response["Error"]["Code"], response["Error"]["Message"], response["ResponseMetadata"]["HTTPStatusCode"]
+
+
+def test_each_protocol_says_who_may_not_do_what(acting: Callable[..., Act], table: str) -> None:
+    client = acting()
+    calls: dict[str, tuple[str, int, Callable[..., Any], dict[str, Any]]] = {
+        "dynamodb:GetItem": ("AccessDeniedException", 400, client("dynamodb").get_item, {"TableName": table, "Key": key("A")}),
+        "ssm:GetParameter": ("AccessDeniedException", 400, client("ssm").get_parameter, {"Name": "/x"}),
+        "eks:DescribeCluster": ("AccessDeniedException", 403, client("eks").describe_cluster, {"name": "x"}),
+        "lambda:InvokeFunction": ("AccessDeniedException", 403, client("lambda").invoke, {"FunctionName": "f"}),
+        "iam:GetRole": ("AccessDenied", 403, client("iam").get_role, {"RoleName": "x"}),
+        "s3:PutObject": ("AccessDenied", 403, client("s3").put_object, {"Bucket": "b", "Key": "k", "Body": b"x" * 100_000}),
+        "ec2:DescribeInstances": ("UnauthorizedOperation", 403, client("ec2").describe_instances, {}),
+        "pricing:GetProducts": ("AccessDeniedException", 400, client("pricing").get_products, {"ServiceCode": "AmazonEC2"}),
+    }
+    for action, (code, status, call, asked) in calls.items():
+        found = refused(call, **asked)
+        assert (found[0], found[2]) == (code, status), action
+        assert f"User: arn:aws:sts::{ACCOUNT}:assumed-role/" in found[1]
+        assert f"/session is not authorized to perform: {action} on resource: " in found[1]
+        assert found[1].endswith(f"because no identity-based policy allows the {action} action")
+    assert client("sts").get_caller_identity()["Account"] == ACCOUNT  # which asks for nothing
+
+
+def test_a_role_reaches_only_the_items_of_its_partitions(acting: Callable[..., Act], table: str) -> None:
+    leading = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["A"]}}
+    actions = ["dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem", "dynamodb:BatchGetItem"]
+    client = acting(allow(actions, f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/{table}", **leading))("dynamodb")
+
+    def query(kind: str) -> dict[str, Any]:
+        values = {"TableName": table, "ExpressionAttributeNames": {"#k": "kind"}, "ExpressionAttributeValues": {":k": {"S": kind}}}
+        return {**values, "KeyConditionExpression": "#k = :k"}
+
+    update = {
+        "Update": {"TableName": table, "Key": key("A"), "UpdateExpression": "SET x = :x", "ExpressionAttributeValues": {":x": {"N": "1"}}}
+    }
+    put = {"Put": {"TableName": table, "Item": key("A")}}
+    client.get_item(TableName=table, Key=key("A"))
+    client.query(**query("A"))
+    client.batch_get_item(RequestItems={table: {"Keys": [key("A")]}})
+    client.transact_write_items(TransactItems=[update])
+    for call, asked in (
+        (client.get_item, {"TableName": table, "Key": key("B")}),
+        (client.query, query("B")),
+        (client.batch_get_item, {"RequestItems": {table: {"Keys": [key("A"), key("B")]}}}),
+        (client.transact_write_items, {"TransactItems": [update, put]}),
+        (client.delete_item, {"TableName": table, "Key": key("A")}),
+    ):
+        assert refused(call, **asked)[0] == "AccessDeniedException"
+
+
+def test_a_missing_object_is_a_refusal_without_the_permission_to_list(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+    bucket = local_aws.fresh("bucket")
+    local_aws.client("s3").create_bucket(Bucket=bucket)
+    local_aws.client("s3").put_object(Bucket=bucket, Key="a/1", Body=b"1")
+    reading = allow("s3:GetObject", f"arn:aws:s3:::{bucket}/a/*")
+    listing = allow("s3:ListBucket", f"arn:aws:s3:::{bucket}", StringLikeIfExists={"s3:prefix": ["a/*"]})
+    blind, seeing = acting(reading)("s3"), acting(reading, listing)("s3")
+
+    assert blind.get_object(Bucket=bucket, Key="a/1")["Body"].read() == b"1"
+    assert refused(blind.get_object, Bucket=bucket, Key="a/2")[0] == "AccessDenied"
+    assert refused(seeing.get_object, Bucket=bucket, Key="a/2")[0] == "NoSuchKey"
+    assert refused(seeing.get_object, Bucket=bucket, Key="b/1")[0] == "AccessDenied"
+    assert seeing.list_objects_v2(Bucket=bucket, Prefix="a/")["KeyCount"] == 1
+    assert refused(seeing.list_objects_v2, Bucket=bucket, Prefix="b/")[0] == "AccessDenied"
+
+
+def test_a_pool_whose_launch_is_not_allowed_is_an_error_of_the_fleet(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+    network = seed_network(local_aws.endpoint, "iam")
+    everything = allow(["ec2:CreateFleet", "ec2:CreateLaunchTemplate", "ec2:CreateTags"])
+    running = allow("ec2:RunInstances")
+    passing = allow("iam:PassRole", network.node_role_arn, StringEquals={"iam:PassedToService": "ec2.amazonaws.com"})
+    here = {"Effect": "Deny", "Action": "ec2:RunInstances", "Resource": f"arn:aws:ec2:*:*:subnet/{network.subnets['us-east-1a']}"}
+
+    def fleet(*statements: dict[str, Any]) -> Any:
+        ssm, ec2 = local_aws.client("ssm"), acting(everything, *statements)("ec2")
+        pad = LaunchPad.build(ec2, ssm, network, local_aws.fresh("iam"))
+        return pad.fleet([pad.override()])
+
+    assert len(launched(fleet(running, passing))) == 1
+    for granted, action in (([running], "iam:PassRole"), ([passing], "ec2:RunInstances"), ([running, passing, here], "ec2:RunInstances")):
+        answer = fleet(*granted)
+        assert errors(answer) == [("UnauthorizedOperation", "m5.large", "us-east-1a")]
+        assert f"is not authorized to perform: {action} on resource: " in answer["Errors"][0]["ErrorMessage"]
+
+
+def test_only_instances_with_the_tag_are_ended(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+    network = seed_network(local_aws.endpoint, "iam")
+    pad = LaunchPad.build(local_aws.client("ec2"), local_aws.client("ssm"), network, local_aws.fresh("iam"))
+    ours, other = pad.launch(count=2)
+    local_aws.client("ec2").create_tags(Resources=[ours], Tags=[{"Key": "owner/x", "Value": "us"}])
+    ec2 = acting(allow("ec2:TerminateInstances", StringEquals={"aws:ResourceTag/owner/x": "us"}))("ec2")
+
+    assert refused(ec2.terminate_instances, InstanceIds=[ours, other])[0] == "UnauthorizedOperation"
+    assert pad.state(ours) != "terminated"
+    ec2.terminate_instances(InstanceIds=[ours])
+
+
+def test_a_boundary_limits_a_role(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+    iam = local_aws.client("iam")
+    boundary = json.dumps({"Version": "2012-10-17", "Statement": [allow("ssm:*")]})
+    arn = iam.create_policy(PolicyName=local_aws.fresh("boundary"), PolicyDocument=boundary)["Policy"]["Arn"]
+    client = acting(allow("*"))
+    role = client("sts").get_caller_identity()["Arn"].split("/")[1]
+    client("ec2").describe_instances()
+
+    iam.put_role_permissions_boundary(RoleName=role, PermissionsBoundary=arn)
+
+    assert "because no permissions boundary allows the ec2:DescribeInstances action" in refused(client("ec2").describe_instances)[1]
+    assert refused(client("ssm").get_parameter, Name="/none")[0] == "ParameterNotFound"
+
+
+def test_a_state_machine_invokes_only_what_its_role_may(local_aws: RunningAws) -> None:
+    function = local_aws.function("def handler(event, context):\n    return 1\n")
+    arguments = {"FunctionName": function, "Payload": {}}
+    state = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "Arguments": arguments, "End": True}
+    definition = json.dumps({"QueryLanguage": "JSONata", "StartAt": "Call", "States": {"Call": state}})
+    states, found = local_aws.client("stepfunctions"), {}
+    for name, granted in (("may", [allow("lambda:InvokeFunction")]), ("may not", [])):
+        role = local_aws.role("states.amazonaws.com", granted)
+        machine = states.create_state_machine(name=local_aws.fresh("machine"), definition=definition, roleArn=role)["stateMachineArn"]
+        execution = states.start_execution(stateMachineArn=machine)["executionArn"]
+
+        def ended(execution: str = execution) -> Any:
+            told = states.describe_execution(executionArn=execution)
+            return told if told["status"] != "RUNNING" else None
+
+        found[name] = eventually(ended)
+    assert found["may"]["status"] == "SUCCEEDED"
+    assert found["may not"]["error"] == "Lambda.AWSLambdaException"
+    assert "not authorized to perform: lambda:InvokeFunction" in found["may not"]["cause"]
+
+
+def test_the_knobs_name_refusals_what_was_used_and_calls_that_no_table_knows(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+    ssm = acting({"Sid": "Reading", **allow("ssm:GetParameter")})("ssm")
+    refused(ssm.get_parameter, Name="/none")
+    refused(ssm.put_parameter, Name="/none", Value="1")
+    refused(ssm.start_session, Target=str(uuid.uuid4()))  # which moto does not have
+    role = acting()("sts").get_caller_identity()["Arn"]
+
+    told = local_aws.knob("iam/denied")
+    assert told["enforced"]
+    assert any("ssm:PutParameter" in each["message"] for each in told["denied"])
+    assert any(each["call"] == "ssm:StartSession" for each in told["unmapped"])
+    assert any("own[Reading]" in statements for statements in local_aws.knob("iam/used").values())
+    assert role not in local_aws.knob("iam/used")

@@ -1,0 +1,134 @@
+"""The evaluator of IAM policies: wildcards, operators, explicit denies, boundaries, and the reasons that AWS gives."""
+
+from typing import Any
+
+import pytest
+
+from joiner_local.aws.iam.conditions import Condition, UnknownOperator
+from joiner_local.aws.iam.evaluation import Decision, Permissions, Question, message
+
+TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/t"
+
+
+def decide(*statements: dict[str, Any], action: str, resource: str = "*", boundary: Any = None, **context: Any) -> Decision:
+    keys = {name.replace("__", ":").lower(): tuple(values) for name, values in context.items()}
+    return Permissions.read({"p": {"Statement": list(statements)}}, boundary).decide(Question(action, resource, keys))
+
+
+def allow(action: Any, resource: Any = "*", **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": action, "Resource": resource, **more}
+
+
+@pytest.mark.parametrize(
+    ("granted", "asked", "allowed"),
+    [
+        (allow("s3:GetObject", "arn:aws:s3:::b/plans/*"), ("s3:GetObject", "arn:aws:s3:::b/plans/up/1.json"), True),
+        (allow("s3:GetObject", "arn:aws:s3:::b/plans/*"), ("s3:GetObject", "arn:aws:s3:::b/surveys/1.json"), False),
+        (allow("S3:getobject", "*"), ("s3:GetObject", "arn:aws:s3:::b/k"), True),
+        (allow("s3:Get*", "*"), ("s3:PutObject", "arn:aws:s3:::b/k"), False),
+        (allow("s3:?etObject", "*"), ("s3:GetObject", "arn:aws:s3:::b/k"), True),
+        (allow("s3:GetObject", "arn:aws:s3:::B/*"), ("s3:GetObject", "arn:aws:s3:::b/k"), False),
+        (allow("s3:GetObject", "arn:aws:s3:::[b]/*"), ("s3:GetObject", "arn:aws:s3:::b/k"), False),
+        ({"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}, ("iam:PassRole", "r"), False),
+        ({"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}, ("s3:GetObject", "r"), True),
+        ({"Effect": "Allow", "Action": "*", "NotResource": "arn:x"}, ("s3:GetObject", "arn:x"), False),
+        ({"Effect": "Allow", "Action": "*", "NotResource": "arn:x"}, ("s3:GetObject", "arn:y"), True),
+    ],
+)
+def test_actions_and_resources_match_by_wildcards(granted: dict[str, Any], asked: tuple[str, str], allowed: bool) -> None:
+    assert decide(granted, action=asked[0], resource=asked[1]).allowed is allowed
+
+
+@pytest.mark.parametrize(
+    ("operator", "said", "values", "holds"),
+    [
+        ("StringEquals", ["a", "b"], ("b",), True),
+        ("StringEquals", ["a"], ("A",), False),
+        ("StringEquals", ["a*"], ("ab",), False),
+        ("StringEquals", ["a"], None, False),
+        ("StringEqualsIfExists", ["a"], None, True),
+        ("StringEqualsIfExists", ["a"], ("b",), False),
+        ("StringEqualsIgnoreCase", ["a"], ("A",), True),
+        ("StringNotEquals", ["a", "b"], ("b",), False),
+        ("StringNotEquals", ["a", "b"], ("c",), True),
+        ("StringNotEquals", ["a"], None, True),
+        ("StringLike", ["a*"], ("ab",), True),
+        ("StringNotLike", ["a*"], ("ab",), False),
+        ("StringNotLike", ["a*"], None, True),
+        ("ForAllValues:StringEquals", ["a", "b"], ("a", "b"), True),
+        ("ForAllValues:StringEquals", ["a", "b"], ("a", "c"), False),
+        ("ForAllValues:StringEquals", ["a"], (), True),
+        ("ForAllValues:StringEquals", ["a"], None, True),
+        ("ForAnyValue:StringEquals", ["a"], ("a", "c"), True),
+        ("ForAnyValue:StringEquals", ["a"], ("c",), False),
+        ("ForAnyValue:StringEquals", ["a"], None, False),
+        ("ForAnyValue:StringNotEquals", ["a"], None, False),
+        ("ForAllValues:StringNotEquals", ["a"], ("b", "a"), False),
+        ("Bool", ["true"], ("true",), True),
+        ("Bool", [True], ("false",), False),
+        ("Null", ["true"], None, True),
+        ("Null", ["true"], ("a",), False),
+        ("Null", ["false"], ("a",), True),
+        ("Null", ["false"], None, False),
+        ("NumericLessThanEquals", ["10"], ("10",), True),
+        ("NumericLessThan", ["10"], ("10",), False),
+        ("NumericGreaterThan", [3], ("4",), True),
+        ("NumericEquals", ["1"], ("x",), False),
+        ("NumericNotEquals", ["1"], ("2",), True),
+        ("DateLessThan", ["2026-01-01T00:00:00+00:00"], ("2025-12-31T00:00:00+00:00",), True),
+        ("ArnEquals", ["arn:aws:iam::123456789012:role/*"], ("arn:aws:iam::123456789012:role/a",), True),
+        ("ArnEquals", ["arn:aws:iam::*"], ("arn:aws:iam::123456789012:role/a",), False),  # a wildcard does not reach over a colon
+        ("ArnLike", ["arn:aws:lambda:*:*:function:*"], ("arn:aws:lambda:us-east-1:123456789012:function:f:3",), True),
+        ("ArnNotLike", ["arn:aws:iam::1:role/*"], ("arn:aws:iam::2:role/a",), True),
+        ("IpAddress", ["10.0.0.0/8"], ("10.1.2.3",), True),
+        ("NotIpAddress", ["10.0.0.0/8"], ("10.1.2.3",), False),
+    ],
+)
+def test_operators(operator: str, said: list[Any], values: tuple[str, ...] | None, holds: bool) -> None:
+    context = {} if values is None else {"aws:key": values}
+
+    assert Condition.read(operator, "aws:Key", said).holds(context) is holds
+
+
+def test_all_conditions_must_hold() -> None:
+    both = allow("*", Condition={"StringEquals": {"aws:A": "1", "aws:B": "2"}})
+
+    assert decide(both, action="s3:GetObject", aws__A="1", aws__B="2").allowed
+    assert not decide(both, action="s3:GetObject", aws__A="1").allowed
+
+
+def test_a_variable_without_a_value_matches_nothing() -> None:
+    own = allow("s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}/*")
+
+    assert decide(own, action="s3:GetObject", resource="arn:aws:s3:::b/x/k", **{"aws__PrincipalTag/team": ("x",)}).allowed
+    assert not decide(own, action="s3:GetObject", resource="arn:aws:s3:::b/x/k").allowed
+
+
+def test_an_operator_that_iam_does_not_have_is_refused() -> None:
+    with pytest.raises(UnknownOperator, match="StringEqual is no operator"):
+        Condition.read("StringEqual", "aws:Key", ["a"])
+
+
+def test_an_explicit_deny_prevails_and_says_so() -> None:
+    decision = decide(allow("*"), {"Effect": "Deny", "Action": "s3:*", "Resource": "*", "Sid": "No"}, action="s3:GetObject")
+
+    assert (decision.allowed, decision.statement) == (False, "p[No]")
+    assert message("u", decision).endswith("perform: s3:GetObject on resource: * with an explicit deny in an identity-based policy")
+
+
+def test_a_boundary_limits_but_gives_nothing() -> None:
+    boundary = {"Statement": allow("s3:*")}
+
+    assert decide(allow("*"), action="s3:GetObject", boundary=boundary).allowed
+    assert not decide(action="s3:GetObject", boundary=boundary).allowed
+    outside = decide(allow("*"), action="iam:PassRole", boundary=boundary)
+    assert outside.reason == "because no permissions boundary allows the iam:PassRole action"
+
+
+def test_the_reason_names_the_action_that_no_policy_allows() -> None:
+    decision = decide(action="dynamodb:GetItem", resource=TABLE)
+
+    assert message("arn:aws:sts::123456789012:assumed-role/r/s", decision) == (
+        "User: arn:aws:sts::123456789012:assumed-role/r/s is not authorized to perform: dynamodb:GetItem on resource: "
+        f"{TABLE} because no identity-based policy allows the dynamodb:GetItem action"
+    )
