@@ -20,6 +20,7 @@ def empty(deployed: Actor) -> Iterator[Actor]:
     deployed.clean()
     yield deployed
     deployed.knob("eks", name=CLUSTER, serviceCidr="10.100.0.0/16", ipFamily="ipv4")
+    deployed.record_cluster()
     deployed.world.client("ec2").reset_ebs_default_kms_key_id()
     deployed.clean()
 
@@ -96,6 +97,7 @@ def test_a_default_key_without_a_grant_is_refused_before_nodes_die_of_it(empty: 
 
 def test_nothing_is_launched_in_an_ipv6_cluster(empty: Actor) -> None:
     empty.knob("eks", name=CLUSTER, serviceCidr="fd12:3456:789a::/108", ipFamily="ipv6")
+    empty.record_cluster()
     empty.create(bounded(), pool(), deployment("patient"))
 
     assert refused(empty, "ValidationSucceeded")["reason"] == "IPv6NotSupported"

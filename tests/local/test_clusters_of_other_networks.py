@@ -57,15 +57,24 @@ class Cluster:
 
 @pytest.fixture
 def cluster(local_aws: RunningAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    for name, value in {
+    name, table = local_aws.fresh("networks"), local_aws.fresh("memory")
+    local_aws.client("dynamodb").create_table(
+        TableName=table,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("kind", "id")],
+        KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
+    )
+    for variable, value in {
         "AWS_ENDPOINT_URL": local_aws.endpoint,
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
+        "JOINER_CLUSTER": name,
+        "JOINER_TABLE": table,
+        "JOINER_LOOPBACK_ENDPOINT": "true",
     }.items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(variable, value)
     _forget_clients()
-    name = local_aws.fresh("networks")
     yield Cluster(local_aws, seed_network(local_aws.endpoint, name), name)
     _forget_clients()
 
