@@ -87,6 +87,7 @@ def booted(instances: Iterable[Any]) -> None:
 def terminate(instance: Any, reason: Reason) -> None:
     if instance.state in ("shutting-down", "terminated"):
         return
+    instance.state_reason = StateReason(reason.message, reason.code)  # EC2 shows it from the first event of the end on
     _enter(instance, "shutting-down")
     AGENDA.after(PACE.stopping, lambda: _terminated(instance, reason))
 
