@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 WEBHOOK_TIMEOUT = 2.0  # seconds, manifests/webhooks/doorbell.yaml
 FAULTS: dict[str, dict[str, Any]] = {
     "hangs up": {"hangUp": True},
-    "is slow": {"delay": 6},
+    "is slow": {"delay": 10},  # longer than a sweep takes on a busy machine, so that its ring comes after it
     "answers rubbish": {"status": 200, "body": "<html>rubbish</html>"},
     "answers a review without an answer": {"status": 200, "body": '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}'},
     "throttles": {"status": 429, "body": "{}"},
