@@ -58,7 +58,7 @@ class Deployed:
         return here
 
     def credentials(self) -> Any:
-        """Those of whoever runs the command, to sign a token with."""
+        """Those of the person who runs the command, to sign a token with."""
         found = self._session.get_credentials()
         if found is None:
             refuse("there are no credentials for AWS to sign a token with")

@@ -50,7 +50,7 @@ def accept_command(  # noqa: PLR0917  typer calls it by keyword
     run = AcceptanceRun(here, api_server(here), secrets.token_hex(4), node_class, image)
     began = datetime.now(UTC)
     until = [step.name for step in STEPS].index("ring") if dry_run else len(STEPS)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it politely gets the cleanup, too
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM cleans up, too
     try:
         results, interrupted = run_steps(
             run.actions(),

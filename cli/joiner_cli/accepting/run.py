@@ -267,7 +267,7 @@ class AcceptanceRun:
 
 
 def api_server(here: Deployed) -> Callable[[], Kube]:
-    """The cluster's API server, as whoever runs the command; connected at the first use."""
+    """The cluster's API server, as the person who runs the command; connected at the first use."""
     connected: list[Kube] = []
 
     def kube() -> Kube:

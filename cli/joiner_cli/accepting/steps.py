@@ -68,7 +68,7 @@ def run_steps(
     steps: Sequence[Step] = (*STEPS, CLEANUP),
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Result], bool]:
-    """The results, and whether somebody interrupted the run. `explained` gives the remedy of an error that a step did not expect."""
+    """The results, and whether the run was interrupted. `explained` gives the remedy of an error that a step did not expect."""
     results: dict[str, Result] = {}
     interrupted = False
     for step in steps:
