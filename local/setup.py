@@ -72,10 +72,7 @@ def install_cdk() -> None:
 
 
 def main() -> None:
-    files = [
-        REPOSITORY / name
-        for name in ("requirements-dev.lock", "requirements-install.txt", "pyproject.toml")
-    ]
+    files = [REPOSITORY / name for name in ("requirements-dev.lock", "requirements-install.txt", "pyproject.toml")]
     # A checkout that was moved or copied has a .venv that points elsewhere: its path is part of what it was made from.
     once(VENV / ".setup", files, f"{REPOSITORY} {sys.version_info[:2]}", "Python packages into .venv/", install_packages)
     lock = [REPOSITORY / "package.json", REPOSITORY / "package-lock.json"]

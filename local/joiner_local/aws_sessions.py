@@ -6,7 +6,7 @@ import boto3
 import botocore.loaders
 import botocore.session
 
-from joiner_local.aws.seams import REGION
+from joiner_local.aws.local_aws import REGION
 
 
 def aws_session(key: str = "local", secret: str = "local", token: str | None = None) -> boto3.Session:  # noqa: S107 - opens nothing

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import moto
 
-from joiner_local.aws import prices
+from joiner_local.aws.ec2 import ec2_prices
 
 REGION: Final = "us-east-1"
 PACKAGED: Final = Path(__file__).parents[2] / "cli" / "joiner_cli" / "data" / f"{REGION}.json.gz"
@@ -46,7 +46,7 @@ READ: Final[Mapping[str, Any]] = {
 
 def facts() -> dict[str, Any]:
     """What is packaged: one entry a type, its description beside the letters of its zones and its price in $/h."""
-    table = json.loads(prices.TABLE.read_text(encoding="utf-8"))
+    table = json.loads(ec2_prices.TABLE.read_text(encoding="utf-8"))
     published = {f"{family}.{size}": price for family, sizes in table["prices"].items() for size, price in sizes.items()}
     described = _read(TABLES / "instance_types.json.gz")
     zones: dict[str, str] = {}

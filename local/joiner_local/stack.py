@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from joiner_local import binaries, kube_api, runtime_python
-from joiner_local.aws.seams import REGION
+from joiner_local.aws.local_aws import REGION
 from joiner_local.aws_knobs import knobs_of, turn_knob
 from joiner_local.deployment import Deployment
 from joiner_local.kube_api import KubeApi

@@ -25,8 +25,8 @@ from types import FrameType
 from typing import Any
 
 from joiner_local.authenticator import Authenticator
-from joiner_local.aws import bootstrap
-from joiner_local.aws.network import seed_network
+from joiner_local.aws.account_setup import cdk_bootstrap
+from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.aws_knobs import turn_knob
 from joiner_local.binaries import Binaries, kubernetes_version
 from joiner_local.control_plane import SERVICE_CIDR, ControlPlane
@@ -99,7 +99,7 @@ class Supervisor:
         self.tell("local AWS ready")
         self.authenticator = Authenticator(self.listener, self.plan.cluster, address)
         self.authenticator.serve()
-        bootstrap.prepare_account(address)
+        cdk_bootstrap.prepare_account(address)
         seed_network(address, self.plan.cluster, version=kubernetes_version().rpartition(".")[0])
         endpoint = control_plane.endpoint
         where = {"endpoint": endpoint.url, "ca": endpoint.authority_data(), "serviceCidr": SERVICE_CIDR}

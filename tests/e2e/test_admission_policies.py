@@ -18,7 +18,7 @@ from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
 from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
-from joiner_local.aws.seams import REGION
+from joiner_local.aws.local_aws import REGION
 from joiner_local.kube_api import ApiError, KubeApi, Object
 from joiner_local.stack import REPOSITORY, Stack
 

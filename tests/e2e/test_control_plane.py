@@ -14,7 +14,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
-from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.kube_api import ApiError, KubeApi
 from joiner_local.stack import Stack
 

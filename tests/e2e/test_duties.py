@@ -4,7 +4,7 @@ import pytest
 from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
-from joiner_local.aws.seams import REGION
+from joiner_local.aws.local_aws import REGION
 from joiner_local.kube_api import ApiError, KubeApi
 from tests.e2e.world import Actor
 

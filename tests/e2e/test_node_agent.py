@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_local.aws.network import seed_network
+from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.aws_knobs import turn_knob
 from joiner_local.kube_api import KubeApi, Object
 from joiner_local.pki import Authority

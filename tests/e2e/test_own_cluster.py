@@ -12,7 +12,7 @@ from botocore.credentials import Credentials
 
 from infra.duties import DUTIES, Side
 from joiner.adapters.tokens import sign
-from joiner_local.aws.seams import REGION
+from joiner_local.aws.local_aws import REGION
 from joiner_local.kube_api import ApiError, KubeApi
 from joiner_local.pki import Authority
 from tests.e2e.world import Actor

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from joiner_local.aws.network import Network
+from joiner_local.aws.account_setup.cluster_network import Network
 
 IMAGE_PARAMETER = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/{}/standard/recommended/image_id"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from joiner_local.aws.bootstrap import prepare_account
+from joiner_local.aws.account_setup.cdk_bootstrap import prepare_account
 from tests.local.running_aws import RunningAws
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from joiner_local.aws.resources import TYPES
+from joiner_local.aws.cloudformation.resources import TYPES
 from tests.local.every_type import every_type
 from tests.local.running_aws import RunningAws, zipped
 from tests.local.stacks import DeployedStack, att, parameter, queue, ref

@@ -11,7 +11,7 @@ from infra.states import Integrations, machine, succeed
 from joiner.adapters import environment
 from joiner.adapters.custom_resource import Request
 from joiner.adapters.payload import ClusterFacts, Task
-from joiner_local.aws.network import Network, seed_network
+from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.running_aws import RunningAws, eventually
 from tests.unit.functions.loading import load
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from joiner_local.aws.network import seed_network
+from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local

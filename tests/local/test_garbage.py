@@ -10,7 +10,7 @@ from joiner.adapters.ec2 import Ec2
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.pause import Pause
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
-from joiner_local.aws.network import Network, seed_network
+from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws
 from tests.unit.functions.loading import load

@@ -9,8 +9,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from joiner_local.aws.network import seed_network
-from joiner_local.aws.seams import ACCOUNT
+from joiner_local.aws.account_setup.cluster_network import seed_network
+from joiner_local.aws.local_aws import ACCOUNT
 from joiner_local.aws_sessions import aws_session
 from tests.local.launch_pad import LaunchPad, errors, launched
 from tests.local.running_aws import RunningAws, eventually

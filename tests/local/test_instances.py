@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from joiner_local.aws.network import seed_network
+from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws, eventually
 

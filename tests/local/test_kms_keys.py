@@ -10,8 +10,8 @@ from aws_cdk import aws_iam as iam
 
 from infra.ec2_permissions import Place, _may_encrypt
 from infra.settings import NodeClasses, Settings
-from joiner_local.aws.network import Network, seed_network
-from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws.account_setup.cluster_network import Network, seed_network
+from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.aws_sessions import aws_session
 from tests.local.launch_pad import LaunchPad, launched
 from tests.local.running_aws import RunningAws, eventually

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from joiner.launching import Launch
-from joiner_local.aws.network import Network, seed_network
+from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.running_aws import RunningAws
 from tests.local.test_launching import Account
 

@@ -21,8 +21,8 @@ from joiner.catalogue import Catalogue, InstanceType
 from joiner.cluster import Requirements, Resources
 from joiner.launching import Ceilings, Launch, Offer, Wanted, group_launches
 from joiner.pools import ClassRef, NodeClass, NodePool, ResolvedNodeClass, SecurityGroupTerm, SubnetTerm, claim_for
-from joiner_local.aws.network import Network, seed_network
-from joiner_local.aws.seams import ACCOUNT
+from joiner_local.aws.account_setup.cluster_network import Network, seed_network
+from joiner_local.aws.local_aws import ACCOUNT
 from tests.local.running_aws import RunningAws
 from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, arn

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from joiner.adapters.node_access import ForeignEntry, NodeAccess
 from joiner.names import CLUSTER_TAG
-from joiner_local.aws.network import seed_network
+from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws, eventually
 from tests.unit.functions.loading import load

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from joiner.adapters.prices import on_demand_prices
-from joiner_local.aws.network import seed_network
-from joiner_local.aws.prices import Prices
+from joiner_local.aws.account_setup.cluster_network import seed_network
+from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from tests.local.launch_pad import LaunchPad, chosen
 from tests.local.running_aws import RunningAws
 
@@ -53,7 +53,7 @@ def test_on_demand_prices_are_those_that_aws_publishes(local_aws: RunningAws) ->
 
 
 def test_the_catalogue_reads_the_price_of_linux_on_demand_and_of_no_other_product(local_aws: RunningAws) -> None:
-    published = Prices.packaged()
+    published = Ec2Prices.packaged()
 
     found = on_demand_prices(local_aws.client("pricing"), "us-east-1")
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
-from joiner_local.aws.network import Network, seed_network
+from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.launch_pad import LaunchPad, launched
 from tests.local.running_aws import RunningAws, eventually
 

@@ -9,7 +9,7 @@ from joiner.launching import Launch
 from joiner.pools.declared import read_node_class, read_node_pool
 from joiner_cli.accepting import objects
 from joiner_cli.accepting.rehearsal import rehearsed, resolved
-from joiner_local.aws.network import seed_network
+from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws
 from tests.unit.functions.loading import FUNCTIONS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from joiner_local.aws.schedule_expressions import InvalidExpression, parse
+from joiner_local.aws.scheduler.schedule_expressions import InvalidExpression, parse
 from tests.local.running_aws import RunningAws, eventually
 
 MACHINE = {"QueryLanguage": "JSONata", "StartAt": "End", "States": {"End": {"Type": "Succeed"}}}

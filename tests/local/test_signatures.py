@@ -14,7 +14,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from joiner_local.aws.signatures import Signed
+from joiner_local.aws.sts.request_signatures import SignedRequest
 from tests.local.running_aws import RunningAws
 
 TOKEN = """
@@ -100,7 +100,7 @@ def test_an_old_token_is_refused_whatever_it_says_of_its_validity(local_aws: Run
         ("X-Amz-Security-Token", str(signer.token)),
         ("X-Amz-SignedHeaders", "host;x-k8s-aws-id"),
     )
-    signed = Signed(
+    signed = SignedRequest(
         method="GET",
         path="/",
         query=query,

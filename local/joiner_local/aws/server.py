@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from joiner_local.aws.accounts import Accounts
+from joiner_local.aws.call_counts import CallCounts
+from joiner_local.aws.fault_injection.aws_request_faults import AwsRequestFaults
+from joiner_local.aws.fault_injection.fault_rules import FaultRules
 from joiner_local.aws.iam.door import IamDoor
-from joiner_local.aws.mishaps.aws_door import AwsDoor
-from joiner_local.aws.mishaps.rules import Mishaps
-from joiner_local.aws.seams import ACCOUNT, REGION, LocalAws
+from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -37,7 +37,7 @@ EAGER = ("cloudformation", "s3", "sts", "ssm", "iam", "ec2", "lambda", "dynamodb
 
 
 @dataclass(slots=True)
-class Entrance:
+class LocalAwsApplication:
     """The one WSGI application: our own paths, services of our own, then moto. It exists before moto does, to have a port."""
 
     aws: LocalAws | None = None
@@ -51,9 +51,9 @@ class Entrance:
         path: str = environ.get("PATH_INFO", "")
         if path.startswith(OWN_PATHS):
             return self._own(self.aws, path.removeprefix(OWN_PATHS), environ, start_response)
-        self.aws.part(Accounts).note(environ)
+        self.aws.part(CallCounts).note(environ)
         service = self.aws.services.get(_signed_for(environ))
-        return AwsDoor(IamDoor(service or self.moto), self.aws.part(Mishaps))(environ, start_response)
+        return AwsRequestFaults(IamDoor(service or self.moto), self.aws.part(FaultRules))(environ, start_response)
 
     def _own(self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         for prefix, app in aws.paths.items():
@@ -124,50 +124,44 @@ def prepare_environment(port: int) -> None:
 
 def install_services(aws: LocalAws) -> None:
     """In this order: later ones build on earlier ones. They are imported here, after the environment is ours."""
-    from joiner_local.aws import once
+    from joiner_local.aws.moto_patches import model_caches
 
-    once.read_models_once()
-    from joiner_local.aws import (
-        accounts,
-        cloudformation,
-        eks,
-        event_rules,
-        fast_answers,
-        fleets,
-        http_apis,
-        instance_profiles,
-        lambdas,
-        mishaps,
-        parameters,
-        price_list,
-        queues,
-        schedules,
-        service_limits,
-        step_functions,
-        tables,
-        trails,
-    )
-    from joiner_local.aws.iam import door
+    model_caches.cache_service_models()
+    from joiner_local.aws import call_counts, fault_injection
+    from joiner_local.aws.api_gateway import http_apis
+    from joiner_local.aws.aws_lambda import function_invocations
+    from joiner_local.aws.cloudformation import cloudformation_api
+    from joiner_local.aws.cloudtrail import event_lookup
+    from joiner_local.aws.dynamodb import dynamodb_tables
+    from joiner_local.aws.ec2 import fleets
+    from joiner_local.aws.eks import eks_clusters
+    from joiner_local.aws.eventbridge import event_rules
+    from joiner_local.aws.iam import door, instance_profile_listing
+    from joiner_local.aws.moto_patches import queue_locks, response_writer, service_limits
+    from joiner_local.aws.pricing import price_list
+    from joiner_local.aws.scheduler import schedules
+    from joiner_local.aws.ssm import image_parameters
+    from joiner_local.aws.step_functions import step_functions_api
 
-    once.work_out_once()
-    fast_answers.answer_faster()
-    accounts.install(aws)
-    tables.install(aws)
-    queues.install(aws)
-    lambdas.install(aws)
-    step_functions.install(aws)
+    model_caches.cache_service_lookups()
+    response_writer.replace_response_serializers()
+    call_counts.install(aws)
+    dynamodb_tables.install(aws)
+    queue_locks.install(aws)
+    function_invocations.install(aws)
+    step_functions_api.install(aws)
     event_rules.install(aws)
     fleets.install(aws)
-    eks.install(aws)
-    instance_profiles.install(aws)
-    parameters.install(aws)
+    eks_clusters.install(aws)
+    instance_profile_listing.install(aws)
+    image_parameters.install(aws)
     price_list.install(aws)
-    cloudformation.install(aws)
+    cloudformation_api.install(aws)
     http_apis.install(aws)
     schedules.install(aws)
-    trails.install(aws)
+    event_lookup.install(aws)
     service_limits.install()
-    mishaps.install(aws)
+    fault_injection.install(aws)
     door.install(aws)
 
 
@@ -194,14 +188,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     from moto.moto_server.werkzeug_app import MotoRequestHandler
     from werkzeug.serving import make_server
 
-    from joiner_local.aws.signatures import SignatureCheck
+    from joiner_local.aws.sts.request_signatures import SignatureCheck
 
     class Handler(MotoRequestHandler):  # type: ignore[misc] # moto has no types
         # Head and body are two writes: without this each answer waits 40 ms for a delayed acknowledgement. (One buffered write would
         # be nicer, but then `Expect: 100-continue`, which the CDK CLI's uploads send, is answered too late.)
         disable_nagle_algorithm = True
 
-    entrance = Entrance()
+    entrance = LocalAwsApplication()
     server = make_server("127.0.0.1", options.port, entrance, threaded=True, request_handler=Handler)
     server.daemon_threads = True  # type: ignore[attr-defined] # of the threading mix-in
     prepare_environment(server.port)

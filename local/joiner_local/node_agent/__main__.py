@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from joiner_local.aws.seams import REGION
+from joiner_local.aws.local_aws import REGION
 from joiner_local.kube_api import KubeApi
 from joiner_local.kubeconfig import Endpoint
 from joiner_local.node_agent.ec2 import Ec2, InstanceNews

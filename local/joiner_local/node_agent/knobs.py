@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from joiner_local.aws.seams import Knob
+from joiner_local.aws.local_aws import Knob
 
 PREFIX = "/_local/"
 

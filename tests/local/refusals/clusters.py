@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from joiner_local.aws.network import seed_network
+from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.refusals.table import not_modelled, nothing_known, refuses
 from tests.local.running_aws import RunningAws
 

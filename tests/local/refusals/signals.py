@@ -207,6 +207,8 @@ not_modelled(
     source="CloudWatch Logs user guide, Quotas",
     why="log lines are kept whole here",
 )
+
+
 def metric_filter(aws: RunningAws, group: str, **counted: Any) -> None:
     counts = {"metricNamespace": "Joiner", "metricName": "RingsLost", "metricValue": "1", **counted}
     aws.client(LOGS).put_metric_filter(logGroupName=group, filterName="f", filterPattern="ERROR", metricTransformations=[counts])

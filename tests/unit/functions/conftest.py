@@ -10,8 +10,8 @@ from moto import mock_aws
 
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.store import Store
-from joiner_local.aws.fast_answers import answer_faster
-from joiner_local.aws.once import work_out_once
+from joiner_local.aws.moto_patches.model_caches import cache_service_lookups
+from joiner_local.aws.moto_patches.response_writer import replace_response_serializers
 from tests.unit.functions.fake_kube import FakeKube
 from tests.unit.functions.scale_up import World
 
@@ -23,8 +23,8 @@ def make_world() -> Iterator[MakeWorld]:
     names = itertools.count()
     before = dict(os.environ)
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    work_out_once()
-    answer_faster()
+    cache_service_lookups()
+    replace_response_serializers()
     with mock_aws():
         dynamodb, s3 = boto3.client("dynamodb"), boto3.client("s3")
 

@@ -5,29 +5,29 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner_local.aws.allocation import Candidate, Refusal, allocate
-from joiner_local.aws.capacity import SPOT, Pool
-from joiner_local.aws.fleet_requests import STRATEGIES, FleetRequest, LaunchPool
+from joiner_local.aws.ec2.capacity_pools import SPOT, CapacityPool
+from joiner_local.aws.ec2.fleet_allocation import PoolRefusal, PricedPool, allocate
+from joiner_local.aws.ec2.fleet_requests import STRATEGIES, FleetRequest, LaunchPool
 
 ROOMS = st.lists(st.integers(0, 6), min_size=1, max_size=6)
 WEIGHTS = st.lists(st.sampled_from([1.0, 2.0, 3.0]), min_size=6, max_size=6)
 
 
 def launch_pool(index: int, lifecycle: str, weight: float) -> LaunchPool:
-    pool = Pool(f"m{index // 2}.large", f"zone-{index % 2}", lifecycle)
+    pool = CapacityPool(f"m{index // 2}.large", f"zone-{index % 2}", lifecycle)
     return LaunchPool(pool, {}, "subnet", weight, float(index), {"LaunchTemplateId": "lt", "Version": "1"}, {})
 
 
 class Rooms:
     """Pools that have so many left each."""
 
-    def __init__(self, left: dict[Pool, int]) -> None:
+    def __init__(self, left: dict[CapacityPool, int]) -> None:
         self.left = left
 
-    def draw(self, asked: LaunchPool, wanted: int) -> tuple[int, Refusal | None]:
+    def draw(self, asked: LaunchPool, wanted: int) -> tuple[int, PoolRefusal | None]:
         given_now = min(wanted, self.left[asked.pool])
         self.left[asked.pool] -= given_now
-        return given_now, None if given_now == wanted else Refusal(asked, "InsufficientInstanceCapacity", "")
+        return given_now, None if given_now == wanted else PoolRefusal(asked, "InsufficientInstanceCapacity", "")
 
     def give_back(self, asked: LaunchPool, count: int) -> None:
         self.left[asked.pool] += count
@@ -50,7 +50,7 @@ def test_a_fleet_gets_what_there_is_and_no_more_than_it_asked_for(
     world = Rooms(dict(before))
     request = FleetRequest(lifecycle, target, strategy, single == "type", single == "zone", minimum if single else 0, tuple(pools), {})
 
-    allocation = allocate(request, [Candidate(asked, 0.1, before[asked.pool]) for asked in pools], world.draw, world.give_back)
+    allocation = allocate(request, [PricedPool(asked, 0.1, before[asked.pool]) for asked in pools], world.draw, world.give_back)
 
     granted = {pool: sum(count for asked, count in allocation.granted if asked.pool == pool) for pool in before}
     assert {pool: before[pool] - world.left[pool] for pool in before} == granted  # nothing is lost
@@ -68,6 +68,6 @@ def test_prices_a_unit_of_weight_are_compared() -> None:
     world = Rooms({small.pool: 9, large.pool: 9})
     request = FleetRequest(SPOT, 8, "lowest-price", False, False, 0, (small, large), {})
 
-    allocation = allocate(request, [Candidate(small, 0.10, math.inf), Candidate(large, 0.30, math.inf)], world.draw, world.give_back)
+    allocation = allocate(request, [PricedPool(small, 0.10, math.inf), PricedPool(large, 0.30, math.inf)], world.draw, world.give_back)
 
     assert allocation.granted == [(large, 2)]

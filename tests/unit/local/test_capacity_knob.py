@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from joiner_local.aws.capacity import Limit
+from joiner_local.aws.ec2.capacity_pools import CapacityLimit
 
 
 def test_a_limit_names_what_there_is_or_all() -> None:
-    assert Limit.from_knob({"instanceType": "m5.large", "zone": "us-east-1a", "available": 2}) == Limit("m5.large", "us-east-1a", "*", 2)
-    assert Limit.from_knob({"available": None}) == Limit()
+    assert CapacityLimit.from_knob({"instanceType": "m5.large", "zone": "us-east-1a", "available": 2}) == CapacityLimit(
+        "m5.large", "us-east-1a", "*", 2
+    )
+    assert CapacityLimit.from_knob({"available": None}) == CapacityLimit()
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,6 @@ def test_a_limit_names_what_there_is_or_all() -> None:
 )
 def test_what_there_is_not_is_refused(asked: dict[str, Any], refusal: str) -> None:
     with pytest.raises(ValueError, match=r"^capacity: ") as caught:
-        Limit.from_knob(asked)
+        CapacityLimit.from_knob(asked)
 
     assert refusal in str(caught.value)

@@ -8,7 +8,7 @@ import xmltodict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner_local.aws.fast_answers import unparse
+from joiner_local.aws.moto_patches.response_writer import unparse
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=5)
 SCALARS = TEXTS | st.integers() | st.booleans() | st.none() | st.binary(max_size=3)

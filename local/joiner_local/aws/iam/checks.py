@@ -11,7 +11,7 @@ from typing import Any, Final
 from joiner_local.aws.iam import ec2_checks, facts
 from joiner_local.aws.iam.evaluation import Question
 from joiner_local.aws.iam.requests import Asked
-from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 Keys = Mapping[str, Sequence[str]]
 

@@ -11,8 +11,8 @@ from joiner_local.aws.iam import facts
 from joiner_local.aws.iam.evaluation import message
 from joiner_local.aws.iam.guard import GUARD, Guard
 from joiner_local.aws.iam.requests import Unreadable, read, signed
-from joiner_local.aws.seams import LocalAws
-from joiner_local.aws.states.machines import Machines
+from joiner_local.aws.local_aws import LocalAws
+from joiner_local.aws.step_functions.state_machines import StateMachines
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -24,7 +24,7 @@ BY_REST: Final = ("eks", "lambda")
 
 
 def install(aws: LocalAws) -> None:
-    facts.install(aws.part(Machines).tokens.machine_of)
+    facts.install(aws.part(StateMachines).tokens.machine_of)
     aws.knobs |= {
         "iam/denied": GUARD.tell_denied,
         "iam/used": GUARD.tell_used,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from joiner_local.aws.iam import facts
 from joiner_local.aws.iam.evaluation import Question
-from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 Tags = Mapping[str, str]
 

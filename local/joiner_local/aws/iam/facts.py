@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 _machines: list[Callable[[str], str]] = []
 
@@ -34,7 +34,7 @@ def has_object(bucket: str, key: str) -> bool:
 
 def access_entry(cluster: str, principal: str) -> tuple[str, str, Mapping[str, str]]:
     """ARN, type and tags of an access entry; for one that does not exist, the ARN as it could be."""
-    from joiner_local.aws.access_entries import access_entries
+    from joiner_local.aws.eks.access_entries import access_entries
 
     for entry in access_entries(ACCOUNT, REGION).of(cluster):
         if entry.principal == principal:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from joiner_local.aws.iam.checks import Unmapped, questions
 from joiner_local.aws.iam.evaluation import Decision, Permissions, Question, message
 from joiner_local.aws.iam.requests import Asked
-from joiner_local.aws.seams import ACCOUNT, REGION
+from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 log = logging.getLogger(__name__)
 

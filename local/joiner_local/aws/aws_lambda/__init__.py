@@ -1,0 +1,1 @@
+"""Lambda: run deployed functions in sandboxes, and keep the settings that moto drops."""

@@ -1,0 +1,62 @@
+"""What becomes of an event that a function could not process: its dead-letter queue, its destination on failure.
+
+"Capturing records of Lambda asynchronous invocations" in the Lambda Developer Guide. Queues only, as targets.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from joiner_local.aws.local_aws import ACCOUNT, REGION
+
+if TYPE_CHECKING:
+    from moto.awslambda.models import LambdaFunction
+
+
+def _configuration(function: "LambdaFunction") -> Mapping[str, Any]:
+    """The function's event invoke configuration, empty if it has none. moto appends a changed one: the last counts."""
+    return next((each.config for each in reversed(function.event_invoke_config)), {})
+
+
+def most_retries(function: "LambdaFunction") -> int:
+    """Attempts after the first of an asynchronous invocation."""
+    configured = _configuration(function).get("MaximumRetryAttempts")
+    return 2 if configured is None else int(configured)
+
+
+def send(function: "LambdaFunction", payload: bytes, request_id: str, error: bytes) -> None:
+    """After the last attempt. The dead-letter queue gets the event itself, the destination a record with the function's answer."""
+    told = error.decode("utf-8", "replace")
+    if function.dead_letter_target:
+        attributes = {
+            name: {"DataType": kind, "StringValue": value}
+            for name, kind, value in (
+                ("RequestID", "String", request_id),
+                ("ErrorCode", "Number", "200"),
+                ("ErrorMessage", "String", told[:1024]),
+            )
+        }
+        _put(function.dead_letter_target, payload.decode(), attributes)
+    destination = _configuration(function).get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+    if destination:
+        record = {
+            "version": "1.0",
+            "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "requestContext": {
+                "requestId": request_id,
+                "functionArn": function.function_arn,
+                "condition": "RetriesExhausted",
+                "approximateInvokeCount": most_retries(function) + 1,
+            },
+            "requestPayload": json.loads(payload),
+            "responseContext": {"statusCode": 200, "executedVersion": str(function.version), "functionError": "Unhandled"},
+            "responsePayload": json.loads(told),
+        }
+        _put(destination, json.dumps(record), {})
+
+
+def _put(queue_arn: str, body: str, attributes: Mapping[str, Any]) -> None:
+    from moto.sqs.models import sqs_backends
+
+    sqs_backends[ACCOUNT][REGION].send_message(queue_arn.rsplit(":", 1)[-1], body, message_attributes=dict(attributes))

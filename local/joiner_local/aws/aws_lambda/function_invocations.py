@@ -1,0 +1,233 @@
+"""Lambda: moto keeps functions, versions, aliases and layers; this runs them, and refuses what AWS refuses.
+
+All of moto's callers end in `LambdaFunction.invoke`, so that is what is replaced. Others in this process use `FunctionInvoker.invoke`.
+"""
+
+import base64
+import datetime as dt
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from joiner_local.aws.aws_lambda import dead_letters, function_settings
+from joiner_local.aws.aws_lambda.function_packages import Archive, PackageStore
+from joiner_local.aws.aws_lambda.runtime_api import failure
+from joiner_local.aws.aws_lambda.runtime_interpreters import RuntimeInterpreters
+from joiner_local.aws.aws_lambda.sandbox_pool import InvocationThrottled, SandboxPool
+from joiner_local.aws.aws_lambda.sandboxes import FunctionSpec, InvocationResult, SandboxEnvironment
+from joiner_local.aws.cloudwatch.log_shipping import LogShipper, put_metrics
+from joiner_local.aws.iam.assumed_roles import assume
+from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+
+if TYPE_CHECKING:
+    from moto.awslambda.models import LambdaFunction
+
+log = logging.getLogger(__name__)
+
+# Seconds before the second and third attempt of an asynchronous invocation; on AWS about one and two minutes.
+RETRY_DELAYS = (1.0, 2.0)
+LARGEST_REQUEST = 6_291_456  # bytes
+LARGEST_EVENT = 1_048_576  # bytes of an asynchronous invocation's payload
+
+
+class FunctionNotFound(Exception):
+    """No function, version or alias of that name; the message is Lambda's."""
+
+
+def install(aws: LocalAws) -> None:
+    import moto.core.config as moto_config
+
+    moto_config.default_user_config["lambda"] = {"use_docker": True}  # moto's name for its full backend; Docker is never asked
+    aws.parts.setdefault(LogShipper, LogShipper())
+    lambdas = FunctionInvoker(aws)
+    aws.parts[FunctionInvoker] = lambdas
+    aws.closing.append(lambdas.close)
+    function_settings.install()
+    aws.knobs["concurrency-quota"] = function_settings.set_account_concurrency
+    _replace_invoke(lambdas)
+    _forget_deleted(lambdas)
+    _deliver_subscriptions()
+
+
+class FunctionInvoker:
+    """Invokes functions by name, partial or whole ARN, with or without a qualifier."""
+
+    def __init__(self, aws: LocalAws) -> None:
+        self._aws = aws
+        self._store = PackageStore(aws.data / "packages")
+        self._metrics = ThreadPoolExecutor(1, "lambda-metrics")
+        shipper = aws.part(LogShipper)
+        self._pool = SandboxPool(
+            SandboxEnvironment(
+                RuntimeInterpreters(aws.python, aws.data),
+                aws.data / "sandboxes",
+                self._variables,
+                lambda spec, stream, line: shipper.ship(spec.log_group, stream, line),
+            )
+        )
+
+    def find(self, name: str, qualifier: str | None = None) -> "LambdaFunction":
+        from moto.awslambda.exceptions import LambdaClientError
+        from moto.awslambda.models import lambda_backends
+
+        try:
+            return lambda_backends[ACCOUNT][REGION].get_function(name, qualifier)
+        except LambdaClientError as error:
+            raise FunctionNotFound(error.message) from error
+
+    def invoke(self, name: str, qualifier: str | None, payload: bytes) -> InvocationResult:
+        """Invoke and wait. Raises `FunctionNotFound`, `InvocationThrottled`; an error of the function's own is in the result."""
+        return self.call(self.find(name, qualifier), payload)
+
+    def invoke_later(self, name: str, qualifier: str | None, payload: bytes) -> str:
+        """Invoke as an event: up to two retries, then the dead-letter queue. Returns the request id."""
+        return self.call_later(self.find(name, qualifier), payload)
+
+    def call(
+        self, function: "LambdaFunction", payload: bytes, request_id: str | None = None, context: str | None = None
+    ) -> InvocationResult:
+        result = self._pool.invoke(self._spec(function), payload, request_id, context)
+        self._metrics.submit(_measure, function.function_name, result)
+        return result
+
+    def call_later(self, function: "LambdaFunction", payload: bytes) -> str:
+        request_id = str(uuid.uuid4())
+        threading.Thread(target=self._attempts, args=(function, payload, request_id), name="event-invocation", daemon=True).start()
+        return request_id
+
+    def _attempts(self, function: "LambdaFunction", payload: bytes, request_id: str) -> None:
+        for delay in (*RETRY_DELAYS[: dead_letters.most_retries(function)], None):
+            try:
+                result = self.call(function, payload, request_id)
+                if result.error is None:
+                    return
+                told = result.payload
+            except InvocationThrottled:
+                told = failure("TooManyRequestsException", "Rate Exceeded.")
+            if delay is not None:
+                time.sleep(delay)
+        dead_letters.send(function, payload, request_id, told)
+
+    def _spec(self, function: "LambdaFunction") -> FunctionSpec:
+        from moto.awslambda.models import lambda_backends
+
+        layers = [lambda_backends[ACCOUNT][REGION].layers_versions_by_arn(layer["Arn"]) for layer in function.layers]
+        reserved = function.reserved_concurrency
+        return FunctionSpec(
+            arn=function.function_arn,
+            name=function.function_name,
+            version=str(function.version),
+            handler=function.handler,
+            runtime=function.run_time,
+            timeout=float(function.timeout),
+            memory_mb=int(function.memory_size),
+            role=function.role,
+            code=self._store.unpack(Archive(function.code_sha_256, function.code_bytes)),
+            layers=self._store.unpack(*(Archive(each.code_sha_256, each.code_bytes) for each in layers)) if layers else None,
+            environment=tuple(sorted((key, str(value)) for key, value in (function.environment_vars or {}).items())),
+            log_group=function.logs_group_name,
+            concurrency=function_settings.account_concurrency() if reserved in (None, "") else int(reserved),
+        )
+
+    def _variables(self, spec: FunctionSpec) -> Mapping[str, str]:
+        """Credentials of the function's own role, so that sts:GetCallerIdentity names it, and the way to this endpoint."""
+        credentials = assume(spec.role, spec.name)
+        return {
+            "AWS_ACCESS_KEY_ID": credentials.access_key,
+            "AWS_SECRET_ACCESS_KEY": credentials.secret,
+            "AWS_SESSION_TOKEN": credentials.session_token,
+            "AWS_ENDPOINT_URL": self._aws.endpoint,
+            "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",
+        }
+
+    def forget(self, arn: str) -> None:
+        self._pool.forget(arn)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def _measure(name: str, result: InvocationResult) -> None:
+    now = dt.datetime.now(dt.UTC)
+    values = (
+        ("Invocations", 1.0, "Count"),
+        ("Errors", 0.0 if result.error is None else 1.0, "Count"),
+        ("Duration", result.duration_ms, "Milliseconds"),
+    )
+    put_metrics(
+        "AWS/Lambda",
+        [
+            {"MetricName": metric, "Value": value, "Unit": unit, "Dimensions": [{"Name": "FunctionName", "Value": name}], "Timestamp": now}
+            for metric, value, unit in values
+        ],
+    )
+
+
+def _replace_invoke(lambdas: FunctionInvoker) -> None:
+    from moto.awslambda.exceptions import LambdaClientError
+    from moto.awslambda.models import LambdaFunction
+
+    def refuse(code: str, message: str, status: int) -> LambdaClientError:
+        error = LambdaClientError(code, message)
+        error.code = status
+        return error
+
+    def invoke(function: LambdaFunction, body: str | bytes | None, request: Any, response: dict[str, str]) -> bytes:
+        payload = (body if isinstance(body, bytes) else (body or "").encode()) or b"{}"
+        kind = request.get("X-Amz-Invocation-Type") or request.get("x-amz-invocation-type") or "RequestResponse"
+        if len(payload) > (LARGEST_EVENT if kind == "Event" else LARGEST_REQUEST):
+            limit = LARGEST_EVENT if kind == "Event" else LARGEST_REQUEST
+            raise refuse("RequestTooLargeException", f"Request must be smaller than {limit} bytes for the InvokeFunction operation", 413)
+        response["x-amz-executed-version"] = str(function.version)
+        if kind == "DryRun":
+            return b""
+        if kind == "Event":
+            lambdas.call_later(function, payload)
+            return b""
+        try:
+            context = request.get("X-Amz-Client-Context") or request.get("x-amz-client-context")
+            result = lambdas.call(function, payload, context=context)
+        except InvocationThrottled as error:
+            raise refuse("TooManyRequestsException", "Rate Exceeded.", 429) from error
+        if result.error is not None:
+            response["x-amz-function-error"] = result.error
+        response["x-amz-log-result"] = base64.b64encode(result.log[-4096:].encode()).decode()
+        return result.payload
+
+    LambdaFunction.invoke = invoke
+
+
+def _forget_deleted(lambdas: FunctionInvoker) -> None:
+    from moto.awslambda.models import LambdaStorage
+
+    delete = LambdaStorage.del_function
+
+    def del_function(self: Any, name_or_arn: str, qualifier: str | None = None) -> None:
+        gone = self.get_function_by_name_or_arn_with_qualifier(name_or_arn, qualifier).function_arn
+        delete(self, name_or_arn, qualifier)
+        lambdas.forget(gone)
+
+    LambdaStorage.del_function = del_function
+
+
+def _deliver_subscriptions() -> None:
+    """Log subscriptions: asynchronous and filtered. moto calls the function inside PutLogEvents, for every event."""
+    from moto.awslambda.models import LambdaBackend
+    from moto.logs.models import logs_backends
+    from moto.logs.utils import EventMessageFilter
+
+    send = LambdaBackend.send_log_event
+
+    def send_log_event(backend: Any, function_arn: str, filter_name: str, log_group_name: str, *rest: Any) -> None:
+        *stream, events = rest
+        found = logs_backends[ACCOUNT][REGION].groups[log_group_name].subscription_filters[filter_name]
+        wanted = [event for event in events if EventMessageFilter(found.filter_pattern or "").matches(event["message"])]
+        if wanted:
+            arguments = (backend, function_arn, filter_name, log_group_name, *stream, wanted)
+            threading.Thread(target=send, args=arguments, name="log-subscription", daemon=True).start()
+
+    LambdaBackend.send_log_event = send_log_event

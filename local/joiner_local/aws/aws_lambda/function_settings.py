@@ -1,0 +1,230 @@
+"""Settings of a Lambda function that moto drops, and requests that AWS would refuse but moto takes.
+
+Refused ("CreateFunction", "Lambda quotas", "Defined runtime environment variables"): a name in use, unknown runtimes, timeouts and memory
+out of range, reserved or too many environment variables, more than five layers, packages that unzip to more than 250 MB.
+"""
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from joiner_local.aws.aws_lambda.function_packages import LARGEST_UNZIPPED, Archive
+from joiner_local.aws.iam.assumed_roles import check_assumable
+from joiner_local.aws.local_aws import ACCOUNT, REGION
+
+RUNTIMES = frozenset({"python3.10", "python3.11", "python3.12", "python3.13", "python3.14"})
+_OF_LAMBDA = ("FUNCTION_NAME", "FUNCTION_MEMORY_SIZE", "FUNCTION_VERSION", "INITIALIZATION_TYPE", "LOG_GROUP_NAME", "LOG_STREAM_NAME")
+_OF_AWS = ("DEFAULT_REGION", "REGION", "EXECUTION_ENV", "ACCESS_KEY", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
+RESERVED = (
+    frozenset({"_HANDLER", "_X_AMZN_TRACE_ID", "AWS_LAMBDA_RUNTIME_API", "LAMBDA_TASK_ROOT", "LAMBDA_RUNTIME_DIR"})
+    | {f"AWS_{name}" for name in _OF_AWS}
+    | {f"AWS_LAMBDA_{name}" for name in _OF_LAMBDA}
+)
+LARGEST_ENVIRONMENT = 4096  # bytes
+MOST_LAYERS = 5
+_ENVIRONMENT = "Lambda was unable to configure your environment variables because the environment variables you have provided"
+LEFT_UNRESERVED = 100  # concurrency that an account cannot reserve
+_QUOTA = {"concurrency": 1000}
+_HANDLER = re.compile(r"[^\s.]+(\.[^\s.]+)+")
+
+
+def install() -> None:
+    from moto.awslambda import models
+
+    _check_creation(models)
+    _keep_settings(models)
+    _number_versions(models)
+    _check_concurrency(models)
+    _check_permissions(models)
+
+
+def problems(spec: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the settings in a request to create or change a function; what it does not mention is fine.
+
+    >>> problems({"Timeout": 1000, "Environment": {"Variables": {"AWS_REGION": "x"}}})  # doctest: +ELLIPSIS
+    ['Timeout must be from 1 to 900, not 1000', '...Reserved keys used in this request: AWS_REGION']
+    """
+    found = []
+    for name, least, most in (("Timeout", 1, 900), ("MemorySize", 128, 10240)):
+        if name in spec and not least <= int(spec[name]) <= most:
+            found.append(f"{name} must be from {least} to {most}, not {spec[name]}")
+    if spec.get("Runtime", "python3.13") not in RUNTIMES:
+        found.append(f"Value {spec['Runtime']} at 'runtime' failed to satisfy constraint: Member must be one of {sorted(RUNTIMES)}")
+    if "Handler" in spec and not _HANDLER.fullmatch(spec["Handler"]):
+        found.append(f"Value {spec['Handler']!r} at 'handler' is no MODULE.FUNCTION")
+    variables = (spec.get("Environment") or {}).get("Variables") or {}
+    reserved = sorted(RESERVED & variables.keys())
+    if reserved:
+        told = "contains reserved keys that are currently not supported for modification. Reserved keys used in this request: "
+        found.append(f"{_ENVIRONMENT} {told}{', '.join(reserved)}")
+    if len(json.dumps(variables, separators=(",", ":")).encode()) > LARGEST_ENVIRONMENT:
+        found.append(f"{_ENVIRONMENT} exceeded the 4KB limit")
+    if len(spec.get("Layers") or ()) > MOST_LAYERS:
+        found.append(f"Cannot reference more than {MOST_LAYERS} layers.")
+    return found
+
+
+def _check_creation(models: Any) -> None:
+    from moto.awslambda.exceptions import FunctionAlreadyExists, InvalidParameterValueException
+
+    backend = models.LambdaBackend
+    create: Callable[..., Any] = backend.create_function
+    configure: Callable[..., Any] = backend.update_function_configuration
+    change_code: Callable[..., Any] = backend.update_function_code
+
+    def check(spec: Mapping[str, Any]) -> None:
+        found = problems(spec)
+        if "Role" in spec and (untrusted := check_assumable(spec["Role"], "lambda.amazonaws.com")) is not None:
+            found.append(f"The role defined for the function cannot be assumed by Lambda. {untrusted}")
+        if found:
+            raise InvalidParameterValueException("; ".join(found))
+
+    def check_size(function: Any) -> None:
+        layers = [models.lambda_backends[ACCOUNT][REGION].layers_versions_by_arn(each["Arn"]) for each in function.layers]
+        size = sum(Archive(each.code_sha_256, each.code_bytes).unzipped for each in (function, *layers))
+        if size > LARGEST_UNZIPPED:
+            raise InvalidParameterValueException(f"Unzipped size must be smaller than {LARGEST_UNZIPPED} bytes")
+
+    def create_function(self: Any, spec: dict[str, Any]) -> Any:
+        if spec.get("FunctionName") in self._lambdas._functions:
+            raise FunctionAlreadyExists(spec["FunctionName"])
+        if "Handler" not in spec or "Runtime" not in spec:
+            raise InvalidParameterValueException(
+                "Runtime and Handler are mandatory parameters for functions created with deployment packages."
+            )
+        check(spec)
+        function = create(self, spec)
+        try:
+            check_size(function)
+        except InvalidParameterValueException:
+            self.delete_function(spec["FunctionName"])
+            raise
+        return function
+
+    def update_function_configuration(self: Any, name: str, qualifier: str, body: dict[str, Any]) -> Any:
+        check(body)
+        return configure(self, name, qualifier, body)
+
+    def update_function_code(self: Any, name: str, qualifier: str, body: dict[str, Any]) -> Any:
+        answer = change_code(self, name, qualifier, body)
+        check_size(self.get_function(name))
+        return answer
+
+    backend.create_function = create_function
+    backend.update_function_configuration = update_function_configuration
+    backend.update_function_code = update_function_code
+
+
+def account_concurrency() -> int:
+    """Executions that the account may have at once: 1,000, or 10 in many new accounts."""
+    return _QUOTA["concurrency"]
+
+
+def set_account_concurrency(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The knob `concurrency-quota {"executions": 10}`: the account's quota from now on; answered with the one before."""
+    before, _QUOTA["concurrency"] = _QUOTA["concurrency"], int(asked["executions"])
+    return {"before": before}
+
+
+def _check_concurrency(models: Any) -> None:
+    """PutFunctionConcurrency leaves at least 100 to functions without a reservation ("Configuring reserved concurrency")."""
+    from moto.awslambda.exceptions import InvalidParameterValueException
+
+    backend = models.LambdaBackend
+    reserve: Callable[..., str] = backend.put_function_concurrency
+
+    def put_function_concurrency(self: Any, function_name: str, reserved_concurrency: str) -> str:
+        others = (each for each in self.list_functions("$LATEST") if each.function_name != self.get_function(function_name).function_name)
+        taken = sum(int(each.reserved_concurrency) for each in others if each.reserved_concurrency not in (None, ""))
+        if int(reserved_concurrency) > 0 and account_concurrency() - taken - int(reserved_concurrency) < LEFT_UNRESERVED:
+            least = min(LEFT_UNRESERVED, account_concurrency())
+            raise InvalidParameterValueException(
+                "Specified ReservedConcurrentExecutions for function decreases account's UnreservedConcurrentExecution "
+                f"below its minimum value of [{least}]."
+            )
+        return reserve(self, function_name, reserved_concurrency)
+
+    backend.put_function_concurrency = put_function_concurrency
+
+
+def _check_permissions(models: Any) -> None:
+    """AddPermission refuses a statement id that the function's policy has; moto adds the statement once more."""
+    from moto.awslambda.exceptions import FunctionAlreadyExists
+
+    backend = models.LambdaBackend
+    add: Callable[..., dict[str, Any]] = backend.add_permission
+
+    def add_permission(self: Any, function_name: str, qualifier: str, raw: str) -> dict[str, Any]:
+        wanted = json.loads(raw).get("StatementId")
+        if any(each.get("Sid") == wanted for each in self.get_function(function_name, qualifier).policy.statements):
+            conflict = FunctionAlreadyExists(function_name)
+            conflict.message = (
+                f"The statement id ({wanted}) provided already exists. Please provide a new statement id, or remove the existing statement."
+            )
+            raise conflict
+        return add(self, function_name, qualifier, raw)
+
+    backend.add_permission = add_permission
+
+
+def _keep_settings(models: Any) -> None:
+    """LoggingConfig and DeadLetterConfig, everywhere; the rest on updates, where moto forgets it."""
+    function = models.LambdaFunction
+    begin: Callable[..., None] = function.__init__
+    update: Callable[..., dict[str, Any]] = function.update_configuration
+    describe: Callable[..., dict[str, Any]] = function.get_configuration
+
+    def keep(self: Any, spec: Mapping[str, Any]) -> None:
+        if spec.get("LoggingConfig"):
+            self.logging_config = {"LogFormat": "Text", **spec["LoggingConfig"]}
+            self.logs_group_name = self.logging_config.setdefault("LogGroup", f"/aws/lambda/{self.function_name}")
+        if "DeadLetterConfig" in spec:
+            self.dead_letter_target = (spec["DeadLetterConfig"] or {}).get("TargetArn")
+        if spec.get("EphemeralStorage"):
+            self.ephemeral_storage = int(spec["EphemeralStorage"]["Size"])
+        if spec.get("TracingConfig"):
+            self.tracing_config = spec["TracingConfig"]
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        self.logging_config = {"LogFormat": "Text", "LogGroup": self.logs_group_name}
+        self.dead_letter_target = None
+        keep(self, kwargs.get("spec") or args[1])
+
+    def update_configuration(self: Any, changes: dict[str, Any]) -> dict[str, Any]:
+        keep(self, changes)
+        return update(self, changes)
+
+    def get_configuration(self: Any, on_create: bool = False) -> dict[str, Any]:
+        told = describe(self, on_create)
+        told["LoggingConfig"] = self.logging_config
+        if self.dead_letter_target:
+            told["DeadLetterConfig"] = {"TargetArn": self.dead_letter_target}
+        return told
+
+    function.__init__ = __init__
+    function.update_configuration = update_configuration
+    function.get_configuration = get_configuration
+
+
+def _number_versions(models: Any) -> None:
+    """Numbers of versions are never used again; moto counts the versions there are, so one deleted is one doubled."""
+    storage = models.LambdaStorage
+
+    def publish_version(self: Any, name_or_arn: str, description: str = "") -> Any:
+        function = self.get_function_by_name_or_arn_forbid_qualifier(name_or_arn)
+        group = self._functions[function.function_name]
+        if group["versions"] and not function.code_or_config_updated:
+            return group["versions"][-1]
+        function.code_or_config_updated = False
+        group["published"] = group.get("published", 0) + 1
+        version = copy.copy(function)
+        version.set_version(group["published"])
+        version.description = description or function.description
+        group["versions"].append(version)
+        self._arns[version.function_arn] = version
+        return version
+
+    storage.publish_version = publish_version

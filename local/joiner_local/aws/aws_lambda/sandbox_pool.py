@@ -1,0 +1,152 @@
+"""Which sandbox serves an invocation: a warm one, or a new one, or none for now.
+
+A function keeps its sandboxes warm; a changed function retires its old ones. Scaling out is not free on one machine: a crowd of cold starts
+on a few cores is slower than waiting for a warm sandbox. So beyond one sandbox a core an invocation waits a little first, and never do more
+start at once than there are cores.
+"""
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from joiner_local.aws.aws_lambda.sandboxes import (
+    INIT_LIMIT,
+    FunctionSpec,
+    InvocationResult,
+    Sandbox,
+    SandboxEnvironment,
+)
+
+CORES = max(2, os.cpu_count() or 2)
+PATIENCE = 0.3  # seconds an invocation waits for a warm sandbox before another one is started
+MOST_SANDBOXES = 50  # of one function
+REAPING = 15.0  # seconds between looks for sandboxes that nobody uses
+
+
+class InvocationThrottled(Exception):
+    """All the concurrency that the function may have is in use."""
+
+
+@dataclass(slots=True)
+class _Fleet:
+    """The sandboxes of one function: idle ones by last use, and how many there are and are busy."""
+
+    idle: list[Sandbox] = field(default_factory=list)
+    alive: int = 0
+    busy: int = 0
+
+
+class SandboxPool:
+    def __init__(self, around: SandboxEnvironment) -> None:
+        self._around = around
+        self._changed = threading.Condition()
+        self._fleets: dict[str, _Fleet] = {}
+        self._starting = 0
+        self._all: set[Sandbox] = set()
+        around.scratch.mkdir(parents=True, exist_ok=True)
+        threading.Thread(target=self._reap_for_ever, name="sandbox-reaper", daemon=True).start()
+
+    def invoke(
+        self, spec: FunctionSpec, payload: bytes, request_id: str | None = None, client_context: str | None = None
+    ) -> InvocationResult:
+        """Raises `InvocationThrottled` at once when the function's concurrency is used up."""
+        sandbox = self._take(spec)
+        try:
+            return sandbox.invoke(payload, request_id or str(uuid.uuid4()), client_context)
+        finally:
+            self._give_back(spec, sandbox)
+
+    def _take(self, spec: FunctionSpec) -> Sandbox:
+        asked = time.monotonic()
+        stale: list[Sandbox] = []
+        sandbox: Sandbox | None = None
+        with self._changed:
+            fleet = self._fleets.setdefault(spec.arn, _Fleet())
+            if fleet.busy >= spec.concurrency:
+                raise InvocationThrottled(spec.name)
+            fleet.busy += 1
+            while True:
+                stale += self._retire(fleet, [each for each in fleet.idle if each.spec != spec or not each.usable])
+                if fleet.idle:
+                    sandbox = fleet.idle.pop()  # the most recently used, so that the others may grow old
+                    break
+                patient = fleet.alive >= CORES and time.monotonic() - asked < PATIENCE
+                if self._starting < CORES and fleet.alive < MOST_SANDBOXES and not patient:
+                    self._starting += 1
+                    fleet.alive += 1
+                    break
+                self._changed.wait(0.05)
+        for each in stale:
+            each.kill()
+        return sandbox or self._start(spec, fleet)
+
+    def forget(self, arn: str) -> None:
+        """The function is gone: so are its idle sandboxes; busy ones finish first."""
+        with self._changed:
+            fleet = self._fleets.get(arn, _Fleet())
+            gone = self._retire(fleet, fleet.idle)
+        for each in gone:
+            each.kill()
+
+    def _reap_for_ever(self) -> None:
+        while True:
+            time.sleep(REAPING)
+            with self._changed:
+                old = [each for fleet in self._fleets.values() for each in self._retire(fleet, [x for x in fleet.idle if not x.usable])]
+            for each in old:
+                each.kill()
+
+    def _retire(self, fleet: _Fleet, sandboxes: Sequence[Sandbox]) -> list[Sandbox]:
+        retired = list(sandboxes)
+        for each in retired:
+            fleet.idle.remove(each)
+            fleet.alive -= 1
+            self._all.discard(each)
+        return retired
+
+    def _start(self, spec: FunctionSpec, fleet: _Fleet) -> Sandbox:
+        try:
+            sandbox = Sandbox(spec, self._around)
+        except BaseException:
+            with self._changed:
+                self._starting -= 1
+                fleet.alive -= 1
+                fleet.busy -= 1
+                self._changed.notify_all()
+            raise
+        with self._changed:
+            self._all.add(sandbox)
+        threading.Thread(target=self._started, args=(sandbox,), name="started", daemon=True).start()
+        return sandbox
+
+    def _started(self, sandbox: Sandbox) -> None:
+        sandbox.api.ready.wait(INIT_LIMIT + 5)
+        with self._changed:
+            self._starting -= 1
+            self._changed.notify_all()
+
+    def _give_back(self, spec: FunctionSpec, sandbox: Sandbox) -> None:
+        with self._changed:
+            fleet = self._fleets[spec.arn]
+            fleet.busy -= 1
+            if sandbox.closed:
+                fleet.alive -= 1
+                self._all.discard(sandbox)
+            else:
+                fleet.idle.append(sandbox)
+            self._changed.notify_all()
+        if sandbox.closed:
+            sandbox.kill()
+
+    def close(self) -> None:
+        """End all processes. The server ends right after this, so nothing is left to the background."""
+        with self._changed:
+            everything = list(self._all)
+        for sandbox in everything:
+            sandbox.kill()
+        self._around.interpreters.close()
+        for sandbox in everything:
+            sandbox.forget_folder()

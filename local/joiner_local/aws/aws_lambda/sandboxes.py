@@ -1,0 +1,260 @@
+"""Where deployed functions run: execution environments, each one ``awslambdaric HANDLER`` behind a Runtime API of its own.
+
+A sandbox serves one invocation at a time, stays warm between them, and dies with the server. Nothing here knows how functions are stored;
+which sandbox serves which invocation is up to `sandbox_pool`.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from joiner_local.aws.aws_lambda.runtime_api import Invocation, RuntimeApi, failure
+from joiner_local.aws.aws_lambda.runtime_interpreters import RuntimeInterpreter, RuntimeInterpreters
+from joiner_local.aws.local_aws import REGION
+
+INIT_LIMIT = 10.0  # seconds, Lambda's own for the init phase
+IDLE = 300.0  # seconds until an unused sandbox is retired
+OLDEST = 3300.0  # seconds: the credentials given to a sandbox last an hour
+MEMORY_LOOKS = 0.05  # seconds between two looks at how much memory an invocation uses
+SIGNALS = {signal.SIGKILL: "killed", signal.SIGSEGV: "segmentation fault", signal.SIGTERM: "terminated", signal.SIGABRT: "aborted"}
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpec:
+    """All that decides how a sandbox of a function looks; when it changes, sandboxes are replaced. Times in seconds."""
+
+    arn: str
+    name: str
+    version: str
+    handler: str
+    runtime: str
+    timeout: float
+    memory_mb: int
+    role: str
+    code: Path  # Lambda's /var/task
+    layers: Path | None  # Lambda's /opt
+    environment: tuple[tuple[str, str], ...]
+    log_group: str
+    concurrency: int = field(default=1000, compare=False)  # reserved, or the account's
+
+
+@dataclass(frozen=True, slots=True)
+class InvocationResult:
+    """How an invocation ended. `error` is the header X-Amz-Function-Error; the payload tells it then."""
+
+    request_id: str
+    version: str
+    payload: bytes
+    error: str | None
+    log: str
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxEnvironment:
+    """What every sandbox gets: an interpreter, room for its /tmp, variables of the account, and who hears its lines."""
+
+    interpreters: RuntimeInterpreters
+    scratch: Path
+    variables: Callable[[FunctionSpec], Mapping[str, str]]
+    on_line: Callable[[FunctionSpec, str, str], None]
+
+
+class Sandbox:
+    def __init__(self, spec: FunctionSpec, around: SandboxEnvironment) -> None:
+        self.spec = spec
+        self.log_stream = time.strftime("%Y/%m/%d/", time.gmtime()) + f"[{spec.version}]{uuid.uuid4().hex}"
+        self.created = self.last_used = time.monotonic()
+        self.closed = False
+        self._around = around
+        self._interpreter: RuntimeInterpreter = around.interpreters.of(spec.runtime)
+        self._lines: list[str] = []
+        self._lock = threading.Lock()
+        self.api = RuntimeApi(spec.timeout)
+        self._out_of_memory = False
+        self._folder = Path(tempfile.mkdtemp(dir=around.scratch))
+        packages = self._interpreter.packages
+        self._line(f"INIT_START Runtime Version: python:{self._interpreter.version}{self._instead()}")
+        self._process = self._interpreter.fork(
+            ["awslambdaric", spec.handler], libraries=[*self._layers(), packages], cwd=spec.code, env=self._environment()
+        )
+        self._reader = threading.Thread(target=self._read, name=f"log-{spec.name}", daemon=True)
+        self._reader.start()
+        threading.Thread(target=self._watch, name=f"watch-{spec.name}", daemon=True).start()
+
+    def _environment(self) -> dict[str, str]:
+        spec, folder = self.spec, str(self._folder)
+        path = [spec.code, *self._layers(), self._interpreter.packages]
+        return {
+            "PATH": f"{self._interpreter.python.parent}:/usr/local/bin:/usr/bin:/bin",
+            "LANG": "en_US.UTF-8",
+            "TZ": ":UTC",
+            "TMPDIR": folder,
+            "HOME": folder,
+            "PYTHONPATH": os.pathsep.join(map(str, path)),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "AWS_LAMBDA_RUNTIME_API": self.api.address,
+            "_HANDLER": spec.handler,
+            "LAMBDA_TASK_ROOT": str(spec.code),
+            "LAMBDA_RUNTIME_DIR": str(self._interpreter.packages),
+            "AWS_LAMBDA_FUNCTION_NAME": spec.name,
+            "AWS_LAMBDA_FUNCTION_VERSION": spec.version,
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(spec.memory_mb),
+            "AWS_LAMBDA_LOG_GROUP_NAME": spec.log_group,
+            "AWS_LAMBDA_LOG_STREAM_NAME": self.log_stream,
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EXECUTION_ENV": f"AWS_Lambda_{spec.runtime}",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **self._around.variables(spec),
+            **dict(spec.environment),
+        }
+
+    def _instead(self) -> str:
+        wanted = self.spec.runtime.removeprefix("python")
+        return "" if self._interpreter.version.startswith(f"{wanted}.") else f" (this machine has no Python {wanted})"
+
+    def _layers(self) -> list[Path]:
+        opt = self.spec.layers
+        return [opt / "python/lib" / self.spec.runtime / "site-packages", opt / "python"] if opt is not None else []
+
+    @property
+    def usable(self) -> bool:
+        now = time.monotonic()
+        return not self.closed and now - self.last_used < IDLE and now - self.created < OLDEST
+
+    def invoke(self, payload: bytes, request_id: str, client_context: str | None) -> InvocationResult:
+        cold = not self.api.ready.is_set()
+        work = Invocation(request_id, payload, self.spec.arn, client_context)
+        with self._lock:
+            self._lines.clear()
+        self._line(f"START RequestId: {request_id} Version: {self.spec.version}")
+        self._perform(work)
+        self.last_used = time.monotonic()
+        duration = (self.last_used - (work.started or self.last_used)) * 1000
+        init = (self.api.ready_at - self.created) * 1000 if cold and self.api.ready_at else 0.0
+        self._line(f"END RequestId: {request_id}")
+        peak = self._peak_mb()
+        self._line(
+            f"REPORT RequestId: {request_id}\tDuration: {duration:.2f} ms\tBilled Duration: {int(duration + init) + 1} ms\t"
+            f"Memory Size: {self.spec.memory_mb} MB\tMax Memory Used: {min(peak, self.spec.memory_mb)} MB"
+            + (f"\tInit Duration: {init:.2f} ms" if init else "")
+            + ("\tStatus: error\tError Type: Runtime.OutOfMemory" if self._out_of_memory else "")
+        )
+        with self._lock:
+            log = "\n".join(self._lines)
+        failed = work.error is not None
+        return InvocationResult(
+            request_id, self.spec.version, work.error or b"" if failed else work.response, "Unhandled" if failed else None, log, duration
+        )
+
+    def _perform(self, work: Invocation) -> None:
+        self.api.current = work
+        if not self._within_memory(self.api.ready, INIT_LIMIT + self.spec.timeout):
+            self._time_out(work)
+        elif self._out_of_memory:
+            self._run_out_of_memory(work)
+        elif self.api.init_error is not None:
+            work.fail(self.api.init_error)
+            self._process.wait(5)
+            self.kill()
+        elif self.closed:
+            work.fail(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited before serving"))
+        else:
+            self.api.give(work)
+            if not self._within_memory(work.done, self.spec.timeout + 0.02):
+                self._time_out(work)
+            elif self._out_of_memory:
+                self._run_out_of_memory(work)
+            elif self._process.poll() is None:
+                time.sleep(0.001)  # lets the last lines out of the pipe
+
+    def _within_memory(self, event: threading.Event, seconds: float) -> bool:
+        """Wait for the event or for too much memory; False if neither comes in time.
+
+        The kernel remembers the most that the process had resident (VmHWM), so what was used between two looks counts as well.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            settled = event.wait(min(MEMORY_LOOKS, max(0.0, until - time.monotonic())))
+            self._out_of_memory = self._out_of_memory or self._peak_mb() > self.spec.memory_mb
+            if settled or self._out_of_memory:
+                return True
+            if time.monotonic() >= until:
+                return False
+
+    def _run_out_of_memory(self, work: Invocation) -> None:
+        """End the function as Lambda does when it exceeds MemorySize, even if it has just answered."""
+        work.kill(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: signal: killed"))
+        self._line(f"RequestId: {work.request_id} Error: Runtime exited with error: signal: killed")
+        self.kill()
+
+    def _time_out(self, work: Invocation) -> None:
+        told = f"Task timed out after {self.spec.timeout:.2f} seconds"
+        work.fail(failure("Sandbox.Timedout", f"RequestId: {work.request_id} Error: {told}"))
+        self._line(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {work.request_id} {told}")
+        self.kill()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for raw in self._process.stdout:
+            # the runtime client joins the lines of a traceback with \r
+            self._line(raw.decode("utf-8", "replace").rstrip("\n").replace("\r", "\n"))
+
+    def _line(self, line: str) -> None:
+        with self._lock:
+            self._lines.append(line)
+        self._around.on_line(self.spec, self.log_stream, line)
+
+    def _watch(self) -> None:
+        """A process that ends takes its invocation with it."""
+        status = self._process.wait()
+        self._reader.join(1)
+        self.closed = True
+        self.api.ready.set()
+        work = self.api.current
+        if work is not None:
+            why = f"exit status {status}" if status >= 0 else f"signal: {_signal(-status)}"
+            work.fail(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: {why}"))
+
+    def _peak_mb(self) -> int:
+        try:
+            status = Path(f"/proc/{self._process.pid}/status").read_text()
+        except OSError:
+            return 0
+        return next((int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+
+    def kill(self) -> None:
+        self.closed = True
+        self.api.retire()
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        threading.Thread(target=self._clean_up, name="clean-up", daemon=True).start()
+
+    def _clean_up(self) -> None:
+        self._process.wait()
+        self.api.close()
+        self.forget_folder()
+
+    def forget_folder(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _signal(number: int) -> str:
+    """What Lambda calls a signal.
+
+    >>> _signal(9), _signal(1)
+    ('killed', 'hup')
+    """
+    return SIGNALS.get(signal.Signals(number)) or signal.Signals(number).name.removeprefix("SIG").lower()

@@ -1,0 +1,1 @@
+"""CloudFormation: a stack engine that replaces that of moto."""

@@ -1,0 +1,1 @@
+"""CloudTrail: an empty event history."""

@@ -1,0 +1,1 @@
+"""CloudWatch: deliver log lines and embedded metrics of functions and state machines."""

@@ -1,0 +1,1 @@
+"""DynamoDB: serialize requests, roll back failed transactions and delete expired items."""

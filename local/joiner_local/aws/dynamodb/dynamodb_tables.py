@@ -1,0 +1,202 @@
+"""DynamoDB: moto's tables, one request at a time, transactions that are all or nothing, items that expire.
+
+moto reads an item, checks the condition and writes, with nothing to keep another thread out; two callers could both take a lease. DynamoDB
+orders the writes of one item and isolates transactions; one lock around every request gives more than that.
+
+And moto sorts all items that a table has before it looks which of them a query is about: the longer a stack lives, the slower.
+"""
+
+import copy
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+
+log = logging.getLogger(__name__)
+
+SWEEP = 5.0  # seconds between looks for expired items; on AWS they go within days
+MOST_ACTIONS = 100  # of one transaction
+_IN_ORDER = (
+    "put_item",
+    "update_item",
+    "delete_item",
+    "get_item",
+    "query",
+    "scan",
+    "batch_get_item",
+    "batch_write_item",
+    "transact_write_items",
+    "transact_get_items",
+)
+_LOCK = threading.RLock()
+
+
+def install(aws: LocalAws) -> None:
+    from moto.dynamodb.models import DynamoDBBackend
+    from moto.dynamodb.models.table import Table
+    from moto.dynamodb.responses import DynamoHandler
+
+    Table.query = _among_its_own(Table.query)
+    for name in _IN_ORDER:
+        setattr(DynamoHandler, name, _alone(getattr(DynamoHandler, name)))
+    DynamoDBBackend.transact_write_items = transact_write_items
+    DynamoDBBackend.update_item = _undone_if_it_fails(DynamoDBBackend.update_item)
+    stopped = threading.Event()
+    aws.closing.append(stopped.set)
+    aws.knobs["expire-items"] = lambda _asked: {"deleted": sweep(time.time())}
+    threading.Thread(target=_sweep_for_ever, args=(stopped,), name="time-to-live", daemon=True).start()
+
+
+def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
+    def alone(self: Any) -> Any:
+        with _LOCK:
+            return method(self)
+
+    return alone
+
+
+def _among_its_own(query: Callable[..., Any]) -> Callable[..., Any]:
+    """`Table.query` that sees only the items of the hash key that it asks for; queries of indexes see all."""
+    signature = inspect.signature(query)
+
+    def narrow(self: Any, hash_key: Any, *args: Any, **kwargs: Any) -> Any:
+        if signature.bind(self, hash_key, *args, **kwargs).arguments.get("index_name") or not self.range_key_attr:
+            return query(self, hash_key, *args, **kwargs)
+        part = object.__new__(type(self))  # moto keeps a list of all that are made in its own way
+        part.__dict__.update(self.__dict__)
+        part.items = {hash_key: self.items[hash_key]} if hash_key in self.items else {}
+        return query(part, hash_key, *args, **kwargs)
+
+    return narrow
+
+
+def _undone_if_it_fails(update: Callable[..., Any]) -> Callable[..., Any]:
+    """moto makes the new item before it knows that the update is valid, and applies the first half of an expression that fails later."""
+
+    def update_item(self: Any, table_name: str, key: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        with _LOCK:
+            before = copy.deepcopy(self.get_item(table_name, key))
+            try:
+                return update(self, table_name, key, *args, **kwargs)
+            except Exception:
+                _restore(self, table_name, key, before)
+                raise
+
+    return update_item
+
+
+def _restore(backend: Any, table_name: str, key: Mapping[str, Any], before: Any) -> None:
+    table = backend.get_table(table_name)
+    if before is None:
+        table.delete_item(*backend.get_keys_value(table, key))
+    else:
+        table.put_item(before.to_json()["Attributes"])
+
+
+def transact_write_items(self: Any, transact_items: Sequence[Mapping[str, Mapping[str, Any]]]) -> None:
+    """Check every condition, then write everything ("TransactWriteItems"). moto writes as it checks and copies whole tables to undo it."""
+    from moto.dynamodb.comparisons import get_filter_expression
+    from moto.dynamodb.exceptions import (
+        MockValidationException,
+        MultipleTransactionsException,
+        TooManyTransactionsException,
+        TransactionCanceledException,
+        TransactWriteSingleOpException,
+    )
+
+    if len(transact_items) > MOST_ACTIONS:
+        raise TooManyTransactionsException
+    actions: list[tuple[str, Mapping[str, Any], dict[str, Any], Any]] = []
+    seen: set[tuple[str, str]] = set()
+    reasons: list[tuple[Any, Any, Any]] = []
+    with _LOCK:
+        for item in transact_items:
+            if len(item) != 1:
+                raise TransactWriteSingleOpException
+            ((kind, action),) = item.items()
+            key = _key(self, kind, action)
+            identity = (action["TableName"], str(sorted(key.items())))
+            if identity in seen:
+                raise MultipleTransactionsException
+            seen.add(identity)
+            current = self.get_item(action["TableName"], key)
+            condition = get_filter_expression(
+                action.get("ConditionExpression"), action.get("ExpressionAttributeNames"), action.get("ExpressionAttributeValues")
+            )
+            holds = action.get("ConditionExpression") is None or condition.expr(current)
+            shown = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current is not None
+            told = current.to_json()["Attributes"] if shown else None
+            reasons.append((None, None, None) if holds else ("ConditionalCheckFailed", "The conditional request failed", told))
+            actions.append((kind, action, key, copy.deepcopy(current)))
+        if any(code is not None for code, _, _ in reasons):
+            raise TransactionCanceledException(reasons)
+        written: list[tuple[str, dict[str, Any], Any]] = []
+        try:
+            for kind, action, key, before in actions:
+                written.append((action["TableName"], key, before))
+                _write(self, kind, action, key)
+        except Exception as error:
+            for table_name, key, before in reversed(written):
+                _restore(self, table_name, key, before)
+            if isinstance(error, MockValidationException):
+                raise
+            failed: list[tuple[Any, Any, Any]] = [(None, None, None)] * len(actions)
+            failed[len(written) - 1] = ("ValidationError", str(error), None)
+            raise TransactionCanceledException(failed) from error
+
+
+def _key(backend: Any, kind: str, action: Mapping[str, Any]) -> dict[str, Any]:
+    if kind != "Put":
+        return dict(action["Key"])
+    table = backend.get_table(action["TableName"])
+    return {name: action["Item"][name] for name in (table.hash_key_attr, table.range_key_attr) if name is not None}
+
+
+def _write(backend: Any, kind: str, action: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    if kind == "Put":
+        backend.put_item(action["TableName"], action["Item"])
+    elif kind == "Delete":
+        backend.delete_item(action["TableName"], key)
+    elif kind == "Update":
+        backend.update_item(
+            action["TableName"],
+            key,
+            update_expression=action["UpdateExpression"],
+            expression_attribute_names=action.get("ExpressionAttributeNames"),
+            expression_attribute_values=action.get("ExpressionAttributeValues"),
+        )
+
+
+def _sweep_for_ever(stopped: threading.Event) -> None:
+    while not stopped.wait(SWEEP):
+        try:
+            sweep(time.time())
+        except Exception:
+            log.exception("time to live")
+
+
+def sweep(now: float) -> int:
+    """Delete the items whose time-to-live attribute (epoch seconds) is over; how many."""
+    from moto.dynamodb.models import dynamodb_backends
+
+    deleted = 0
+    with _LOCK:
+        for table in dynamodb_backends[ACCOUNT][REGION].tables.values():
+            if table.ttl.get("TimeToLiveStatus") != "ENABLED":
+                continue
+            attribute = table.ttl["AttributeName"]
+            for item in _items(table):
+                value = item.attrs.get(attribute)
+                if value is not None and value.type == "N" and 0 < float(value.value) < now:
+                    table.delete_item(item.hash_key, item.range_key)
+                    deleted += 1
+    return deleted
+
+
+def _items(table: Any) -> list[Any]:
+    """All of a table's items, in no order."""
+    return [item for found in table.items.values() for item in (found.values() if table.range_key_attr else (found,))]

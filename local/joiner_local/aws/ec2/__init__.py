@@ -1,0 +1,1 @@
+"""EC2: fleets, instances, volumes, images and prices."""

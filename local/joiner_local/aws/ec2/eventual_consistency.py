@@ -1,0 +1,75 @@
+"""EC2 is eventually consistent: an instance that was just launched is unknown to other calls for a moment.
+
+While it is, DescribeInstances leaves it out of filtered answers, and refuses its id as CreateTags and TerminateInstances do:
+*InvalidInstanceID.NotFound*. The local EC2 shows instances at once, unless the knob says otherwise.
+Source: EC2 developer guide, "Eventual consistency in the Amazon EC2 API".
+
+The knob: `POST /_local/visibility {"seconds": 5}`; it is about instances that are launched from then on.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from moto.core.responses import ActionResult
+from moto.ec2.exceptions import InvalidInstanceIdError
+from moto.ec2.responses import EC2Response
+
+from joiner_local.aws.local_aws import LocalAws
+
+
+@dataclass(slots=True)
+class Visibility:
+    """How long new instances stay unknown, and which are (id -> monotonic time of the end)."""
+
+    seconds: float = 0.0
+    until: dict[str, float] = field(default_factory=dict)
+
+    def launched(self, instances: Iterable[Any]) -> None:
+        """These were launched now."""
+        if self.seconds:
+            end = time.monotonic() + self.seconds
+            self.until |= {instance.id: end for instance in instances}
+
+    def unknown(self, instance_id: str) -> bool:
+        return self.until.get(instance_id, 0.0) > time.monotonic()
+
+    def check(self, ids: Iterable[str]) -> None:
+        """Refuse a call that names an instance which is unknown yet."""
+        if hidden := [each for each in ids if self.unknown(each)]:
+            raise InvalidInstanceIdError(hidden)
+
+
+VISIBILITY: Final = Visibility()
+
+
+def set_visibility(asked: dict[str, Any]) -> dict[str, Any]:
+    if unknown := asked.keys() - {"seconds"}:
+        raise ValueError(f"visibility: {sorted(unknown)} is not known; there is seconds")
+    VISIBILITY.seconds = float(asked.get("seconds", VISIBILITY.seconds))
+    return {"seconds": VISIBILITY.seconds}
+
+
+def _checked(call: Callable[[Any], ActionResult], parameter: str) -> Callable[[Any], ActionResult]:
+    def checked(response: Any) -> ActionResult:
+        VISIBILITY.check(response._get_param(parameter, []))
+        return call(response)
+
+    return checked
+
+
+def install(aws: LocalAws) -> None:
+    describe = EC2Response.describe_instances
+
+    def describe_instances(response: Any) -> ActionResult:
+        VISIBILITY.check(response._get_param("InstanceIds", []))
+        answer: ActionResult = describe(response)
+        shown: dict[str, Any] = answer.result
+        seen = [each for each in shown["Reservations"] if not all(VISIBILITY.unknown(one.id) for one in each.instances)]
+        return ActionResult({**shown, "Reservations": seen})
+
+    EC2Response.describe_instances = describe_instances
+    EC2Response.create_tags = _checked(EC2Response.create_tags, "Resources")
+    EC2Response.terminate_instances = _checked(EC2Response.terminate_instances, "InstanceIds")
+    aws.knobs["visibility"] = set_visibility

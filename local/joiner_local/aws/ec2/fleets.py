@@ -1,0 +1,273 @@
+"""EC2 of the local AWS: CreateFleet of type instant as EC2 does it, and by `install` whatever else of EC2 moto lacks.
+
+moto takes the first override, whatever is asked. Here a fleet has launch pools, strategies, prices and capacity; it may be fulfilled in
+part, with `Errors` beside `Instances`; the same `ClientToken` gives the same answer, and with other parameters a refusal.
+Source: EC2 API reference (CreateFleet, DescribeFleets, "Ensuring idempotency").
+"""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.responses import EC2Response
+from moto.ec2.utils import random_fleet_id
+
+from joiner_local.aws.ec2 import (
+    capacity_pools,
+    ebs_volumes,
+    ec2_prices,
+    eventual_consistency,
+    instance_launches,
+    instance_lifecycle,
+    kms_keys,
+    launch_templates,
+    spot_interruptions,
+    spot_role,
+)
+from joiner_local.aws.ec2.capacity_pools import POOLS
+from joiner_local.aws.ec2.ec2_prices import Ec2Prices
+from joiner_local.aws.ec2.fleet_allocation import FleetAllocation, PoolRefusal, PricedPool, allocate
+from joiner_local.aws.ec2.fleet_requests import FleetRequest, LaunchPool, tags_by_type
+from joiner_local.aws.fault_injection import early_terminations
+from joiner_local.aws.iam import ec2_checks
+from joiner_local.aws.iam.guard import GUARD
+from joiner_local.aws.local_aws import LocalAws
+from joiner_local.aws.moto_patches import ec2_lookups
+
+MESSAGES: Final = {
+    "InsufficientInstanceCapacity": "We currently do not have sufficient {type} capacity in the Availability Zone you requested ({zone}). "
+    "Our system will be working on provisioning additional capacity.",
+    "UnfulfillableCapacity": "Unable to fulfill capacity due to your request configuration. Please adjust your request and try again.",
+    "MaxSpotInstanceCountExceeded": "Max spot instance count exceeded",
+    "VcpuLimitExceeded": "You have requested more vCPU capacity than your current vCPU limit allows for the instance bucket that the "
+    "specified instance type belongs to.",
+    "RequestLimitExceeded": "Request limit exceeded.",
+    "Unsupported": "The requested configuration is currently not supported. Please check the documentation for supported configurations.",
+    "MaxFleetCountExceeded": "You've reached your quota for the maximum number of fleets.",
+    "ReservationCapacityExceeded": "The requested reservation does not have sufficient compatible and available capacity.",
+}
+
+
+@dataclass(slots=True)
+class InstantFleet:
+    """What DescribeFleets shows of one; the names of its fields are those that moto's serializer looks for."""
+
+    id: str
+    fleet_type: str
+    create_time: datetime
+    client_token: str | None
+    target_capacity_specification: Mapping[str, Any]
+    launch_template_configs: list[Mapping[str, Any]]
+    spot_options: Mapping[str, Any]
+    on_demand_options: Mapping[str, Any]
+    fulfilled_capacity: float
+    fulfilled_on_demand_capacity: float
+    instances: list[dict[str, Any]]
+    errors: list[dict[str, Any]]
+    tags: list[dict[str, str]]
+    backend: Any = field(repr=False)
+    state: str = "active"
+    activity_status: str = "fulfilled"
+    target_capacity: int = 0
+
+    @property
+    def fleet_id(self) -> str:
+        return self.id
+
+    @property
+    def fleet_state(self) -> str:
+        return self.state
+
+    @property
+    def type(self) -> str:
+        return self.fleet_type
+
+    def terminate_instances(self) -> None:
+        """Called by moto's DeleteFleets."""
+        self.backend.terminate_instances([i for group in self.instances for i in group["InstanceIds"]])
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAnswer:
+    """What a client token was used for, and the answer that it will get again."""
+
+    request: str
+    answer: dict[str, Any]
+
+
+@dataclass(slots=True)
+class ClientTokens:
+    """One answer a token: a second call with the token waits for the first."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    answers: dict[tuple[str, str], FleetAnswer] = field(default_factory=dict)
+
+    def earlier(self, operation: str, token: str, request: str) -> dict[str, Any] | None:
+        found = self.answers.get((operation, token))
+        if found is not None and found.request != request:
+            raise EC2ClientError(
+                "IdempotentParameterMismatch",
+                f"The request uses the same client token as a previous, but non-identical request: {token}",
+            )
+        return found.answer if found else None
+
+
+TOKENS: Final = ClientTokens()
+
+
+def create_fleet(response: Any) -> ActionResult:
+    if response._get_param("Type", "maintain") != "instant":
+        raise EC2ClientError("UnsupportedOperation", "the local EC2 has fleets of type instant only")
+    params = {key: value for key, value in response.params.items() if key not in ("DryRun", "ClientToken")}
+    if response._get_param("DryRun", False):
+        FleetRequest.read(params, response.ec2_backend)
+        response.error_on_dryrun()
+    token = response._get_param("ClientToken")
+    if not token:
+        return ActionResult(launch_fleet(params, None, response.ec2_backend, response.access_key))
+    asked = json.dumps(params, sort_keys=True, default=str)
+    with TOKENS.lock:
+        answer = TOKENS.earlier("CreateFleet", token, asked)
+        if answer is None:
+            answer = launch_fleet(params, token, response.ec2_backend, response.access_key)
+            TOKENS.answers["CreateFleet", token] = FleetAnswer(asked, answer)
+    return ActionResult(answer)
+
+
+def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any, access_key: str) -> dict[str, Any]:
+    request = FleetRequest.read(params, backend)
+    fleet_id = random_fleet_id()
+    with POOLS.lock:
+        allocation = _allocate(request, backend, access_key)
+        launched = [
+            (asked, instance_launches.run(instance_launches.PoolLaunch(asked, count, fleet_id, request.tags), backend))
+            for asked, count in allocation.granted
+        ]
+    fresh = [instance for _, made in launched for instance in made]
+    eventual_consistency.VISIBILITY.launched(fresh)
+    instance_lifecycle.booted(fresh)
+    early_terminations.schedule_early_terminations(fresh)
+    for asked, made in launched:
+        kms_keys.born(made, ebs_volumes.keys_of(asked.data, backend), access_key, backend)
+    groups = [_group(asked, made, backend) for asked, made in launched]
+    errors = [{**refusal.asked.told(), "ErrorCode": refusal.code, "ErrorMessage": refusal.message} for refusal in allocation.refused]
+    fleet = InstantFleet(
+        id=fleet_id,
+        fleet_type="instant",
+        create_time=utcnow(),
+        client_token=token,
+        target_capacity_specification=params["TargetCapacitySpecification"],
+        launch_template_configs=_described(params["LaunchTemplateConfigs"]),
+        spot_options=params.get("SpotOptions") or {},
+        on_demand_options=params.get("OnDemandOptions") or {},
+        fulfilled_capacity=allocation.capacity,
+        fulfilled_on_demand_capacity=allocation.capacity if request.lifecycle == capacity_pools.ON_DEMAND else 0.0,
+        instances=groups,
+        errors=errors,
+        tags=[{"Key": key, "Value": value} for key, value in request.tags.get("fleet", {}).items()],
+        backend=backend,
+    )
+    backend.create_tags([fleet_id], dict(request.tags.get("fleet", {})))
+    backend.fleets[fleet_id] = fleet
+    return {"FleetId": fleet_id, "Instances": groups, "Errors": errors}
+
+
+def _allocate(request: FleetRequest, backend: Any, access_key: str) -> FleetAllocation:
+    refused, candidates = [], []
+    for asked in request.pools:
+        if found := instance_launches.problem(asked, backend) or _forbidden(asked, request, access_key):
+            refused.append(PoolRefusal(asked, *found))
+            continue
+        price = Ec2Prices.packaged().now(asked.pool.instance_type, asked.pool.zone, request.lifecycle)
+        left = POOLS.left(asked.pool)
+        candidates.append(PricedPool(asked, price, float("inf") if left is None else left))
+    # Addresses are shared by all pools of a subnet.
+    addresses = {asked.subnet_id: _free_addresses(asked.subnet_id, backend) for asked in (c.asked for c in candidates)}
+
+    def draw(asked: LaunchPool, wanted: int) -> tuple[int, PoolRefusal | None]:
+        reachable = min(wanted, addresses[asked.subnet_id])
+        given = POOLS.take(asked.pool, reachable)
+        addresses[asked.subnet_id] -= given
+        return given, None if given == wanted else _refusal(asked, no_address=given == reachable)
+
+    def give_back(asked: LaunchPool, count: int) -> None:
+        POOLS.give_back(asked.pool, count)
+        addresses[asked.subnet_id] += count
+
+    allocation = allocate(request, candidates, draw, give_back)
+    allocation.refused[:0] = refused
+    return allocation
+
+
+def _forbidden(asked: LaunchPool, request: FleetRequest, access_key: str) -> instance_launches.Problem | None:
+    """RunInstances in the caller's name, and what it asks for."""
+    of_template = tags_by_type(asked.data.get("TagSpecifications") or [])
+    tags = {kind: {**of_template.get(kind, {}), **request.tags.get(kind, {})} for kind in of_template.keys() | request.tags.keys()}
+    questions = ec2_checks.launch(asked.data, asked.template["LaunchTemplateId"], tags, spot=request.lifecycle == capacity_pools.SPOT)
+    said = GUARD.problem(access_key, questions)
+    return ("UnauthorizedOperation", f"You are not authorized to perform this operation. {said}") if said else None
+
+
+def _free_addresses(subnet_id: str, backend: Any) -> int:
+    return max(0, int(backend.get_subnet(subnet_id).available_ip_address_count))
+
+
+def _refusal(asked: LaunchPool, *, no_address: bool) -> PoolRefusal:
+    if no_address:
+        message = f"There are not enough free addresses in subnet '{asked.subnet_id}' to satisfy the requested number of instances."
+        return PoolRefusal(asked, "InsufficientFreeAddressesInSubnet", message)
+    code = POOLS.refusal(asked.pool)
+    return PoolRefusal(asked, code, MESSAGES.get(code, code).format(type=asked.pool.instance_type, zone=asked.pool.zone))
+
+
+def _group(asked: LaunchPool, made: list[Any], backend: Any) -> dict[str, Any]:
+    subnet = backend.get_subnet(asked.subnet_id)
+    return {
+        **asked.told(),
+        "InstanceIds": [instance.id for instance in made],
+        "InstanceType": asked.pool.instance_type,
+        "SubnetId": subnet.id,
+        "AvailabilityZone": subnet.availability_zone,
+        "AvailabilityZoneId": subnet.availability_zone_id,
+    }
+
+
+def _described(configs: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """User data is not described."""
+    hidden = "LaunchTemplateSpecificationUserData"
+    return [
+        {**config, "LaunchTemplateSpecification": {k: v for k, v in config["LaunchTemplateSpecification"].items() if k != hidden}}
+        for config in configs
+    ]
+
+
+def describe_fleets(response: Any) -> ActionResult:
+    """Instant fleets are shown only when asked for by id."""
+    ids = response._get_param("FleetIds", [])
+    known = response.ec2_backend.fleets
+    if unknown := [fleet_id for fleet_id in ids if fleet_id not in known]:
+        raise EC2ClientError("InvalidFleetId.NotFound", f"The fleet ID '{unknown[0]}' does not exist")
+    return ActionResult({"Fleets": [known[fleet_id] for fleet_id in ids]})
+
+
+def install(aws: LocalAws) -> None:
+    """All of EC2: one module a concern."""
+    ec2_prices.install()
+    capacity_pools.install()
+    ec2_lookups.install()
+    launch_templates.install()
+    ebs_volumes.install()
+    instance_lifecycle.install(aws)
+    early_terminations.install(aws)
+    eventual_consistency.install(aws)
+    spot_role.install(aws)
+    spot_interruptions.install(aws)
+    EC2Response.create_fleet = create_fleet
+    EC2Response.describe_fleets = describe_fleets
+    aws.knobs["capacity"] = capacity_pools.set_capacity

@@ -1,0 +1,233 @@
+"""What RunInstances does for one launch pool of a fleet: first whatever EC2 would refuse there, then instances with all that was asked for.
+
+moto's own launch ignores much of a launch template; what `DescribeInstances`, `DescribeVolumes` and `DescribeNetworkInterfaces` show
+afterwards is made right here: profile, groups, metadata options, volumes (the image's, with those of the request laid over), tags of
+instances, volumes and network interfaces.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+from moto.ec2.utils import parse_user_data
+from moto.iam.models import iam_backends
+
+from joiner_local.aws.ec2 import ebs_volumes
+from joiner_local.aws.ec2.capacity_pools import SPOT
+from joiner_local.aws.ec2.fleet_requests import LaunchPool, Tags, tags_by_type, user_data_problem
+from joiner_local.aws.ec2.spot_role import SPOT_ROLE
+
+PROVISIONED: Final = ("io1", "io2")
+ROOT_GIB: Final = 8  # of an image that does not say
+
+Problem = tuple[str, str]  # EC2's error code and message
+
+NO_SPOT_ROLE: Final[Problem] = (
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+    "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.",
+)
+UNTAGGED: Final = {
+    "network-interface": ("network interfaces", "network interfaces"),
+    "spot-instances-request": ("Spot instances requests", "Spot instances requests"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLaunch:
+    """How many of one pool, for which fleet, with which tags of the request."""
+
+    asked: LaunchPool
+    count: int
+    fleet_id: str
+    tags: Mapping[str, Tags]
+
+
+def problem(asked: LaunchPool, backend: Any) -> Problem | None:
+    """The first thing about this pool that RunInstances would refuse."""
+    return next(_problems(asked, backend), None)
+
+
+def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
+    data, pool = asked.data, asked.pool
+    subnet = next((zones[asked.subnet_id] for zones in backend.subnets.values() if asked.subnet_id in zones), None)
+    if subnet is None:
+        yield "InvalidSubnetID.NotFound", f"The subnet ID '{asked.subnet_id}' does not exist"
+    elif subnet.availability_zone != pool.zone:
+        yield "InvalidParameterValue", f"The subnet '{subnet.id}' is not in the Availability Zone '{pool.zone}'."
+    if not _offered(pool.instance_type, pool.zone, backend.region_name):
+        yield (
+            "InvalidFleetConfiguration",
+            f"Your requested instance type ({pool.instance_type}) is not supported in your requested Availability Zone ({pool.zone}).",
+        )
+    if pool.lifecycle == SPOT and "spot" not in INSTANCE_TYPES[pool.instance_type].get("SupportedUsageClasses", ()):
+        yield "InvalidFleetConfiguration", f"The instance type {pool.instance_type} is not supported for Spot Instances."
+    yield from _image_problems(data, pool.instance_type, backend)
+    yield from ebs_volumes.problems(data, backend)
+    yield from _profile_problems(data.get("IamInstanceProfile") or {}, backend)
+    for group_id in _group_ids(data):
+        group = backend.get_security_group_from_id(group_id)
+        if group is None:
+            yield "InvalidGroup.NotFound", f"The security group '{group_id}' does not exist"
+        elif subnet is not None and group.vpc_id != subnet.vpc_id:
+            yield "InvalidParameter", f"Security group {group_id} and subnet {subnet.id} belong to different networks."
+    if pool.lifecycle == SPOT and not SPOT_ROLE.exists():
+        yield NO_SPOT_ROLE
+    yield from _tag_problems(data, pool.lifecycle)
+    if data.get("UserData") and (found := user_data_problem(str(data["UserData"]))):
+        yield found
+
+
+def _tag_problems(data: Mapping[str, Any], lifecycle: str) -> Iterator[Problem]:
+    """RunInstances refuses tags for kinds of resources of which the launch creates none."""
+    interfaces = data.get("NetworkInterfaces") or [{}]
+    created = {
+        "instance": True,
+        "volume": True,
+        "network-interface": any(not nic.get("NetworkInterfaceId") for nic in interfaces),
+        "spot-instances-request": lifecycle == SPOT,
+    }
+    for kind in tags_by_type(data.get("TagSpecifications") or []):
+        if kind not in created:
+            yield "InvalidParameterValue", f"'{kind}' is not a valid taggable resource type for this operation."
+        elif not created[kind]:
+            one, many = UNTAGGED[kind]
+            message = f"You cannot specify tags for {one} if there are no {many} being created by the request."
+            yield "InvalidParameterCombination", message
+
+
+def _offered(instance_type: str, zone: str, region: str) -> bool:
+    if region not in _OFFERED:
+        offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])
+        _OFFERED[region] = frozenset((offering["InstanceType"], offering["Location"]) for offering in offerings)
+    return (instance_type, zone) in _OFFERED[region]
+
+
+_OFFERED: dict[str, frozenset[tuple[str, str]]] = {}
+
+
+def _image_problems(data: Mapping[str, Any], instance_type: str, backend: Any) -> Iterator[Problem]:
+    image_id = data.get("ImageId") or ""
+    image = backend.amis.get(image_id)
+    if not image_id:
+        yield "MissingParameter", "The request must contain the parameter ImageId"
+    elif not image_id.startswith("ami-"):
+        yield "InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")'
+    elif image is None:
+        yield "InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist"
+    else:
+        architectures = INSTANCE_TYPES[instance_type]["ProcessorInfo"]["SupportedArchitectures"]
+        if image.architecture not in architectures:
+            yield (
+                "InvalidParameterValue",
+                f"The architecture '{','.join(architectures)}' of the specified instance type does not match "
+                f"the architecture '{image.architecture}' of the specified AMI. Specify an instance type and an AMI that have "
+                "matching architectures, and try again.",
+            )
+
+
+def _profile_problems(profile: Mapping[str, str], backend: Any) -> Iterator[Problem]:
+    if not profile:
+        return
+    found = _profile(profile, backend)
+    field, value = ("arn", profile["Arn"]) if profile.get("Arn") else ("name", profile.get("Name"))
+    if found is None:
+        message = f"Value ({value}) for parameter iamInstanceProfile.{field} is invalid. Invalid IAM Instance Profile {field}"
+        yield "InvalidParameterValue", message
+    elif not found.roles:
+        yield "InvalidParameterValue", f'IAM Instance Profile "{found.arn}" has no associated IAM Roles'
+
+
+def _profile(profile: Mapping[str, str], backend: Any) -> Any:
+    profiles = iam_backends[backend.account_id][backend.partition].instance_profiles
+    return next((p for p in profiles.values() if profile.get("Name") == p.name or profile.get("Arn") == p.arn), None)
+
+
+def _group_ids(data: Mapping[str, Any]) -> list[str]:
+    of_interfaces = [group for nic in data.get("NetworkInterfaces") or [] for group in nic.get("Groups") or []]
+    return [*(data.get("SecurityGroupIds") or []), *of_interfaces]
+
+
+def run(launch: PoolLaunch, backend: Any) -> list[Any]:
+    """The instances, pending."""
+    data = launch.asked.data
+    of_template = tags_by_type(data.get("TagSpecifications") or [])
+    tags = {kind: {**of_template.get(kind, {}), **launch.tags.get(kind, {})} for kind in ("instance", "volume", "network-interface")}
+    tags["instance"] |= {
+        "aws:ec2launchtemplate:id": launch.asked.template["LaunchTemplateId"],
+        "aws:ec2launchtemplate:version": launch.asked.template["Version"],
+        "aws:ec2:fleet-id": launch.fleet_id,
+    }
+    return [_run_one(launch, tags, backend) for _ in range(launch.count)]
+
+
+def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
+    asked, data = launch.asked, launch.asked.data
+    reservation = backend.run_instances(
+        data["ImageId"],
+        1,
+        parse_user_data(str(data["UserData"])) if data.get("UserData") else None,
+        [],
+        instance_type=asked.pool.instance_type,
+        is_instance_type_default=True,  # it was checked: moto need not look through all offerings for each instance
+        region_name=backend.region_name,
+        subnet_id=asked.subnet_id,
+        key_name=data.get("KeyName"),
+        security_group_ids=list(data.get("SecurityGroupIds") or []),
+        nics=_interfaces(asked),
+        tags={"instance": tags["instance"], "volume": tags["volume"]},
+        metadata_options=data.get("MetadataOptions") or {},
+        monitoring_state="enabled" if (data.get("Monitoring") or {}).get("Enabled") else "disabled",
+        ebs_optimized=bool(data.get("EbsOptimized")),
+        disable_api_termination=bool(data.get("DisableApiTermination")),
+        block_device_mappings=[_as_moto_takes_it(each) for each in _devices(data, backend).values()],
+        instance_market_options="spot" if asked.pool.lifecycle == SPOT else None,
+        client_token=str(uuid.uuid4()),
+    )
+    instance = reservation.instances[0]
+    if asked.pool.lifecycle == SPOT:
+        instance.spot_instance_request_id = f"sir-{uuid.uuid4().hex[:8]}"
+    if profile := data.get("IamInstanceProfile"):
+        backend.associate_iam_instance_profile(instance.id, _profile(profile, backend).name)
+    for interface in instance.nics.values():
+        interface.add_tags(tags["network-interface"])
+    _set_performance(instance, data, backend)
+    return instance
+
+
+def _interfaces(asked: LaunchPool) -> list[dict[str, Any]]:
+    """The template's, or one. Made with the instance, they go with it unless they say otherwise; moto's default would leak addresses."""
+    given = asked.data.get("NetworkInterfaces") or [{"DeviceIndex": 0}]
+    return [{"DeleteOnTermination": True, "SubnetId": asked.subnet_id, "DeviceIndex": index, **nic} for index, nic in enumerate(given)]
+
+
+def _devices(data: Mapping[str, Any], backend: Any) -> dict[str, dict[str, Any]]:
+    """Block devices by name: the image's own, and over them those of the request, field by field."""
+    image = backend.amis[data["ImageId"]]
+    devices: dict[str, dict[str, Any]] = {}
+    for mapping in [*image.block_device_mappings, *(data.get("BlockDeviceMappings") or [])]:
+        name = mapping["DeviceName"]
+        if mapping.get("NoDevice") is not None:
+            devices.pop(name, None)
+        elif "Ebs" in mapping:  # ephemeral devices come with the type, not as volumes
+            before = devices.get(name, {}).get("Ebs", {"DeleteOnTermination": True, "VolumeType": "gp3", "VolumeSize": ROOT_GIB})
+            devices[name] = {"DeviceName": name, "Ebs": {**before, **mapping["Ebs"]}}
+    return devices
+
+
+def _as_moto_takes_it(device: Mapping[str, Any]) -> dict[str, Any]:
+    """moto drops IOPS at launch, and then refuses the types that need them; `_set_performance` puts both right."""
+    ebs = device["Ebs"]
+    return {**device, "Ebs": {**ebs, "VolumeType": "gp3"} if ebs.get("VolumeType") in PROVISIONED else ebs}
+
+
+def _set_performance(instance: Any, data: Mapping[str, Any], backend: Any) -> None:
+    """Provisioned types, IOPS and throughput, which moto drops at launch."""
+    asked = {mapping["DeviceName"]: mapping.get("Ebs", {}) for mapping in data.get("BlockDeviceMappings") or []}
+    for name, device in instance.get_block_device_mapping:
+        volume = backend.volumes[device.volume_id]
+        if (kind := asked.get(name, {}).get("VolumeType")) in PROVISIONED:
+            volume.volume_type = kind
+        volume.iops = asked.get(name, {}).get("Iops") or volume.iops
+        volume.throughput = asked.get(name, {}).get("Throughput") or (125 if volume.volume_type == "gp3" else None)

@@ -1,0 +1,90 @@
+"""EKS of the local AWS: the cluster is the control plane on this machine, and DescribeCluster tells where it is.
+
+Knob: `POST /_local/eks {"name": "joiner-demo", "endpoint": "https://127.0.0.1:6443", "ca": "<base64 of the PEM>", "version": "1.36",
+"serviceCidr": "10.100.0.0/16", "ipFamily": "ipv6", "controlPlaneEgressMode": "CUSTOMER_ROUTED"}`, for a cluster that CreateCluster has
+made before. What it does not name stays. A cluster of `ipFamily` ipv6 has a service range of IPv6 only.
+"""
+
+from typing import Any, Final
+
+from moto.core.responses import ActionResult
+from moto.eks import urls
+from moto.eks.models import Cluster, eks_backends
+from moto.eks.responses import EKSResponse
+
+from joiner_local.aws.eks import access_entries
+from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+
+VERSIONS: Final = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30", "1.29")
+EGRESS_MODES: Final = ("AWS_MANAGED", "CUSTOMER_ROUTED", "CUSTOMER_ISOLATED")
+FIELDS: Final = {"name", "endpoint", "ca", "version", "serviceCidr", "ipFamily", "controlPlaneEgressMode"}
+STANDARD_SUPPORT: Final = 4  # the newest so many
+
+
+def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
+    if unknown := asked.keys() - FIELDS:
+        raise ValueError(f"eks: {sorted(unknown)} is not known")
+    cluster = eks_backends[ACCOUNT][REGION].clusters.get(asked["name"])
+    if cluster is None:
+        raise ValueError(f"there is no cluster {asked['name']}: create it first")
+    cluster.endpoint = asked.get("endpoint", cluster.endpoint)
+    cluster.version = asked.get("version", cluster.version)
+    if "ca" in asked:
+        cluster.certificate_authority = {"data": asked["ca"]}
+    if "serviceCidr" in asked:
+        family = asked.get("ipFamily", "ipv4")
+        range_of = {"ipv4": "serviceIpv4Cidr", "ipv6": "serviceIpv6Cidr"}[family]
+        cluster.kubernetes_network_config = {range_of: asked["serviceCidr"], "ipFamily": family}
+    if "controlPlaneEgressMode" in asked:
+        _set_egress(cluster, asked["controlPlaneEgressMode"])
+    return {}
+
+
+def _set_egress(cluster: Cluster, mode: str) -> None:
+    """UpdateClusterConfig lets a cluster leave AWS_MANAGED once, and not back; the knob may."""
+    if mode not in EGRESS_MODES:
+        raise ValueError(f"eks: controlPlaneEgressMode is {mode}: there are {', '.join(EGRESS_MODES)}")
+    cluster.resources_vpc_config = {**cluster.resources_vpc_config, "controlPlaneEgressMode": mode}
+
+
+def list_addons(response: Any) -> ActionResult:
+    _must_exist(response)
+    return ActionResult({"addons": []})
+
+
+def list_pod_identity_associations(response: Any) -> ActionResult:
+    _must_exist(response)
+    return ActionResult({"associations": []})
+
+
+def _must_exist(response: Any) -> None:
+    response.eks_backend.describe_cluster(response.path.split("/")[2])
+
+
+def describe_cluster_versions(_response: Any) -> ActionResult:
+    found = [
+        {
+            "clusterVersion": version,
+            "clusterType": "eks",
+            "defaultVersion": version == VERSIONS[0],
+            "versionStatus": "STANDARD_SUPPORT" if index < STANDARD_SUPPORT else "EXTENDED_SUPPORT",
+        }
+        for index, version in enumerate(VERSIONS)
+    ]
+    return ActionResult({"clusterVersions": found})
+
+
+def install(aws: LocalAws) -> None:
+    access_entries.install()
+    for path in (
+        *access_entries.PATHS,
+        "{0}/cluster-versions$",
+        "{0}/clusters/(?P<name>[^/]+)/addons$",
+        "{0}/clusters/(?P<name>[^/]+)/pod-identity-associations$",
+    ):
+        urls.url_paths[path] = EKSResponse.dispatch
+    Cluster.access_config = {"authenticationMode": "API"}  # clusters that know access entries only
+    EKSResponse.describe_cluster_versions = describe_cluster_versions
+    EKSResponse.list_addons = list_addons
+    EKSResponse.list_pod_identity_associations = list_pod_identity_associations
+    aws.knobs["eks"] = set_cluster

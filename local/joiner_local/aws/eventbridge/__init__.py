@@ -1,0 +1,1 @@
+"""EventBridge: deliver events of rules to their targets."""

@@ -1,0 +1,98 @@
+"""The door of the local AWS's own services: requests are named, and some do not get what they came for.
+
+>>> _action("dynamodb", {"HTTP_X_AMZ_TARGET": "DynamoDB_20120810.UpdateItem"}, b'{"Key": {"kind": {"S": "LEASE"}}}')
+'UpdateItem LEASE'
+>>> _action("ec2", {}, b"Action=CreateFleet&Version=2016-11-15")
+'CreateFleet'
+>>> _action("s3", {"REQUEST_METHOD": "PUT", "PATH_INFO": "/bucket/plans/up-1/1.json.gz"}, b"")
+'PUT plans'
+"""
+
+import io
+import json
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from joiner_local.aws.fault_injection.fault_rules import ANSWER_LOST, REFUSED, FaultRules
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+BY_QUERY: Final = frozenset({"ec2", "sts", "iam", "sqs"})  # services that name the action in a form
+
+
+@dataclass(frozen=True, slots=True)
+class AwsRequestFaults:
+    """WSGI middleware before the services."""
+
+    app: "WSGIApplication"
+    mishaps: FaultRules
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if self.mishaps.idle:
+            return self.app(environ, start_response)
+        access_key, service = _signed(environ.get("HTTP_AUTHORIZATION", ""))
+        body = b"" if service == "s3" else _body(environ)  # documents go by their keys, and an upload may want to be asked to go on
+        mishap = self.mishaps.meet(access_key, f"{service} {_action(service, environ, body)}") if service else None
+        if mishap is None:
+            return self.app(environ, start_response)
+        if mishap.how == REFUSED:
+            return _refuse(service, start_response)
+        if mishap.how == ANSWER_LOST:
+            for _ in self.app(environ, lambda *_: lambda _: None):
+                pass
+        time.sleep(mishap.after)
+        connection: socket.socket = environ["werkzeug.socket"]
+        connection.shutdown(socket.SHUT_RDWR)
+        raise ConnectionAbortedError("on purpose")
+
+
+def _signed(authorization: str) -> tuple[str, str]:
+    """The access key and the service of a signature; empty for a request without one."""
+    scope = authorization.split(",", 1)[0].partition("Credential=")[2].split("/")
+    return (scope[0], scope[3]) if len(scope) == 5 else ("", "")
+
+
+def _body(environ: "WSGIEnvironment") -> bytes:
+    body: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
+
+
+def _action(service: str, environ: Mapping[str, Any], body: bytes) -> str:
+    target = str(environ.get("HTTP_X_AMZ_TARGET", "")).rpartition(".")[2]
+    if service == "dynamodb":
+        return f"{target} {_kind(json.loads(body))}"
+    if service == "s3":
+        folder = str(environ["PATH_INFO"]).lstrip("/").partition("/")[2].partition("/")[0]
+        return f"{environ['REQUEST_METHOD']} {folder}"
+    if service in BY_QUERY:
+        return parse_qs(body.decode()).get("Action", [""])[0]
+    return target or f"{environ['REQUEST_METHOD']} {'/'.join(environ['PATH_INFO'].split('/')[1:2])}"
+
+
+def _kind(asked: Mapping[str, Any]) -> str:
+    """The kind of the item that a request to the memory table is about; of several, all."""
+    if "TransactItems" in asked:
+        return "+".join(dict.fromkeys(_kind(next(iter(each.values()))) for each in asked["TransactItems"]))
+    key = asked.get("Key") or asked.get("Item") or {}
+    values = asked.get("ExpressionAttributeValues") or {}
+    return str((key.get("kind") or values.get(":kind") or {}).get("S", ""))
+
+
+def _refuse(service: str, start_response: "StartResponse") -> Iterable[bytes]:
+    """As each service words it."""
+    if service == "s3":
+        body, kind = b"<Error><Code>AccessDenied</Code><Message>on purpose</Message></Error>", "application/xml"
+    elif service in BY_QUERY:
+        error = "<Error><Code>UnauthorizedOperation</Code><Message>on purpose</Message></Error>"
+        body, kind = f"<Response><Errors>{error}</Errors><RequestID>0</RequestID></Response>".encode(), "text/xml"
+    else:
+        body, kind = json.dumps({"__type": "AccessDeniedException", "message": "on purpose"}).encode(), "application/x-amz-json-1.0"
+    headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("x-amzn-ErrorType", "AccessDeniedException")]
+    start_response("403 Forbidden", headers)
+    return [body]

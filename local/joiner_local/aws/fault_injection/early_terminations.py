@@ -1,0 +1,80 @@
+"""Instances that die at birth: launched without an error, then shutting down within seconds, and only `StateReason` says why.
+
+EC2 does so when it finds out late: the caller may not use the key of an encrypted volume, the account has no volume storage left, the
+host failed. Source: EC2 user guide, "Instance terminates immediately"; EC2 API reference, StateReason.
+
+The knob: `POST /_local/births {"instanceType": "m5.large", "code": "Client.InternalError", "message": "Client.InternalError: Client error
+on launch", "afterSeconds": 0.5, "count": 3}`: the next `count` instances of that type (`"*"`: of any) die so; `"count": null` is all from
+now on, `{"clear": true}` none any more.
+"""
+
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason, terminate
+from joiner_local.aws.local_aws import LocalAws
+
+MESSAGES: Final = {
+    "Client.InternalError": "Client.InternalError: Client error on launch",
+    "Client.InvalidSnapshot.NotFound": "Client.InvalidSnapshot.NotFound: The specified snapshot was not found.",
+    "Client.VolumeLimitExceeded": "Client.VolumeLimitExceeded: Volume limit exceeded",
+    "Server.InsufficientInstanceCapacity": "Server.InsufficientInstanceCapacity: Insufficient instance capacity to launch instance",
+    "Server.InternalError": "Server.InternalError: Internal error on launch",
+}
+FIELDS: Final = {"instanceType", "code", "message", "afterSeconds", "count", "clear"}
+ANY: Final = "*"
+
+
+@dataclass(slots=True)
+class EarlyTermination:
+    """Which new instances die, of what, and how many more of them (None: all)."""
+
+    instance_type: str
+    reason: EndReason
+    after: float
+    count: int | None
+
+
+@dataclass(slots=True)
+class EarlyTerminations:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    deaths: list[EarlyTermination] = field(default_factory=list)
+
+    def reason_for(self, instance_type: str) -> EarlyTermination | None:
+        """What a new instance of this type dies of; counted."""
+        with self.lock:
+            found = next((each for each in self.deaths if each.instance_type in (ANY, instance_type) and each.count != 0), None)
+            if found is not None and found.count is not None:
+                found.count -= 1
+            return found
+
+
+EARLY_TERMINATIONS: Final = EarlyTerminations()
+
+
+def schedule_early_terminations(instances: list[Any]) -> None:
+    """Instances that were launched now; those that die do so soon."""
+    for instance in instances:
+        if death := EARLY_TERMINATIONS.reason_for(instance.instance_type):
+            AGENDA.after(death.after, partial(terminate, instance, death.reason))
+
+
+def set_early_terminations(asked: dict[str, Any]) -> dict[str, Any]:
+    if unknown := asked.keys() - FIELDS:
+        raise ValueError(f"births: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
+    if asked.get("clear"):
+        EARLY_TERMINATIONS.deaths.clear()
+        return {}
+    code = str(asked.get("code", "Client.InternalError"))
+    reason = EndReason(code, str(asked.get("message") or MESSAGES.get(code, code)))
+    count = asked.get("count")
+    EARLY_TERMINATIONS.deaths.append(
+        EarlyTermination(str(asked.get("instanceType", ANY)), reason, float(asked.get("afterSeconds", 0.5)), count)
+    )
+    return {}
+
+
+def install(aws: LocalAws) -> None:
+    aws.knobs["births"] = set_early_terminations

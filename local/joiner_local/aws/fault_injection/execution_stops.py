@@ -1,0 +1,78 @@
+"""Executions that are stopped at one place of their way: as StopExecution would, but at the very moment."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from joiner_local.aws.step_functions.execution_history import HistoryEvent
+from joiner_local.aws.step_functions.machine_execution import MachineExecution
+
+ENTERED: Final = "entered"  # nothing of the state is done
+WORKING: Final = "working"  # its task is on its way, and goes on alone
+LEFT: Final = "left"  # all of it is done
+MOMENTS: Final = (ENTERED, WORKING, LEFT)
+
+
+@dataclass(slots=True)
+class ExecutionStop:
+    machine: str
+    state: str
+    when: str
+    nth: int = 1
+    met: int = 0
+
+
+@dataclass(slots=True)
+class ExecutionStops:
+    """One stop at a time; it is used up when it has struck."""
+
+    stopped: list[str] = field(default_factory=list)
+    _stop: ExecutionStop | None = None
+    _inside: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def set(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The knob; answers the ARN that the last one stopped."""
+        if unknown := asked.keys() - {"machine", "state", "when", "nth"}:
+            raise ValueError(f"mishaps/stop: {sorted(unknown)} is not known")
+        if asked and asked["when"] not in MOMENTS:
+            raise ValueError(f"an execution is stopped when a state is {' or '.join(MOMENTS)}, not {asked['when']}")
+        with self._lock:
+            stopped, self.stopped = self.stopped, []
+            self._stop = ExecutionStop(**asked) if asked else None
+            self._inside.clear()
+        return {"stopped": stopped}
+
+    def watch(self, execution: MachineExecution, event: HistoryEvent) -> None:
+        """Told of every event of every execution, by the thread that made it."""
+        if self._stop is not None and self._strikes(execution, event):
+            execution.stop("Mishap", "stopped on purpose")
+
+    def _strikes(self, execution: MachineExecution, event: HistoryEvent) -> bool:
+        arn = execution.identity.arn
+        with self._lock:
+            stop = self._stop
+            if stop is None or execution.identity.machine_name != stop.machine:
+                return False
+            moment = _moment(event.type)
+            if moment == ENTERED:
+                self._inside[arn] = event.details["name"]
+            state = self._inside.get(arn) if moment == WORKING else event.details.get("name")
+            if moment != stop.when or state != stop.state:
+                return False
+            stop.met += 1
+            if stop.met != stop.nth:
+                return False
+            self._stop = None
+            self.stopped.append(arn)
+            return True
+
+
+def _moment(event: str) -> str:
+    """
+    >>> _moment("TaskStateEntered"), _moment("TaskStarted"), _moment("PassStateExited"), _moment("TaskSucceeded")
+    ('entered', 'working', 'left', '')
+    """
+    if event in ("TaskStarted", "LambdaFunctionStarted"):
+        return WORKING
+    return ENTERED if event.endswith("StateEntered") else LEFT if event.endswith("StateExited") else ""

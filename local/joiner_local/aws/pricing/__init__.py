@@ -1,0 +1,1 @@
+"""AWS Price List: an API that moto does not have."""

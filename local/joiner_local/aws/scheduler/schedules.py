@@ -1,0 +1,241 @@
+"""EventBridge Scheduler: moto keeps the schedules, this fires them, by the clock or by hand.
+
+Targets: functions, state machines (Express too), queues; each with the schedule's role, retries and a dead-letter queue. A rate schedule
+without a start date fires as soon as it exists, as on AWS. A flexible time window is used at its beginning.
+
+Knobs: `schedules/fire {"name": "sweep", "group": "default"}` fires one now, also a disabled one, and tells the execution it started;
+`schedules/hold {"held": true}` lets the clock fire none until `false`; `schedules {}` tells when each fires next.
+"""
+
+import datetime as dt
+import json
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from joiner_local.agenda import Agenda
+from joiner_local.aws.eventbridge.target_delivery import DeliveryFailed, deliver
+from joiner_local.aws.iam.assumed_roles import check_assumable
+from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.aws.scheduler.schedule_expressions import InvalidExpression, Once, parse
+
+log = logging.getLogger(__name__)
+
+SERVICE = "scheduler.amazonaws.com"
+TARGETS = ("lambda", "states", "sqs")
+TICK = 0.25  # seconds between looks at the clock
+FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds; on AWS minutes, but nobody waits for them here
+
+
+def install(aws: LocalAws) -> None:
+    schedules = Schedules(aws)
+    _check_what_is_made()
+    aws.knobs["schedules"] = schedules.told
+    aws.knobs["schedules/fire"] = schedules.fire_by_hand
+    aws.knobs["schedules/hold"] = schedules.hold
+    threading.Thread(target=schedules.run, daemon=True, name="schedules").start()
+
+
+def _backend() -> Any:
+    from moto.scheduler.models import scheduler_backends
+
+    return scheduler_backends[ACCOUNT][REGION]
+
+
+def _check_what_is_made() -> None:
+    """CreateSchedule and UpdateSchedule refuse what could never fire."""
+    from moto.scheduler.exceptions import ValidationException
+    from moto.scheduler.models import EventBridgeSchedulerBackend
+
+    def checked(original: Callable[..., Any]) -> Callable[..., Any]:
+        def make(backend: Any, **asked: Any) -> Any:
+            problem = _problem(asked)
+            if problem is not None:
+                raise ValidationException(message=problem)
+            return original(backend, **asked)
+
+        return make
+
+    EventBridgeSchedulerBackend.create_schedule = checked(EventBridgeSchedulerBackend.create_schedule)
+    EventBridgeSchedulerBackend.update_schedule = checked(EventBridgeSchedulerBackend.update_schedule)
+
+
+def _problem(asked: Mapping[str, Any]) -> str | None:
+    """Why Scheduler would refuse a schedule, if it would."""
+    target = asked["target"]
+    service = target["Arn"].split(":")[2]
+    if service not in TARGETS:
+        return f"the local AWS's schedules reach {', '.join(TARGETS)}, not {target['Arn']}"
+    try:
+        parse(asked["schedule_expression"], asked["schedule_expression_timezone"] or "UTC")
+        if service == "states" and "Input" in target:
+            json.loads(target["Input"])
+    except InvalidExpression as error:
+        return str(error)
+    except ValueError:
+        return "Invalid RequestJson provided. Reason: the Input of a state machine must be JSON"
+    if check_assumable(target["RoleArn"], SERVICE) is not None:
+        return "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedule:
+    """One invocation of a target: what, for which time, and since when it is tried."""
+
+    schedule_arn: str
+    target: Mapping[str, Any]
+    body: str
+    scheduled: str
+    since: float
+
+
+@dataclass(slots=True)
+class Schedules:
+    aws: LocalAws
+    held: bool = False
+    _next: dict[tuple[Any, ...], float | None] = field(default_factory=dict)
+    _retries: Agenda = field(default_factory=lambda: Agenda("schedule-retries"))
+
+    def run(self) -> None:
+        while True:
+            time.sleep(TICK)
+            try:
+                self.tick(time.time())
+            except Exception:
+                log.exception("schedules")
+
+    def tick(self, now: float) -> None:
+        """Fire what is due, and forget schedules that are gone."""
+        living = {}
+        for schedule in _all_schedules():
+            living[_key(schedule)] = schedule
+        self._next = {key: at for key, at in self._next.items() if key in living}
+        for key, schedule in living.items():
+            expression = parse(schedule.schedule_expression, schedule.schedule_expression_timezone)
+            if key not in self._next:
+                self._next[key] = expression.first(_timestamp(schedule.start_date) or now)
+            at = self._next[key]
+            if at is None or now < at:
+                continue
+            while at is not None and at <= now:  # a suspended machine does not make up for what it slept through
+                at = expression.after(at)
+            self._next[key] = at
+            end = _timestamp(schedule.end_date)
+            if schedule.state == "ENABLED" and not self.held and (end is None or now <= end):
+                self._attempt(_due(schedule), 0)
+                if isinstance(expression, Once) and schedule.action_after_completion == "DELETE":
+                    _backend().delete_schedule(schedule.group_name, schedule.name)
+
+    def fire_by_hand(self, asked: dict[str, Any]) -> dict[str, Any]:
+        name, group = asked["name"], asked.get("group", "default")
+        groups = _backend().schedule_groups
+        if group not in groups or name not in groups[group].schedules:
+            known = ", ".join(sorted(f"{schedule.group_name}/{schedule.name}" for schedule in _all_schedules()))
+            raise ValueError(f"there is no schedule {group}/{name}, but {known or 'none at all'}")
+        due = _due(groups[group].schedules[name])
+        try:
+            execution = deliver(self.aws, due.target["Arn"], due.body, group=_message_group(due))
+        except DeliveryFailed as failed:
+            raise ValueError(f"{failed.code}: {failed}") from failed
+        return {"name": name, "group": group, "target": due.target["Arn"], "input": due.body, "execution": execution}
+
+    def hold(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(asked.get("held"), bool):
+            raise ValueError("say whether schedules are held: true or false")
+        self.held = asked["held"]
+        return {"held": self.held}
+
+    def told(self, _asked: dict[str, Any]) -> dict[str, Any]:
+        found = [
+            {
+                "name": schedule.name,
+                "group": schedule.group_name,
+                "state": schedule.state,
+                "expression": schedule.schedule_expression,
+                "next": self._next.get(_key(schedule)),
+            }
+            for schedule in _all_schedules()
+        ]
+        return {"held": self.held, "schedules": found}
+
+    def _attempt(self, due: DueSchedule, attempt: int) -> None:
+        try:
+            deliver(self.aws, due.target["Arn"], due.body, group=_message_group(due))
+        except DeliveryFailed as failed:
+            policy = due.target.get("RetryPolicy") or {}
+            most, oldest = int(policy.get("MaximumRetryAttempts", 185)), float(policy.get("MaximumEventAgeInSeconds", 86400))
+            delay = min(FIRST_RETRY * 2**attempt, LONGEST_RETRY)
+            exhausted = "MaximumRetryAttempts" if attempt >= most else "MaximumEventAgeInSeconds"
+            if attempt < most and time.time() + delay - due.since <= oldest:
+                self._retries.after(delay, lambda: self._attempt(due, attempt + 1))
+                return
+            log.warning("schedule %s: %s: %s", due.schedule_arn, failed.code, failed)
+            _dead_letter(due, failed, attempt, exhausted)
+
+
+def _all_schedules() -> list[Any]:
+    return [schedule for group in list(_backend().schedule_groups.values()) for schedule in list(group.schedules.values())]
+
+
+def _key(schedule: Any) -> tuple[Any, ...]:
+    """What makes a schedule start anew: itself, its expression, its zone, its start."""
+    return id(schedule), schedule.schedule_expression, schedule.schedule_expression_timezone, schedule.start_date
+
+
+def _due(schedule: Any) -> DueSchedule:
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    body = schedule.target.get("Input")
+    if body is None:
+        event = {
+            "version": "0",
+            "id": str(uuid.uuid4()),
+            "detail-type": "Scheduled Event",
+            "source": "aws.scheduler",
+            "account": ACCOUNT,
+            "time": now,
+            "region": REGION,
+            "resources": [schedule.arn],
+            "detail": "{}",
+        }
+        body = json.dumps(event)
+    known = {"schedule-arn": schedule.arn, "scheduled-time": now, "execution-id": str(uuid.uuid4()), "attempt-number": "1"}
+    for name, value in known.items():
+        body = body.replace(f"<aws.scheduler.{name}>", value)
+    return DueSchedule(schedule.arn, schedule.target, body, now, time.time())
+
+
+def _message_group(due: DueSchedule) -> str | None:
+    return (due.target.get("SqsParameters") or {}).get("MessageGroupId")
+
+
+def _dead_letter(due: DueSchedule, failed: DeliveryFailed, attempts: int, exhausted: str) -> None:
+    """The input, with the reason in attributes ("Configuring a dead-letter queue for EventBridge Scheduler")."""
+    from moto.sqs.models import sqs_backends
+
+    queue = (due.target.get("DeadLetterConfig") or {}).get("Arn")
+    if not queue:
+        return
+    told = {
+        "ERROR_CODE": failed.code,
+        "ERROR_MESSAGE": str(failed),
+        "EXHAUSTED_RETRY_CONDITION": exhausted,
+        "RETRY_ATTEMPTS": str(attempts),
+        "SCHEDULED_TIME": due.scheduled,
+        "SCHEDULE_ARN": due.schedule_arn,
+        "TARGET_ARN": due.target["Arn"],
+    }
+    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in told.items()}
+    sqs_backends[ACCOUNT][REGION].send_message(queue.rpartition(":")[2], due.body, message_attributes=attributes)
+
+
+def _timestamp(value: Any) -> float | None:
+    if value in (None, ""):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    return dt.datetime.fromisoformat(str(value)).timestamp()

@@ -1,0 +1,1 @@
+"""Systems Manager: the public parameters that name recommended images."""

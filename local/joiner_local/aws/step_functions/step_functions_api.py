@@ -1,0 +1,440 @@
+"""The Step Functions API, in front of our own interpreter (`states`): moto's is not used.
+
+Express executions are listed by no API, here as on AWS; what they did is in the log group of the machine's logging configuration. For tests
+and demos the knob `POST /_local/express-executions {"stateMachineArn"}` tells all the same, and `stop-executions` stops them, too.
+"""
+
+import datetime as dt
+import json
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from joiner_local.aws.aws_lambda.function_invocations import FunctionInvoker, FunctionNotFound
+from joiner_local.aws.aws_lambda.sandbox_pool import InvocationThrottled
+from joiner_local.aws.cloudwatch.log_shipping import LogShipper
+from joiner_local.aws.iam.assumed_roles import RoleClients, check_assumable
+from joiner_local.aws.iam.evaluation import Question, message
+from joiner_local.aws.iam.guard import GUARD, Principal
+from joiner_local.aws.local_aws import LocalAws
+from joiner_local.aws.step_functions.execution_history import HistoryEvent
+from joiner_local.aws.step_functions.machine_definition import InvalidDefinition, parse_machine
+from joiner_local.aws.step_functions.machine_execution import ExecutionIdentity, MachineExecution
+from joiner_local.aws.step_functions.payload_sizes import LARGEST_PAYLOAD, exceeds
+from joiner_local.aws.step_functions.state_machines import ARN, OFF, StateMachine, StateMachines, parse
+from joiner_local.aws.step_functions.task_calls import FunctionAnswer, ServiceRefused
+from joiner_local.aws.step_functions.task_resources import pascal_case
+from joiner_local.aws.step_functions.task_tokens import StateFailure, TaskGone, UnknownToken
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+    from botocore.client import BaseClient
+
+log = logging.getLogger(__name__)
+
+Answer = dict[str, Any]
+Asked = Mapping[str, Any]
+
+# Levels of a logging configuration -> the events that are delivered.
+FATAL = ("ExecutionFailed", "ExecutionTimedOut", "ExecutionAborted")
+
+
+def install(aws: LocalAws) -> None:
+    services = _Neighbours(aws)
+    machines = StateMachines(services, LogDelivery(aws.part(LogShipper)).ship, _check_role)
+    services.machines = machines
+    api = StepFunctionsApi(machines)
+    aws.services["states"] = api
+    aws.parts[StateMachines] = machines
+    aws.knobs["express-executions"] = api.express_executions
+    aws.knobs["stop-executions"] = api.stop_executions
+    aws.knobs["running-executions"] = lambda _: {"executions": [each.identity.arn for each in machines.running()]}
+
+
+def _check_role(role: str) -> None:
+    problem = check_assumable(role, "states.amazonaws.com")
+    if problem is not None:
+        raise ServiceRefused("AccessDeniedException", problem)
+
+
+@dataclass(slots=True)
+class _Neighbours:
+    """The rest of the local AWS, for tasks."""
+
+    aws: LocalAws
+    machines: StateMachines = None  # type: ignore[assignment] # set by install: each needs the other
+    clients: RoleClients = None  # type: ignore[assignment] # set below
+
+    def __post_init__(self) -> None:
+        self.clients = RoleClients(self.aws.endpoint)
+
+    def invoke_function(self, name: str, qualifier: str | None, payload: bytes) -> FunctionAnswer:
+        try:
+            result = self.aws.part(FunctionInvoker).invoke(name, qualifier, payload)
+        except FunctionNotFound as missing:
+            raise ServiceRefused("ResourceNotFoundException", str(missing), 404) from missing
+        except InvocationThrottled as throttled:
+            raise ServiceRefused("TooManyRequestsException", "Rate Exceeded.", 429) from throttled
+        return FunctionAnswer(result.payload, result.version, result.request_id, result.error)
+
+    def refusal(self, role: str, question: Question) -> str | None:
+        principal = Principal(role, "states")
+        decision = GUARD.refusal(principal, [question])
+        return None if decision is None else message(principal.arn, decision)
+
+    def client(self, service: str, role: str) -> "BaseClient":
+        return self.clients.client(service, role)
+
+    def start_execution(self, machine: str, name: str | None, input_text: str) -> tuple[str, dt.datetime]:
+        execution = self.machines.start(machine, name, input_text)
+        return execution.identity.arn, execution.started
+
+    def await_execution(self, arn: str) -> Mapping[str, Any]:
+        execution = self.machines.execution(arn)
+        execution.ended.wait(None)
+        return {pascal_case(name): _milliseconds(value) for name, value in describe_execution(execution).items()}
+
+    def stop_execution(self, arn: str) -> None:
+        self.machines.execution(arn).stop(None, "The task that started it has ended.")
+
+
+def _milliseconds(value: Any) -> Any:
+    return int(value.timestamp() * 1000) if isinstance(value, dt.datetime) else value
+
+
+@dataclass(slots=True)
+class LogDelivery:
+    """Events of executions to CloudWatch Logs, as the machine's logging configuration says ("Logging in CloudWatch Logs")."""
+
+    shipper: LogShipper
+
+    def ship(self, configuration: Mapping[str, object], identity: ExecutionIdentity, event: HistoryEvent) -> None:
+        level = configuration.get("level", "OFF")
+        wanted = level == "ALL" or (level == "ERROR" and "Failed" in event.type) or event.type in FATAL
+        if level == "OFF" or not wanted:
+            return
+        details = dict(event.details)
+        if not configuration.get("includeExecutionData"):
+            details = {key: value for key, value in details.items() if key not in ("input", "output", "parameters", "cause")}
+        entry = {
+            "id": str(event.id),
+            "type": event.type,
+            "details": details,
+            "previous_event_id": str(event.previous),
+            "event_timestamp": str(int(event.at.timestamp() * 1000)),
+            "execution_arn": identity.arn,
+        }
+        stream = f"states/{identity.machine_name}/{event.at:%Y-%m-%d-%H-%M}/{uuid.uuid5(uuid.NAMESPACE_URL, identity.arn).hex[:8]}"
+        for destination in configuration.get("destinations", []):  # type: ignore[attr-defined] # a list, by the API's shape
+            group = destination["cloudWatchLogsLogGroup"]["logGroupArn"].split(":log-group:")[1].removesuffix(":*")
+            self.shipper.ship(group, stream, json.dumps(entry))
+
+
+class StepFunctionsApi:
+    """JSON 1.0 over HTTP: the operation's name in X-Amz-Target, its parameters in the body."""
+
+    def __init__(self, machines: StateMachines) -> None:
+        self.machines = machines
+        self.operations: Mapping[str, Callable[[Asked], Answer]] = {
+            "CreateStateMachine": self.create_state_machine,
+            "UpdateStateMachine": self.update_state_machine,
+            "DeleteStateMachine": self.delete_state_machine,
+            "DescribeStateMachine": self.describe_state_machine,
+            "DescribeStateMachineForExecution": self.describe_state_machine_for_execution,
+            "ListStateMachines": self.list_state_machines,
+            "ValidateStateMachineDefinition": self.validate_state_machine_definition,
+            "PublishStateMachineVersion": self.publish_state_machine_version,
+            "ListStateMachineVersions": self.list_state_machine_versions,
+            "DeleteStateMachineVersion": self.delete_state_machine_version,
+            "StartExecution": self.start_execution,
+            "StartSyncExecution": self.start_sync_execution,
+            "StopExecution": self.stop_execution,
+            "DescribeExecution": self.describe_execution,
+            "ListExecutions": self.list_executions,
+            "GetExecutionHistory": self.get_execution_history,
+            "SendTaskSuccess": self.send_task_success,
+            "SendTaskFailure": self.send_task_failure,
+            "SendTaskHeartbeat": self.send_task_heartbeat,
+            "TagResource": self.tag_resource,
+            "UntagResource": self.untag_resource,
+            "ListTagsForResource": self.list_tags_for_resource,
+        }
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        name = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
+        asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
+        try:
+            if name not in self.operations:
+                raise ServiceRefused("UnknownOperationException", f"the local AWS's Step Functions has no {name}")
+            return _respond(start_response, "200 OK", self.operations[name](asked))
+        except ServiceRefused as refused:
+            return _respond(start_response, "400 Bad Request", {"__type": refused.code, "message": refused.message})
+        except Exception as error:
+            log.exception("%s", name)
+            return _respond(start_response, "500 Internal Server Error", {"__type": "InternalServerError", "message": repr(error)})
+
+    # -- state machines
+
+    def create_state_machine(self, asked: Asked) -> Answer:
+        if asked.get("versionDescription") and not asked.get("publish"):
+            raise ServiceRefused("ValidationException", "Version description can only be set when publish is true")
+        kind = asked.get("type") or "STANDARD"
+        check_logging(asked.get("loggingConfiguration") or OFF)
+        machine = self.machines.create(
+            StateMachine(
+                arn=f"{ARN}:stateMachine:{asked['name']}",
+                name=asked["name"],
+                definition=asked["definition"],
+                role=asked["roleArn"],
+                type=kind,
+                parsed=parse(asked["definition"], kind),
+                logging=asked.get("loggingConfiguration") or OFF,
+                tracing=asked.get("tracingConfiguration") or {"enabled": False},
+            )
+        )
+        self.machines.tags.setdefault(machine.arn, {}).update({tag["key"]: tag["value"] for tag in asked.get("tags") or []})
+        answer: Answer = {"stateMachineArn": machine.arn, "creationDate": machine.created}
+        if asked.get("publish"):
+            answer["stateMachineVersionArn"] = self.machines.publish(machine.arn, asked.get("versionDescription", "")).arn
+        return answer
+
+    def update_state_machine(self, asked: Asked) -> Answer:
+        names = {
+            "definition": "definition",
+            "roleArn": "role",
+            "loggingConfiguration": "logging",
+            "tracingConfiguration": "tracing",
+        }
+        changes = {field: asked[name] for name, field in names.items() if asked.get(name) is not None}
+        if not changes:
+            raise ServiceRefused(
+                "MissingRequiredParameter", "Either the definition, the role ARN, the logging or tracing must be specified"
+            )
+        check_logging(asked.get("loggingConfiguration") or OFF)
+        machine = self.machines.update(asked["stateMachineArn"], changes)
+        answer: Answer = {"updateDate": machine.updated, "revisionId": machine.revision}
+        if asked.get("publish"):
+            answer["stateMachineVersionArn"] = self.machines.publish(machine.arn, asked.get("versionDescription", "")).arn
+        return answer
+
+    def delete_state_machine(self, asked: Asked) -> Answer:
+        self.machines.delete(asked["stateMachineArn"])
+        return {}
+
+    def describe_state_machine(self, asked: Asked) -> Answer:
+        return _described_machine(self.machines.describe(asked["stateMachineArn"]))
+
+    def describe_state_machine_for_execution(self, asked: Asked) -> Answer:
+        machine = self.machines.describe(self.machines.execution(asked["executionArn"]).identity.machine_arn)
+        answer = _described_machine(machine)
+        return {key: answer[key] for key in ("stateMachineArn", "name", "definition", "roleArn")} | {"updateDate": machine.updated}
+
+    def list_state_machines(self, asked: Asked) -> Answer:
+        listed = [
+            {"stateMachineArn": machine.arn, "name": machine.name, "type": machine.type, "creationDate": machine.created}
+            for machine in self.machines.all()
+        ]
+        return _page(listed, asked, "stateMachines")
+
+    def validate_state_machine_definition(self, asked: Asked) -> Answer:
+        try:
+            parse_machine(asked["definition"], express=asked.get("type") == "EXPRESS")
+        except InvalidDefinition as error:
+            found = [{"severity": "ERROR", "code": each.partition(":")[0], "message": each} for each in error.problems]
+            return {"result": "FAIL", "diagnostics": found}
+        return {"result": "OK", "diagnostics": []}
+
+    def publish_state_machine_version(self, asked: Asked) -> Answer:
+        version = self.machines.publish(asked["stateMachineArn"], asked.get("description", ""))
+        return {"stateMachineVersionArn": version.arn, "creationDate": version.created}
+
+    def list_state_machine_versions(self, asked: Asked) -> Answer:
+        versions = self.machines.versions(asked["stateMachineArn"])
+        return _page(
+            [{"stateMachineVersionArn": each.arn, "creationDate": each.created} for each in versions], asked, "stateMachineVersions"
+        )
+
+    def delete_state_machine_version(self, asked: Asked) -> Answer:
+        self.machines.delete_version(asked["stateMachineVersionArn"])
+        return {}
+
+    # -- executions
+
+    def start_execution(self, asked: Asked) -> Answer:
+        execution = self.machines.start(asked["stateMachineArn"], asked.get("name"), asked.get("input") or "{}")
+        return {"executionArn": execution.identity.arn, "startDate": execution.started}
+
+    def start_sync_execution(self, asked: Asked) -> Answer:
+        if not self.machines.describe(asked["stateMachineArn"]).express:
+            raise ServiceRefused("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
+        execution = self.machines.start(asked["stateMachineArn"], asked.get("name"), asked.get("input") or "{}")
+        execution.ended.wait(None)
+        answer = describe_execution(execution)
+        # A synchronous execution knows three ends; it cannot be stopped.
+        answer["status"] = {"SUCCEEDED": "SUCCEEDED", "TIMED_OUT": "TIMED_OUT"}.get(execution.status, "FAILED")
+        billed = (execution.stopped or execution.started) - execution.started
+        answer["billingDetails"] = {"billedMemoryUsedInMB": 64, "billedDurationInMilliseconds": int(billed.total_seconds() * 1000)}
+        return answer
+
+    def stop_execution(self, asked: Asked) -> Answer:
+        execution = self.machines.execution(asked["executionArn"])
+        execution.stop(asked.get("error"), asked.get("cause"))
+        return {"stopDate": execution.stopped}
+
+    def describe_execution(self, asked: Asked) -> Answer:
+        return describe_execution(self.machines.execution(asked["executionArn"]))
+
+    def list_executions(self, asked: Asked) -> Answer:
+        machine = self.machines.describe(asked["stateMachineArn"])
+        if machine.express:
+            raise ServiceRefused("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
+        wanted = asked.get("statusFilter")
+        found = [each for each in self.machines.executions(machine.arn) if wanted in (None, each.status)]
+        keys = ("executionArn", "stateMachineArn", "name", "status", "startDate", "stopDate", "redriveCount")
+        listed = [{key: value for key, value in describe_execution(each).items() if key in keys} for each in found]
+        return _page(listed, asked, "executions")
+
+    def get_execution_history(self, asked: Asked) -> Answer:
+        events = [event.to_api() for event in self.machines.execution(asked["executionArn"]).history.events()]
+        if asked.get("reverseOrder"):
+            events.reverse()
+        return _page(events, asked, "events")
+
+    # -- task tokens
+
+    def send_task_success(self, asked: Asked) -> Answer:
+        if exceeds(asked["output"]):
+            raise ServiceRefused("InvalidOutput", f"Invalid Output: 'the output is longer than {LARGEST_PAYLOAD} bytes'")
+        try:
+            output = json.loads(asked["output"])
+        except ValueError as error:
+            raise ServiceRefused("InvalidOutput", f"Invalid Output: '{error}'") from error
+        return self._settle(asked["taskToken"], output)
+
+    def send_task_failure(self, asked: Asked) -> Answer:
+        return self._settle(asked["taskToken"], StateFailure(asked.get("error") or "States.TaskFailed", asked.get("cause") or ""))
+
+    def send_task_heartbeat(self, asked: Asked) -> Answer:
+        return self._with_token(lambda: self.machines.tokens.beat(asked["taskToken"]))
+
+    def _settle(self, token: str, outcome: Any) -> Answer:
+        return self._with_token(lambda: self.machines.tokens.settle(token, outcome))
+
+    def _with_token(self, act: Callable[[], None]) -> Answer:
+        try:
+            act()
+        except UnknownToken as error:
+            raise ServiceRefused("InvalidToken", "Invalid Token: 'Invalid token'") from error
+        except TaskGone as error:
+            raise ServiceRefused("TaskTimedOut", "Task Timed Out: 'Provided task does not exist anymore'") from error
+        return {}
+
+    # -- tags, knobs
+
+    def tag_resource(self, asked: Asked) -> Answer:
+        self.machines.tags.setdefault(asked["resourceArn"], {}).update({tag["key"]: tag["value"] for tag in asked["tags"]})
+        return {}
+
+    def untag_resource(self, asked: Asked) -> Answer:
+        for key in asked["tagKeys"]:
+            self.machines.tags.get(asked["resourceArn"], {}).pop(key, None)
+        return {}
+
+    def list_tags_for_resource(self, asked: Asked) -> Answer:
+        tags = self.machines.tags.get(asked["resourceArn"], {})
+        return {"tags": [{"key": key, "value": value} for key, value in tags.items()]}
+
+    def express_executions(self, asked: dict[str, Any]) -> Answer:
+        """What no API of AWS tells: the Express executions of a machine, newest first.
+
+        `executionArn` asks for one, with its events; `status` (a list) for those that are so.
+        """
+        arn, status = asked.get("executionArn"), asked.get("status")
+        everything = self.machines.executions(asked["stateMachineArn"])
+        found = [each for each in everything if arn in (None, each.identity.arn) and (status is None or each.status in status)]
+        told = [{**describe_execution(each), **({"events": [e.to_api() for e in each.history.events()]} if arn else {})} for each in found]
+        answer: Answer = json.loads(json.dumps({"executions": told}, default=_to_json))
+        return answer
+
+    def stop_executions(self, asked: dict[str, Any]) -> Answer:
+        """Stop whatever runs of a machine, Express executions too, which no API of AWS can; their ARNs."""
+        running = [each for each in self.machines.executions(asked["stateMachineArn"]) if each.status == "RUNNING"]
+        for each in running:
+            each.stop(None, asked.get("cause"))
+        return {"stopped": [each.identity.arn for each in running]}
+
+
+def check_logging(configuration: Mapping[str, Any]) -> None:
+    """Refuse a logging configuration without a log group, or with an ARN that does not end with `:*` ("Logging in CloudWatch Logs")."""
+    destinations = configuration.get("destinations") or []
+    groups = [str((each.get("cloudWatchLogsLogGroup") or {}).get("logGroupArn")) for each in destinations]
+    if configuration.get("level", "OFF") == "OFF" and not groups:
+        return
+    if len(groups) != 1:
+        raise ServiceRefused("InvalidLoggingConfiguration", "Invalid Logging Configuration: Must specify exactly one Log Destination.")
+    if not groups[0].endswith(":*"):
+        raise ServiceRefused(
+            "InvalidLoggingConfiguration", f"Invalid Logging Configuration: the log group's ARN must end with ':*': {groups[0]}"
+        )
+
+
+def describe_execution(execution: MachineExecution) -> Answer:
+    answer = {
+        "executionArn": execution.identity.arn,
+        "stateMachineArn": execution.identity.machine_arn,
+        "name": execution.identity.name,
+        "status": execution.status,
+        "startDate": execution.started,
+        "stopDate": execution.stopped,
+        "input": execution.input_text,
+        "inputDetails": {"included": True},
+        "output": execution.output,
+        "outputDetails": {"included": True} if execution.output is not None else None,
+        "error": execution.error,
+        "cause": execution.cause,
+        "redriveCount": 0,
+        "redriveStatus": "NOT_REDRIVABLE",
+        "redriveStatusReason": "The local AWS redrives nothing",
+    }
+    return {key: value for key, value in answer.items() if value is not None}
+
+
+def _described_machine(machine: StateMachine) -> Answer:
+    return {
+        "stateMachineArn": machine.arn,
+        "name": machine.name,
+        "status": "ACTIVE",
+        "definition": machine.definition,
+        "roleArn": machine.role,
+        "type": machine.type,
+        "creationDate": machine.created,
+        "loggingConfiguration": machine.logging,
+        "tracingConfiguration": machine.tracing,
+        "revisionId": machine.revision,
+        "encryptionConfiguration": {"type": "AWS_OWNED_KEY"},
+        "description": machine.description,
+    }
+
+
+def _page(listed: list[Answer], asked: Asked, name: str) -> Answer:
+    """`maxResults` (0 or missing: 100, as documented) from the place that `nextToken` names."""
+    start, most = int(asked.get("nextToken") or 0), int(asked.get("maxResults") or 0) or 100
+    answer: Answer = {name: listed[start : start + most]}
+    if start + most < len(listed):
+        answer["nextToken"] = str(start + most)
+    return answer
+
+
+def _respond(start_response: "StartResponse", status: str, answer: Answer) -> Iterable[bytes]:
+    body = json.dumps(answer, default=_to_json).encode()
+    headers = [("Content-Type", "application/x-amz-json-1.0"), ("Content-Length", str(len(body))), ("x-amzn-RequestId", str(uuid.uuid4()))]
+    start_response(status, headers)
+    return [body]
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        return round(value.timestamp(), 3)
+    raise TypeError(f"no JSON: {value!r}")

@@ -1,0 +1,1 @@
+"""STS: verify the signatures of requests."""
