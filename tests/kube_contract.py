@@ -22,12 +22,18 @@ def fresh(name: str) -> str:
 def pod(name: str, **spec: Any) -> dict[str, Any]:
     """A pod that no scheduler looks at."""
     containers = [{"name": "main", "image": "pause"}]
-    return {"metadata": {"name": name, "labels": {"made-by": name}}, "spec": {"schedulerName": "nobody", "containers": containers, **spec}}
+    return {
+        "metadata": {"name": name, "labels": {"made-by": name}},
+        "spec": {"schedulerName": "nobody", "containers": containers, **spec},
+    }
 
 
 def claim(name: str) -> dict[str, Any]:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    spec = {"nodeClassRef": reference, "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]}
+    spec = {
+        "nodeClassRef": reference,
+        "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],
+    }
     return {"metadata": {"name": name, "finalizers": ["karpenter.sh/termination"]}, "spec": spec}
 
 
@@ -68,10 +74,14 @@ class KubeContract:
         taints = [{"key": "one", "effect": "NoSchedule"}, {"key": "two", "effect": "NoSchedule"}]
         client.create(kinds.NODES, {"metadata": {"name": name, "labels": {"kept": "yes"}}, "spec": {"taints": taints}})
 
-        after = client.patch(kinds.NODES, name, {"metadata": {"labels": {"new": "yes"}}, "spec": {"taints": taints[1:]}})
+        after = client.patch(
+            kinds.NODES, name, {"metadata": {"labels": {"new": "yes"}}, "spec": {"taints": taints[1:]}}
+        )
 
         assert after["metadata"]["labels"].items() >= {"kept": "yes", "new": "yes"}.items()
-        assert [taint["key"] for taint in after["spec"]["taints"] if not taint["key"].startswith("node.kubernetes.io")] == ["two"]
+        assert [
+            taint["key"] for taint in after["spec"]["taints"] if not taint["key"].startswith("node.kubernetes.io")
+        ] == ["two"]
         client.delete(kinds.NODES, name)
 
     def test_a_patch_of_an_older_version_is_a_conflict(self, client: Kube) -> None:
@@ -90,7 +100,9 @@ class KubeContract:
         client.patch(kinds.NODECLAIMS, name, {"metadata": {"labels": {"a": "b"}}, "status": {"providerID": "ignored"}})
         assert "providerID" not in client.get(kinds.NODECLAIMS, name).get("status", {})
 
-        after = client.patch(kinds.NODECLAIMS, name, {"status": {"providerID": "aws:///us-east-1a/i-1"}}, subresource="status")
+        after = client.patch(
+            kinds.NODECLAIMS, name, {"status": {"providerID": "aws:///us-east-1a/i-1"}}, subresource="status"
+        )
 
         assert after["status"]["providerID"] == "aws:///us-east-1a/i-1"
         assert after["metadata"]["labels"] == {"a": "b"}

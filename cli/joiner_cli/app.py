@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from joiner_cli import offline, pausing, uninstalling
-from joiner_cli.accepting.command import accept_command
+from joiner_cli import pause_commands, plan_commands, uninstall_command
+from joiner_cli.acceptance.accept_command import accept_command
 
 app = typer.Typer(
     name="joiner",
@@ -23,19 +23,19 @@ app = typer.Typer(
 # 2 says that pods stay pending, and no script may take a mistyped option for that. typer does not export this class.
 typer.BadParameter.__bases__[0].exit_code = 1  # type: ignore[attr-defined]
 
-app.command("plan")(offline.plan_command)
-app.command("catalogue")(offline.catalogue_command)
-app.add_typer(offline.explain_app, name="explain")
-app.command("pause")(pausing.pause_command)
-app.command("resume")(pausing.resume_command)
+app.command("plan")(plan_commands.plan_command)
+app.command("catalogue")(plan_commands.catalogue_command)
+app.add_typer(plan_commands.explain_app, name="explain")
+app.command("pause")(pause_commands.pause_command)
+app.command("resume")(pause_commands.resume_command)
 app.command("accept")(accept_command)
-app.command("uninstall")(uninstalling.uninstall_command)
+app.command("uninstall")(uninstall_command.uninstall_command)
 
 # The local stack comes with a checkout, not with every installation.
 if importlib.util.find_spec("joiner_local"):
-    from joiner_cli import local_stack
+    from joiner_cli import local_commands
 
-    app.add_typer(local_stack.app, name="local")
+    app.add_typer(local_commands.app, name="local")
 
 
 def _print_version(wanted: bool) -> None:
@@ -46,7 +46,9 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
     """Nodes for EKS clusters, with nothing running in the cluster."""
 

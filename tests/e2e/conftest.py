@@ -16,7 +16,9 @@ from joiner_local.stack import REPOSITORY, Stack
 pytest.register_assert_rewrite("tests.e2e.world")
 from tests.e2e.world import Actor  # noqa: E402  its assertions are to tell what they saw
 
-FORGOTTEN_AFTER = 120  # seconds that an instance is shown after its end: hundreds of old ones are a large part of each answer of EC2
+FORGOTTEN_AFTER = (
+    120  # seconds that an instance is shown after its end: hundreds of old ones are a large part of each answer of EC2
+)
 BOOT_SECONDS = 1.0  # what a boot takes is no matter of these tests, and there are many
 
 
@@ -47,7 +49,12 @@ def synthesised(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Pat
     run = mine if worker_id == "master" else mine.parent
 
     def synthesise(folder: Path) -> None:
-        shutil.copytree(Deployment(REPOSITORY, mine / "synthesis", say=print).synthesise(), folder, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(
+            Deployment(REPOSITORY, mine / "synthesis", say=print).synthesise(),
+            folder,
+            symlinks=True,
+            dirs_exist_ok=True,
+        )
 
     return made_once(run / "cdk.out", synthesise, what="the app's synthesis", say=print)
 

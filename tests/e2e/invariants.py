@@ -40,7 +40,9 @@ def pair_up(claim_of: Mapping[str, str], instance_of: Mapping[str, str]) -> list
     """Instances and claims must know each other, one to one."""
     lost = [f"instance {identity} has no claim" for identity, claim in claim_of.items() if claim not in instance_of]
     empty = [f"claim {claim} has no instance" for claim, identity in instance_of.items() if identity not in claim_of]
-    twice = [f"claim {claim} has {n} instances" for claim in instance_of if (n := list(claim_of.values()).count(claim)) > 1]
+    twice = [
+        f"claim {claim} has {n} instances" for claim in instance_of if (n := list(claim_of.values()).count(claim)) > 1
+    ]
     return [*lost, *empty, *twice]
 
 
@@ -50,13 +52,20 @@ def _instances_and_claims(world: World) -> list[str]:
         for instance in instances(world.client("ec2"), alive=True)
         if "joiner.dev/launch" in (tags := {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])})
     }
-    known = {claim["metadata"]["name"]: claim.get("status", {}).get("providerID", "").rpartition("/")[2] for claim in claims(world)}
-    named = {instance: claim for claim, instance in known.items()}  # a name tag may be missing: what counts is the claim's own word
+    known = {
+        claim["metadata"]["name"]: claim.get("status", {}).get("providerID", "").rpartition("/")[2]
+        for claim in claims(world)
+    }
+    named = {
+        instance: claim for claim, instance in known.items()
+    }  # a name tag may be missing: what counts is the claim's own word
     return pair_up({identity: claim or named.get(identity, "") for identity, claim in ours.items()}, known)
 
 
 def _held_lease(world: World, table: str) -> list[str]:
-    item = world.client("dynamodb").get_item(TableName=table, Key={"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}, ConsistentRead=True)
+    item = world.client("dynamodb").get_item(
+        TableName=table, Key={"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}, ConsistentRead=True
+    )
     holder = item.get("Item", {}).get("holder", {}).get("S")
     return [f"the lease is held by {holder}"] if holder else []
 
@@ -75,8 +84,13 @@ def _overcommitted(world: World) -> list[str]:
     for pod in world.kube.items("/api/v1/pods"):
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
             used[pod["spec"]["nodeName"]] = used.get(pod["spec"]["nodeName"], 0) + requested_millicores(pod)
-    room = {node["metadata"]["name"]: millicores(node["status"]["allocatable"]["cpu"]) for node in world.kube.items("/api/v1/nodes")}
-    return [f"node {name} holds {cpu}m of {room[name]}m" for name, cpu in used.items() if name in room and cpu > room[name]]
+    room = {
+        node["metadata"]["name"]: millicores(node["status"]["allocatable"]["cpu"])
+        for node in world.kube.items("/api/v1/nodes")
+    }
+    return [
+        f"node {name} holds {cpu}m of {room[name]}m" for name, cpu in used.items() if name in room and cpu > room[name]
+    ]
 
 
 def _neglected(world: World) -> Iterator[str]:

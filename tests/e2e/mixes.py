@@ -43,7 +43,11 @@ def mix(kind: str, number: int) -> Mix:
     pods = [_pod(pod) for position, row in enumerate(rows) for pod in pods_of(position, row)]
     random.Random(number).shuffle(pods)  # noqa: S311 - the same pods each time, in no order
     pools = (_pool(ON_DEMAND), _pool(SPOT, "spot")) if kind == "batch" else (_pool(ON_DEMAND),)
-    return Mix(tuple(pods[:number]), (node_class("default"), *pools), tuple(_daemon_set(each) for each in daemon_sets(OVERHEAD)))
+    return Mix(
+        tuple(pods[:number]),
+        (node_class("default"), *pools),
+        tuple(_daemon_set(each) for each in daemon_sets(OVERHEAD)),
+    )
 
 
 def recorded(kind: str, number: int) -> list[Row]:

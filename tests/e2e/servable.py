@@ -46,7 +46,12 @@ def meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
     asked = requirement["operator"]
     if asked in COMPARED:
         return value is not None and COMPARED[asked](int(value), int(wanted[0]))
-    return {"In": value in wanted, "NotIn": value not in wanted, "Exists": value is not None, "DoesNotExist": value is None}[asked]
+    return {
+        "In": value in wanted,
+        "NotIn": value not in wanted,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }[asked]
 
 
 def for_sale(world: World, limits: Sequence[Mapping[str, Any]]) -> list[Offering]:
@@ -74,9 +79,17 @@ def for_sale(world: World, limits: Sequence[Mapping[str, Any]]) -> list[Offering
             }
             for zone in zones:
                 for capacity_type in info["SupportedUsageClasses"]:
-                    if (name, zone) in offered and capacity_type in ("spot", "on-demand") and not _short(limits, name, zone, capacity_type):
+                    if (
+                        (name, zone) in offered
+                        and capacity_type in ("spot", "on-demand")
+                        and not _short(limits, name, zone, capacity_type)
+                    ):
                         more = {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": capacity_type}
-                        found.append(Offering(labels | more, info["VCpuInfo"]["DefaultVCpus"] * 1000, info["MemoryInfo"]["SizeInMiB"]))
+                        found.append(
+                            Offering(
+                                labels | more, info["VCpuInfo"]["DefaultVCpus"] * 1000, info["MemoryInfo"]["SizeInMiB"]
+                            )
+                        )
     return found
 
 
@@ -86,14 +99,17 @@ def _is(info: Mapping[str, Any], architecture: str) -> bool:
 
 def _short(limits: Sequence[Mapping[str, Any]], *pool: str) -> bool:
     return any(
-        all(limit[key] in ("*", value) for key, value in zip(("instanceType", "zone", "lifecycle"), pool, strict=True)) for limit in limits
+        all(limit[key] in ("*", value) for key, value in zip(("instanceType", "zone", "lifecycle"), pool, strict=True))
+        for limit in limits
     )
 
 
 def neglected(world: World, offerings: Sequence[Offering]) -> Iterator[str]:
     """A sentence for each pod that the scheduler finds no node for although a pool could serve it."""
     pools = [{**pool, "path": path} for path in POOL_PATHS for pool in world.kube.items(path)]
-    ready = [pool for pool in pools if condition(pool, "Ready") == "True" and "deletionTimestamp" not in pool["metadata"]]
+    ready = [
+        pool for pool in pools if condition(pool, "Ready") == "True" and "deletionTimestamp" not in pool["metadata"]
+    ]
     nodes = world.kube.items("/api/v1/nodes")
     for pod in world.kube.items("/api/v1/pods"):
         if not waits(pod) or not _plain(pod):
@@ -115,10 +131,18 @@ def waits(pod: Object) -> bool:
 def _plain(pod: Object) -> bool:
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
-    terms = ((affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms", [])
-    volumes = [volume for volume in spec.get("volumes", []) if "persistentVolumeClaim" in volume or "ephemeral" in volume]
+    terms = ((affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
+        "nodeSelectorTerms", []
+    )
+    volumes = [
+        volume for volume in spec.get("volumes", []) if "persistentVolumeClaim" in volume or "ephemeral" in volume
+    ]
     ports = [port for container in spec["containers"] for port in container.get("ports", []) if port.get("hostPort")]
-    strange = {"podAffinity", "podAntiAffinity"} & affinity.keys() or spec.get("topologySpreadConstraints") or spec.get("resourceClaims")
+    strange = (
+        {"podAffinity", "podAntiAffinity"} & affinity.keys()
+        or spec.get("topologySpreadConstraints")
+        or spec.get("resourceClaims")
+    )
     return not (strange or volumes or ports or len(terms) > 1) and set(_requests(pod)) <= JUDGED
 
 
@@ -133,7 +157,11 @@ def _one_for(pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequ
         return None
     limits = pool["spec"].get("limits") or {}
     limit = (limits.get("resources") or {} if legacy else limits).get("cpu")
-    used = sum(millicores(one["status"]["capacity"]["cpu"]) for one in nodes if own_label.items() <= one["metadata"]["labels"].items())
+    used = sum(
+        millicores(one["status"]["capacity"]["cpu"])
+        for one in nodes
+        if own_label.items() <= one["metadata"]["labels"].items()
+    )
     required, wanted = node.get("requirements", []), _wishes(pod)
     defaults = _defaults(required) if legacy else []
     cpu, memory = millicores(_requests(pod).get("cpu", "0")), mebibytes(_requests(pod).get("memory", "0"))
@@ -153,7 +181,9 @@ def _one_for(pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequ
 def _defaults(required: Sequence[Requirement]) -> Iterator[Requirement]:
     """What a Provisioner means where it says nothing."""
     said = {each["key"] for each in required}
-    of_type = {f"karpenter.k8s.aws/instance-{word}" for word in ("family", "category", "generation")} | {"node.kubernetes.io/instance-type"}
+    of_type = {f"karpenter.k8s.aws/instance-{word}" for word in ("family", "category", "generation")} | {
+        "node.kubernetes.io/instance-type"
+    }
     for key, value in (("kubernetes.io/arch", "amd64"), ("karpenter.sh/capacity-type", "on-demand")):
         if key not in said:
             yield {"key": key, "operator": "In", "values": [value]}
@@ -163,9 +193,16 @@ def _defaults(required: Sequence[Requirement]) -> Iterator[Requirement]:
 
 
 def _wishes(pod: Object) -> list[Requirement]:
-    selector = [{"key": key, "operator": "In", "values": [value]} for key, value in (pod["spec"].get("nodeSelector") or {}).items()]
-    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    return selector + [each for term in affinity.get("nodeSelectorTerms", []) for each in term.get("matchExpressions", [])]
+    selector = [
+        {"key": key, "operator": "In", "values": [value]}
+        for key, value in (pod["spec"].get("nodeSelector") or {}).items()
+    ]
+    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    return selector + [
+        each for term in affinity.get("nodeSelectorTerms", []) for each in term.get("matchExpressions", [])
+    ]
 
 
 def _tolerated(taint: Mapping[str, str], tolerations: Iterable[Mapping[str, str]]) -> bool:

@@ -51,12 +51,21 @@ PERMISSIONS: Final = (
 def person(deployed: Actor) -> Mapping[str, str]:
     """A person's role: the permissions that the documentation lists, and cluster admin by an access entry."""
     iam, sts, eks = (deployed.world.client(name) for name in ("iam", "sts", "eks"))
-    trust = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}]}
+    trust = {
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
+        ]
+    }
     arn = iam.create_role(RoleName="person", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
-    allowed = {"Statement": [{"Effect": "Allow", "Action": list(PERMISSIONS), "Resource": "*"}], "Version": "2012-10-17"}
+    allowed = {
+        "Statement": [{"Effect": "Allow", "Action": list(PERMISSIONS), "Resource": "*"}],
+        "Version": "2012-10-17",
+    }
     iam.put_role_policy(RoleName="person", PolicyName="accept", PolicyDocument=json.dumps(allowed))
     eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
-    eks.associate_access_policy(clusterName=CLUSTER, principalArn=arn, policyArn=ADMINISTRATOR, accessScope={"type": "cluster"})
+    eks.associate_access_policy(
+        clusterName=CLUSTER, principalArn=arn, policyArn=ADMINISTRATOR, accessScope={"type": "cluster"}
+    )
     credentials = sts.assume_role(RoleArn=arn, RoleSessionName="person")["Credentials"]
     return {
         "AWS_ACCESS_KEY_ID": credentials["AccessKeyId"],
@@ -96,7 +105,9 @@ def left(actor: Actor) -> list[str]:
     """Whatever an acceptance run made and that is still there."""
     pools = [pool["metadata"]["name"] for pool in actor.world.kube.items("/apis/karpenter.sh/v1/nodepools")]
     pods = [pod["metadata"]["name"] for pod in actor.pods()]
-    return [name for name in (*pools, *pods) if name.startswith("joiner-accept")] + [each["InstanceId"] for each in actor.instances()]
+    return [name for name in (*pools, *pods) if name.startswith("joiner-accept")] + [
+        each["InstanceId"] for each in actor.instances()
+    ]
 
 
 def test_every_step_is_shown_and_nothing_is_left(classed: Actor, person: Mapping[str, str], tmp_path: Path) -> None:
@@ -111,13 +122,17 @@ def test_every_step_is_shown_and_nothing_is_left(classed: Actor, person: Mapping
     assert json.loads(report.read_text()) == said
     by_name = {each["step"]: each["said"] for each in said["steps"]}
     assert by_name["run-instances"] == "EC2 would do it (DryRunOperation)"
-    assert re.search(r"the pod runs after \d+ s on t\w+\.(small|medium) in us-east-1\w \(0\.0\d+ US\$ an hour\)", by_name["node-up"])
+    assert re.search(
+        r"the pod runs after \d+ s on t\w+\.(small|medium) in us-east-1\w \(0\.0\d+ US\$ an hour\)", by_name["node-up"]
+    )
     assert left(classed) == []
     for secret in (ACCOUNT, person["AWS_SECRET_ACCESS_KEY"], person["AWS_SESSION_TOKEN"], "k8s-aws-v1."):
         assert secret not in answer.stdout + answer.stderr + report.read_text()
 
 
-def test_a_paused_joiner_fails_the_first_step_and_skips_what_needs_it(classed: Actor, person: Mapping[str, str]) -> None:
+def test_a_paused_joiner_fails_the_first_step_and_skips_what_needs_it(
+    classed: Actor, person: Mapping[str, str]
+) -> None:
     ssm = classed.world.client("ssm")
     ssm.put_parameter(Name=f"/joiner/{CLUSTER}/pause", Value="true", Overwrite=True)
     try:
@@ -133,7 +148,9 @@ def test_a_paused_joiner_fails_the_first_step_and_skips_what_needs_it(classed: A
     assert left(classed) == []
 
 
-def test_a_dry_run_that_ec2_refuses_names_the_remedy_and_no_node_is_launched(classed: Actor, person: Mapping[str, str]) -> None:
+def test_a_dry_run_that_ec2_refuses_names_the_remedy_and_no_node_is_launched(
+    classed: Actor, person: Mapping[str, str]
+) -> None:
     classed.knob("mishaps/set", caller="launch_instances", call="ec2 RunInstances", how="refused", times=None)
     try:
         answer = accept(classed, person, "-o", "json")
@@ -142,7 +159,12 @@ def test_a_dry_run_that_ec2_refuses_names_the_remedy_and_no_node_is_launched(cla
 
     assert answer.returncode == 2, answer.stdout + answer.stderr
     said = json.loads(answer.stdout)
-    assert outcomes(said) == {**dict.fromkeys(STEPS, "shown"), "run-instances": "failed", "node-up": "skipped", "node-down": "skipped"}
+    assert outcomes(said) == {
+        **dict.fromkeys(STEPS, "shown"),
+        "run-instances": "failed",
+        "node-up": "skipped",
+        "node-down": "skipped",
+    }
     (refused,) = (each for each in said["steps"] if each["outcome"] == "failed")
     assert "decode-authorization-message" in refused["remedy"]
     assert left(classed) == []

@@ -53,14 +53,24 @@ class Cluster:
         name = fresh("node")
         meta = {"name": name, "labels": POOL if labels is None else labels, **metadata}
         self.admin.create(
-            NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"providerID": name, "taints": list(taints)}}
+            NODES,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": meta,
+                "spec": {"providerID": name, "taints": list(taints)},
+            },
         )
         time.sleep(SEEN)
         return name
 
     def pod(self, node: str = "") -> str:
         name = fresh("pod")
-        spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "pause"}], "terminationGracePeriodSeconds": 0}
+        spec = {
+            "schedulerName": "nobody",
+            "containers": [{"name": "main", "image": "pause"}],
+            "terminationGracePeriodSeconds": 0,
+        }
         tolerations = [{"operator": "Exists"}]
         spec |= {"tolerations": tolerations} | ({"nodeName": node} if node else {})
         self.admin.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
@@ -70,7 +80,11 @@ class Cluster:
     def claim(self, *, labels: dict[str, str] | None = None) -> Object:
         reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
         requirements = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
-        metadata = {"name": fresh("claim"), "labels": POOL if labels is None else labels, "finalizers": ["karpenter.sh/termination"]}
+        metadata = {
+            "name": fresh("claim"),
+            "labels": POOL if labels is None else labels,
+            "finalizers": ["karpenter.sh/termination"],
+        }
         spec = {"nodeClassRef": reference, "requirements": requirements}
         return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec}
 
@@ -93,7 +107,9 @@ def cluster(bare_stack: Stack, kube: KubeApi, aws: Callable[[str], Any]) -> Iter
         if groups not in members:
             policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
             role = aws("iam").create_role(RoleName=fresh("member"), AssumeRolePolicyDocument=policy)["Role"]["Arn"]
-            aws("eks").create_access_entry(clusterName=bare_stack.cluster, principalArn=role, kubernetesGroups=list(groups))
+            aws("eks").create_access_entry(
+                clusterName=bare_stack.cluster, principalArn=role, kubernetesGroups=list(groups)
+            )
             principals.append(role)
             given = aws("sts").assume_role(RoleArn=role, RoleSessionName="member")["Credentials"]
             credentials = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
@@ -161,7 +177,9 @@ def taint(api: KubeApi, node: str, *taints: Object, **spec: Any) -> Object:
 def bind(api: KubeApi, pod: str, node: str, **metadata: Any) -> Object:
     meta = {"name": pod, "labels": PLACED} | metadata
     return api.call(
-        "POST", f"{PODS}/{pod}/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": {"kind": "Node", "name": node}}
+        "POST",
+        f"{PODS}/{pod}/binding",
+        {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": {"kind": "Node", "name": node}},
     )
 
 
@@ -179,10 +197,14 @@ def delete_pod(api: KubeApi, pod: str) -> None:
 def mutated(admin: KubeApi, pod: str) -> Iterator[None]:
     """While mutating admission adds a label and an annotation in each update of this pod by a drainer, and in each dry run."""
     name = fresh("mutating")
-    patch = "Object{metadata: Object.metadata{labels: {'added': 'by-admission'}, annotations: {'added': 'by-admission'}}}"
+    patch = (
+        "Object{metadata: Object.metadata{labels: {'added': 'by-admission'}, annotations: {'added': 'by-admission'}}}"
+    )
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]}
     by_drainers = f"request.userInfo.?groups.orValue([]).exists(group, group == '{DRAINERS}')"
-    conditions = [{"name": "its", "expression": f"request.name == '{pod}' && ({by_drainers} || request.?dryRun.orValue(false))"}]
+    conditions = [
+        {"name": "its", "expression": f"request.name == '{pod}' && ({by_drainers} || request.?dryRun.orValue(false))"}
+    ]
     spec = {"matchConstraints": {"resourceRules": [rule]}, "matchConditions": conditions, "reinvocationPolicy": "Never"}
     spec |= {"mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": patch}}]}
     meta = {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": name}}
@@ -191,7 +213,10 @@ def mutated(admin: KubeApi, pod: str) -> Iterator[None]:
     admin.create(bindings, {**meta, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}})
     try:
         end, tried = time.monotonic() + 30, {"metadata": {"labels": {"any": "label"}}}
-        while "added" not in admin.call("PATCH", f"{PODS}/{pod}?dryRun=All", tried, content_type=MERGE)["metadata"]["labels"]:
+        while (
+            "added"
+            not in admin.call("PATCH", f"{PODS}/{pod}?dryRun=All", tried, content_type=MERGE)["metadata"]["labels"]
+        ):
             assert time.monotonic() < end, "the mutating policy has no effect after 30 s"
             time.sleep(0.3)
         yield
@@ -216,7 +241,9 @@ def test_a_pod_is_bound_to_a_filling_node_of_ours_and_to_no_other(cluster: Clust
     refused(said, lambda: bind(binder, cluster.pod(), cluster.node()))  # ours, open
     refused(said, lambda: bind(binder, cluster.pod(), cluster.node(DISRUPTED)))
     refused(said, lambda: bind(binder, cluster.pod(), cluster.node(labels={})))  # a stranger
-    refused(said, lambda: bind(binder, cluster.pod(), cluster.node(FILLING, labels={})))  # a stranger that looks like ours
+    refused(
+        said, lambda: bind(binder, cluster.pod(), cluster.node(FILLING, labels={}))
+    )  # a stranger that looks like ours
 
 
 def test_a_binding_cannot_escape_the_look_at_its_node_nor_change_the_pod(cluster: Cluster) -> None:
@@ -280,7 +307,10 @@ def test_a_pod_is_not_deleted_without_its_label_nor_changed_otherwise(cluster: C
         return drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": metadata}, content_type=MERGE)
 
     said = "may not change"
-    refused("must have the label joiner.dev/disrupted=true before Joiner deletes it", lambda: drainer.call("DELETE", f"{PODS}/{pod}"))
+    refused(
+        "must have the label joiner.dev/disrupted=true before Joiner deletes it",
+        lambda: drainer.call("DELETE", f"{PODS}/{pod}"),
+    )
     refused(said, lambda: patch(labels={"app": "victim"}))  # without ours
     refused(said, lambda: patch(labels=LEAVING, finalizers=["example.com/hold"]))
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "1"}
@@ -288,11 +318,16 @@ def test_a_pod_is_not_deleted_without_its_label_nor_changed_otherwise(cluster: C
     cluster.admin.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": {"app": "web"}}}, content_type=MERGE)
     refused(said, lambda: patch(labels={**LEAVING, "app": "victim"}))
     refused(said, lambda: patch(labels={**LEAVING, "app": None}))
-    more = {"metadata": {"labels": LEAVING}, "spec": {"tolerations": [{"operator": "Exists"}, {"key": "a", "operator": "Exists"}]}}
+    more = {
+        "metadata": {"labels": LEAVING},
+        "spec": {"tolerations": [{"operator": "Exists"}, {"key": "a", "operator": "Exists"}]},
+    }
     refused(said, lambda: drainer.call("PATCH", f"{PODS}/{pod}", more, content_type=MERGE))
 
 
-def test_a_pod_is_deleted_although_mutating_admission_adds_a_label_and_an_annotation_at_every_update(cluster: Cluster) -> None:
+def test_a_pod_is_deleted_although_mutating_admission_adds_a_label_and_an_annotation_at_every_update(
+    cluster: Cluster,
+) -> None:
     drainer, pod = cluster.member(VIEWERS, DRAINERS), cluster.pod(cluster.node(DISRUPTED))
     path = f"{PODS}/{pod}"
 
@@ -326,7 +361,9 @@ def test_a_node_is_deleted_only_while_it_is_disrupted(cluster: Cluster) -> None:
 
 def test_of_a_node_only_what_joiner_needs_is_changed(cluster: Cluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
-    registered = cluster.node(FILLING, labels={**POOL, "karpenter.sh/registered": "true"}, finalizers=["karpenter.sh/termination"])
+    registered = cluster.node(
+        FILLING, labels={**POOL, "karpenter.sh/registered": "true"}, finalizers=["karpenter.sh/termination"]
+    )
     tainted = cluster.node({"key": "team", "value": "a", "effect": "NoSchedule"})
 
     taint(binder, registered)  # opened
@@ -336,7 +373,10 @@ def test_of_a_node_only_what_joiner_needs_is_changed(cluster: Cluster) -> None:
     refused(
         "stays in its pool",
         lambda: binder.call(
-            "PATCH", f"{NODES}/{registered}", {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}}, content_type=MERGE
+            "PATCH",
+            f"{NODES}/{registered}",
+            {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}},
+            content_type=MERGE,
         ),
     )
     refused(
@@ -347,10 +387,18 @@ def test_of_a_node_only_what_joiner_needs_is_changed(cluster: Cluster) -> None:
 
 def test_a_node_without_labels_joins_with_a_claim_unless_it_is_a_node_groups(cluster: Cluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
-    owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "any", "uid": "1", "blockOwnerDeletion": True}
+    owner = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "name": "any",
+        "uid": "1",
+        "blockOwnerDeletion": True,
+    }
 
     def join(node: str) -> Object:
-        return binder.call("PATCH", f"{NODES}/{node}", {"metadata": {"labels": POOL, "ownerReferences": [owner]}}, content_type=MERGE)
+        return binder.call(
+            "PATCH", f"{NODES}/{node}", {"metadata": {"labels": POOL, "ownerReferences": [owner]}}, content_type=MERGE
+        )
 
     join(cluster.node(labels={}))
     managed = cluster.node(labels={"eks.amazonaws.com/nodegroup": "system"})
@@ -364,7 +412,10 @@ def test_claims_are_changed_only_if_they_are_of_a_pool(cluster: Cluster) -> None
     path, foreign_path = f"{CLAIMS}/{own['metadata']['name']}", f"{CLAIMS}/{foreign['metadata']['name']}"
 
     recorder.call("PATCH", f"{path}/status", {"status": {"providerID": "aws:///us-east-1a/i-1"}}, content_type=MERGE)
-    refused("is not Joiner's", lambda: recorder.call("PATCH", f"{foreign_path}/status", {"status": {"nodeName": "x"}}, content_type=MERGE))
+    refused(
+        "is not Joiner's",
+        lambda: recorder.call("PATCH", f"{foreign_path}/status", {"status": {"nodeName": "x"}}, content_type=MERGE),
+    )
     refused("is not Joiner's", lambda: recorder.call("DELETE", foreign_path))
     refused(
         "keeps its finalizers until it is deleted",
@@ -372,7 +423,9 @@ def test_claims_are_changed_only_if_they_are_of_a_pool(cluster: Cluster) -> None
     )
     refused(
         "stays in its pool",
-        lambda: recorder.call("PATCH", path, {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}}, content_type=MERGE),
+        lambda: recorder.call(
+            "PATCH", path, {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}}, content_type=MERGE
+        ),
     )
     recorder.call("DELETE", path)
     recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
@@ -382,14 +435,20 @@ def test_a_claim_is_made_with_its_finalizer(cluster: Cluster) -> None:
     claim = cluster.claim()
     del claim["metadata"]["finalizers"]
 
-    refused("with the finalizer karpenter.sh/termination", lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, claim))
+    refused(
+        "with the finalizer karpenter.sh/termination",
+        lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, claim),
+    )
 
 
 def test_events_are_joiners_own(cluster: Cluster) -> None:
     teller = cluster.member(VIEWERS, TELLERS)
     teller.call("POST", EVENTS, event("joiner.dev/joiner"))
 
-    refused("with the reporting controller joiner.dev/joiner", lambda: teller.call("POST", EVENTS, event("default-scheduler")))
+    refused(
+        "with the reporting controller joiner.dev/joiner",
+        lambda: teller.call("POST", EVENTS, event("default-scheduler")),
+    )
 
 
 @pytest.mark.parametrize(
@@ -412,12 +471,20 @@ def test_events_are_joiners_own(cluster: Cluster) -> None:
             "DELETE",
             "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/joiner-nodes",
         ),
-        ((VIEWERS, DRAINERS, BINDERS, RECORDERS), "PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/joiner:binder"),
+        (
+            (VIEWERS, DRAINERS, BINDERS, RECORDERS),
+            "PATCH",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/joiner:binder",
+        ),
     ],
 )
-def test_what_a_group_does_not_use_rbac_refuses(cluster: Cluster, groups: tuple[str, ...], method: str, path: str) -> None:
+def test_what_a_group_does_not_use_rbac_refuses(
+    cluster: Cluster, groups: tuple[str, ...], method: str, path: str
+) -> None:
     body: Object | None = {} if method in ("POST", "PATCH", "PUT") else None
     with pytest.raises(ApiError) as error:
-        cluster.member(*groups).call(method, path, body, content_type=MERGE if method == "PATCH" else "application/json")
+        cluster.member(*groups).call(
+            method, path, body, content_type=MERGE if method == "PATCH" else "application/json"
+        )
     assert error.value.status == 403, error.value
     assert "ValidatingAdmissionPolicy" not in str(error.value)

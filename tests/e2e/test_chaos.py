@@ -26,7 +26,9 @@ pytestmark = pytest.mark.e2e
 SECONDS: Final = float(os.environ.get("JOINER_CHAOS_SECONDS", "15"))
 SEED: Final = int(os.environ.get("JOINER_CHAOS_SEED", "20261121"))
 EMPTY_FOR: Final = 5  # seconds until an empty node goes
-PLANNED_BEFORE: Final = timedelta(seconds=10)  # that long before its launch, on a busy machine, were the pods of a node listed
+PLANNED_BEFORE: Final = timedelta(
+    seconds=10
+)  # that long before its launch, on a busy machine, were the pods of a node listed
 FIRST_MINUTE: Final = timedelta(seconds=60)
 CALM_WITHIN: Final = 150.0  # seconds after the last act
 SIZES: Final = {"small": "100m", "web": "500m", "db": "1500m", "batch": "900m", "large": "3"}
@@ -48,7 +50,11 @@ NODEPOOL: Final[Object] = {
                 "expireAfter": "Never",
             }
         },
-        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": f"{EMPTY_FOR}s", "budgets": [{"nodes": "100%"}]},
+        "disruption": {
+            "consolidationPolicy": "WhenEmpty",
+            "consolidateAfter": f"{EMPTY_FOR}s",
+            "budgets": [{"nodes": "100%"}],
+        },
     },
 }
 
@@ -70,7 +76,11 @@ class Chaos:
         while time.monotonic() < end:
             self._act(self.chance.choice([self.scale, self.scale, self.scale, self.roll_out]))
             if time.monotonic() > next_trouble:
-                self._act(self.chance.choice([self.lose, self.interrupt, self.delete_node, self.delete_claim, self.sweep, self.doom]))
+                self._act(
+                    self.chance.choice(
+                        [self.lose, self.interrupt, self.delete_node, self.delete_claim, self.sweep, self.doom]
+                    )
+                )
                 next_trouble = time.monotonic() + self.chance.uniform(2, 8)
             time.sleep(self.chance.uniform(0.1, 1.5))
 
@@ -106,7 +116,9 @@ class Chaos:
 
     def delete_node(self) -> None:
         """One that is registered: a kubelet does not come back under a name that was deleted before, and its claim is given 15 minutes."""
-        if nodes := [node for node in self.actor.nodes() if node["metadata"]["labels"].get("karpenter.sh/registered") == "true"]:
+        if nodes := [
+            node for node in self.actor.nodes() if node["metadata"]["labels"].get("karpenter.sh/registered") == "true"
+        ]:
             node = self.chance.choice(nodes)
             self.struck.add(node["spec"].get("providerID", "").rpartition("/")[2])
             self.actor.world.kube.delete(f"/api/v1/nodes/{node['metadata']['name']}", missing_ok=True)
@@ -143,12 +155,17 @@ class Chaos:
 
     def _is_calm(self, wanted: dict[str, int]) -> bool:
         """Nothing runs but what is wanted, nobody works, no node is without a pod."""
-        if any(self.actor.running(app) != replicas or len(self.actor.pods(app)) != replicas for app, replicas in wanted.items()):
+        if any(
+            self.actor.running(app) != replicas or len(self.actor.pods(app)) != replicas
+            for app, replicas in wanted.items()
+        ):
             return False
         used = {pod["spec"].get("nodeName") for pod in self.actor.pods()}
         if any(node["metadata"]["name"] not in used for node in self.actor.nodes()):
             return False
-        return not self.actor.knob("running-executions")["executions"] and len(self.actor.claims()) == len(self.actor.nodes())
+        return not self.actor.knob("running-executions")["executions"] and len(self.actor.claims()) == len(
+            self.actor.nodes()
+        )
 
     def _told(self, wanted: dict[str, int]) -> str:
         actor = self.actor
@@ -172,7 +189,9 @@ class Chaos:
                 continue
             if claim["reason"] == "lost" and self.done["doom"]:
                 continue
-            found.append(f"{claim['claim']} ({instance}) went for being {claim['reason']}, {(begun - since).total_seconds():.0f} s old")
+            found.append(
+                f"{claim['claim']} ({instance}) went for being {claim['reason']}, {(begun - since).total_seconds():.0f} s old"
+            )
         return found
 
     def retirements(self) -> Iterator[tuple[datetime, dict[str, Any]]]:
@@ -187,7 +206,9 @@ class Chaos:
 @pytest.fixture
 def chaos(deployed: Actor) -> Iterator[Chaos]:
     deployed.clean()
-    deployed.create(node_class("chaos"), NODEPOOL, *(deployment(app, replicas=0, cpu=cpu) for app, cpu in SIZES.items()))
+    deployed.create(
+        node_class("chaos"), NODEPOOL, *(deployment(app, replicas=0, cpu=cpu) for app, cpu in SIZES.items())
+    )
     deployed.rest()
     deployed.knob("schedules/hold", held=False)
     before = deployed.knob("instances")

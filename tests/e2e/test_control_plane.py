@@ -29,7 +29,10 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 READERS = "test:pod-readers"
 ASSUMABLE = json.dumps(
-    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT}, "Action": "sts:AssumeRole"}]}
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT}, "Action": "sts:AssumeRole"}],
+    }
 )
 
 
@@ -76,7 +79,9 @@ class Door:
         eks.create_access_entry(clusterName=cluster, principalArn=principal.arn, kubernetesGroups=list(groups))
         if policy:
             arn = f"arn:aws:eks::aws:cluster-access-policy/{policy}"
-            eks.associate_access_policy(clusterName=cluster, principalArn=principal.arn, policyArn=arn, accessScope={"type": "cluster"})
+            eks.associate_access_policy(
+                clusterName=cluster, principalArn=principal.arn, policyArn=arn, accessScope={"type": "cluster"}
+            )
 
     def expel(self, principal: Principal) -> None:
         self.aws("eks").delete_access_entry(clusterName=self.stack.cluster, principalArn=principal.arn)
@@ -85,11 +90,17 @@ class Door:
 @pytest.fixture(scope="module")
 def door(bare_stack: Stack, aws: Aws, kube: KubeApi) -> Iterator[Door]:
     """With a group of its own that may read pods and nothing else."""
-    role = {"metadata": {"name": "test-pod-readers"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}
+    role = {
+        "metadata": {"name": "test-pod-readers"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}],
+    }
     group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": READERS}
     role_ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "test-pod-readers"}
     kube.create(f"{RBAC}/clusterroles", role)
-    kube.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "test-pod-readers"}, "roleRef": role_ref, "subjects": [group]})
+    kube.create(
+        f"{RBAC}/clusterrolebindings",
+        {"metadata": {"name": "test-pod-readers"}, "roleRef": role_ref, "subjects": [group]},
+    )
     yield Door(bare_stack, aws)
     for plural in ("clusterrolebindings", "clusterroles"):
         kube.delete(f"{RBAC}/{plural}/test-pod-readers")
@@ -123,7 +134,9 @@ def reader(door: Door, new_role: Callable[[], Principal]) -> Principal:
     return principal
 
 
-def test_a_role_with_an_access_entry_comes_in_by_its_session_s_name_and_its_groups(door: Door, reader: Principal) -> None:
+def test_a_role_with_an_access_entry_comes_in_by_its_session_s_name_and_its_groups(
+    door: Door, reader: Principal
+) -> None:
     user = door.who_is(reader.token(door.stack.cluster))
     assert user["username"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/{reader.arn.rpartition('/')[2]}/visit"
     assert set(user["groups"]) == {READERS, "system:authenticated"}
@@ -193,13 +206,19 @@ def test_an_access_policy_gives_what_eks_documents(
     principal = new_role()
     door.admit(principal, policy=policy)
     token = principal.token(door.stack.cluster)
-    assert {path: door.answers(token, path) for path in (*may, *may_not)} == dict.fromkeys(may, 200) | dict.fromkeys(may_not, 403)
+    assert {path: door.answers(token, path) for path in (*may, *may_not)} == dict.fromkeys(may, 200) | dict.fromkeys(
+        may_not, 403
+    )
 
 
 def test_an_instance_comes_in_as_its_node_and_may_make_no_other(door: Door, kube: KubeApi) -> None:
-    instance = door.aws("ec2").run_instances(ImageId=any_image(door), InstanceType="m5.large", MinCount=1, MaxCount=1)["Instances"][0]
+    instance = door.aws("ec2").run_instances(ImageId=any_image(door), InstanceType="m5.large", MinCount=1, MaxCount=1)[
+        "Instances"
+    ][0]
     name = instance["PrivateDnsName"]
-    role = next(r["Arn"] for r in door.aws("iam").list_roles()["Roles"] if r["RoleName"].startswith("KarpenterNodeRole"))
+    role = next(
+        r["Arn"] for r in door.aws("iam").list_roles()["Roles"] if r["RoleName"].startswith("KarpenterNodeRole")
+    )
     token = sign(door.stack.cluster, REGION, door.assume(role, instance["InstanceId"]))
     try:
         user = door.who_is(token)

@@ -12,7 +12,9 @@ def stop_when_entered(actor: Actor, known: list[dict[str, object]], state: str) 
     """Stop the scale-up that is not among `known` as soon as it enters `state`."""
 
     def entered() -> str | None:
-        return next((e["executionArn"] for e in actor.since(known) if state in actor.states_of(e["executionArn"])), None)
+        return next(
+            (e["executionArn"] for e in actor.since(known) if state in actor.states_of(e["executionArn"])), None
+        )
 
     arn = until(entered, what=f"a scale-up in {state}", limit=30)
     actor.stop(arn)

@@ -70,7 +70,12 @@ def own_pool(api: KubeApi) -> Iterator[dict[str, Any]]:
 def node_pool(name: str, **spec: Any) -> dict[str, Any]:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     template = {"spec": {"nodeClassRef": reference}}
-    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"template": template, **spec}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": template, **spec},
+    }
 
 
 def tried(api: KubeApi, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +101,9 @@ def test_every_field_of_every_kind_is_taken_by_the_api_server(api: KubeApi) -> N
 def covers(stored: Any, said: Any) -> bool:
     """Whether all that was said is stored: nothing pruned, nothing changed."""
     if isinstance(said, dict):
-        return isinstance(stored, dict) and all(key in stored and covers(stored[key], value) for key, value in said.items())
+        return isinstance(stored, dict) and all(
+            key in stored and covers(stored[key], value) for key, value in said.items()
+        )
     if isinstance(said, list):
         return len(stored) == len(said) and all(covers(one, other) for one, other in zip(stored, said, strict=True))
     return bool(stored == said)
@@ -111,7 +118,9 @@ def test_a_mistake_is_refused_with_its_remedy(api: KubeApi, case: dict[str, Any]
     assert case["apiServer"] in str(refused.value)
 
 
-@pytest.mark.parametrize("case", [case for case in MISTAKES if "apiServer" not in case], ids=lambda case: case["mistake"])
+@pytest.mark.parametrize(
+    "case", [case for case in MISTAKES if "apiServer" not in case], ids=lambda case: case["mistake"]
+)
 def test_a_mistake_that_only_we_can_see_is_taken(api: KubeApi, case: dict[str, Any]) -> None:
     assert tried(api, case["manifest"])["spec"] is not None
 
@@ -138,7 +147,12 @@ def test_a_claim_of_ours_is_taken_and_read_back_the_same(api: KubeApi, generatio
     scenario = SCENARIOS[2] if generation == "legacy" else MANIFESTS / "everything.yaml"
     pool = read(yaml.safe_load_all(scenario.read_text())).pools[0]
     claim = claim_for(
-        pool, suffix="crdtest", requirements=pool.requirements, requests=Resources.of(cpu="1900m", memory="3Gi"), lease=7, execution="up-1"
+        pool,
+        suffix="crdtest",
+        requirements=pool.requirements,
+        requests=Resources.of(cpu="1900m", memory="3Gi"),
+        lease=7,
+        execution="up-1",
     )
 
     read_back = NodeClaim.from_kube(api.call("POST", PATHS[claim.kind] + DRY, claim.to_kube()))
@@ -153,7 +167,9 @@ def test_a_claim_of_ours_is_taken_and_read_back_the_same(api: KubeApi, generatio
 
 def test_the_spec_of_a_claim_cannot_change_but_its_status_can(api: KubeApi, own_pool: dict[str, Any]) -> None:
     pool = NodePool.from_kube(own_pool)
-    claim = claim_for(pool, suffix="frozen", requirements=pool.requirements, requests=Resources.of(cpu=1), lease=0, execution="test")
+    claim = claim_for(
+        pool, suffix="frozen", requirements=pool.requirements, requests=Resources.of(cpu=1), lease=0, execution="test"
+    )
     path = f"{PATHS['NodeClaim']}/{claim.name}"
     api.create(PATHS["NodeClaim"], claim.to_kube())
     launched = claim.as_launched(
@@ -198,7 +214,9 @@ def test_a_pool_with_replicas_can_be_scaled_as_kubectl_scales(api: KubeApi) -> N
 
 def test_kubectl_shows_what_people_want_to_know(api: KubeApi) -> None:
     columns = {
-        crd["spec"]["names"]["kind"]: [column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
+        crd["spec"]["names"]["kind"]: [
+            column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]
+        ]
         for crd in api.items(CRDS)
         if crd["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "joiner"
     }
@@ -207,4 +225,8 @@ def test_kubectl_shows_what_people_want_to_know(api: KubeApi) -> None:
     assert columns["NodeClaim"][:6] == columns["Machine"][:6] == claim
     assert columns["NodePool"][:4] == ["NodeClass", "Nodes", "Ready", "Age"]
     assert columns["Provisioner"][:4] == ["Template", "Nodes", "Ready", "Age"]
-    assert all("karpenter" in crd["spec"]["names"]["categories"] for crd in api.items(CRDS) if crd["spec"]["names"]["kind"] in columns)
+    assert all(
+        "karpenter" in crd["spec"]["names"]["categories"]
+        for crd in api.items(CRDS)
+        if crd["spec"]["names"]["kind"] in columns
+    )

@@ -17,7 +17,10 @@ FAULTS: dict[str, dict[str, Any]] = {
     "hangs up": {"hangUp": True},
     "is slow": {"delay": 10},  # longer than a sweep takes on a busy machine, so that its ring comes after it
     "answers rubbish": {"status": 200, "body": "<html>rubbish</html>"},
-    "answers a review without an answer": {"status": 200, "body": '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}'},
+    "answers a review without an answer": {
+        "status": 200,
+        "body": '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
+    },
     "throttles": {"status": 429, "body": "{}"},
     "fails": {"status": 500, "body": "{}"},
 }

@@ -45,9 +45,16 @@ def secret(actor: Actor) -> str:
 def logged(actor: Actor) -> dict[str, list[str]]:
     """Every line of every log group of the account."""
     logs = actor.world.client("logs")
-    groups = [group["logGroupName"] for page in logs.get_paginator("describe_log_groups").paginate() for group in page["logGroups"]]
+    groups = [
+        group["logGroupName"]
+        for page in logs.get_paginator("describe_log_groups").paginate()
+        for group in page["logGroups"]
+    ]
     pages = logs.get_paginator("filter_log_events")
-    return {name: [event["message"] for page in pages.paginate(logGroupName=name) for event in page["events"]] for name in groups}
+    return {
+        name: [event["message"] for page in pages.paginate(logGroupName=name) for event in page["events"]]
+        for name in groups
+    }
 
 
 def ring(actor: Actor, token: str) -> int:
@@ -68,7 +75,9 @@ def ring(actor: Actor, token: str) -> int:
 
 
 def access_log(actor: Actor) -> list[dict[str, Any]]:
-    (lines,) = [lines for name, lines in logged(actor).items() if name.startswith("/aws/vendedlogs/http-apis/joiner-doorbell-")]
+    (lines,) = [
+        lines for name, lines in logged(actor).items() if name.startswith("/aws/vendedlogs/http-apis/joiner-doorbell-")
+    ]
     return [json.loads(line) for line in lines]
 
 
@@ -84,9 +93,16 @@ def test_the_access_log_names_the_route_and_no_log_holds_the_secret(rung: Actor)
 @pytest.fixture
 def asked_to_rotate(tmp_path: Path) -> Path:
     """The app as `cdk deploy -c rotate=now` synthesises it."""
-    told = {"CDK_OUTDIR": str(tmp_path / "cdk.out"), "CDK_CONTEXT_JSON": json.dumps({"cluster": "local", "rotate": "now"})}
+    told = {
+        "CDK_OUTDIR": str(tmp_path / "cdk.out"),
+        "CDK_CONTEXT_JSON": json.dumps({"cluster": "local", "rotate": "now"}),
+    }
     subprocess.run(
-        [sys.executable, "app.py"], cwd=REPOSITORY, env=os.environ | told | {"CDK_VALIDATION": "false"}, capture_output=True, check=True
+        [sys.executable, "app.py"],
+        cwd=REPOSITORY,
+        env=os.environ | told | {"CDK_VALIDATION": "false"},
+        capture_output=True,
+        check=True,
     )
     return tmp_path / "cdk.out"
 
@@ -107,4 +123,8 @@ def test_a_deployment_replaces_the_secret_and_refuses_no_ring_meanwhile(
     after = secret(rung)
     assert after != before
     assert rung.knob("door")["answers"].get("403", 0) == refused
-    assert [ring(rung, token) for token in (after, before, "another")] == [200, 200, 403]  # the one before, for a quarter of an hour
+    assert [ring(rung, token) for token in (after, before, "another")] == [
+        200,
+        200,
+        403,
+    ]  # the one before, for a quarter of an hour

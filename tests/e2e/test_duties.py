@@ -32,7 +32,9 @@ def status(api: KubeApi, method: str, path: str) -> int:
     return 200
 
 
-@pytest.mark.parametrize("function", ["FindPendingPods", "RecordNodeClaims", "RecordLaunches", "CheckRegistration", "SurveyCluster"])
+@pytest.mark.parametrize(
+    "function", ["FindPendingPods", "RecordNodeClaims", "RecordLaunches", "CheckRegistration", "SurveyCluster"]
+)
 def test_who_talks_to_kubernetes_may_list_pods_and_read_no_secret(deployed: Actor, function: str) -> None:
     api = as_function(deployed, function)
     assert status(api, "GET", "/api/v1/pods") == 200

@@ -25,12 +25,16 @@ pytestmark = pytest.mark.e2e
 NODES: Final = int(os.environ.get("JOINER_FULL_NODES", "10"))
 CHANCE: Final = random.Random(7)  # noqa: S311 - a world that is the same each time
 SIZES: Final = [CHANCE.randint(50, 1900) for _ in range(5 * NODES)]
-ROOM: Final = int(sum(SIZES) / NODES / 0.9905)  # millicores for pods on a node: what the pods ask for is 99 % of all nodes' together
+ROOM: Final = int(
+    sum(SIZES) / NODES / 0.9905
+)  # millicores for pods on a node: what the pods ask for is 99 % of all nodes' together
 KEPT_BACK: Final = 7910 - ROOM  # of what an m5.2xlarge can allocate
 BOOT_SECONDS: Final = 6.0  # time for others to come meanwhile
 DYING: Final = 5  # one node in so many dies booting
 URGENT: Final = NODES // 2  # pods that no planned node has room for
-DEPLOYED: Final = NODES // 2  # of the crowd, where pods are replaced: each has a deployment of its own, which costs as much as ten pods
+DEPLOYED: Final = (
+    NODES // 2
+)  # of the crowd, where pods are replaced: each has a deployment of its own, which costs as much as ten pods
 
 POOL: Final[list[Object]] = [
     {
@@ -86,7 +90,9 @@ class Crowd:
     def _replace(self, number: int) -> None:
         kube, name = self.actor.world.kube, f"crowd-{number}"
         if number < self.deployed:
-            kube.merge(f"{DEPLOYMENTS}/{name}", {"spec": {"template": {"metadata": {"annotations": {"rolled-out": "again"}}}}})
+            kube.merge(
+                f"{DEPLOYMENTS}/{name}", {"spec": {"template": {"metadata": {"annotations": {"rolled-out": "again"}}}}}
+            )
         else:
             kube.delete(f"{PODS}/{name}")
             self._create(number)
@@ -169,7 +175,9 @@ def crowd(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Crowd]:
 
 
 @pytest.mark.parametrize("crowd", [DEPLOYED], indirect=True)
-def test_every_pod_lands_on_the_node_that_it_was_planned_for_even_if_all_of_them_are_replaced_meanwhile(crowd: Crowd) -> None:
+def test_every_pod_lands_on_the_node_that_it_was_planned_for_even_if_all_of_them_are_replaced_meanwhile(
+    crowd: Crowd,
+) -> None:
     crowd.hold_boots()
     planned = crowd.open_the_pool()
     before = {pod["metadata"]["uid"] for pod in crowd.actor.pods()}
@@ -192,12 +200,16 @@ def test_pods_of_nodes_that_die_booting_get_others_and_the_rest_stays_as_planned
     crowd.wait_running()
     crowd.actor.rest()
     nodes = [Counter(sizes) for sizes in crowd.on_nodes()]
-    kept = [sizes for sizes in planned if any(Counter(sizes) <= there for there in nodes)]  # one with room to spare may hold more by now
+    kept = [
+        sizes for sizes in planned if any(Counter(sizes) <= there for there in nodes)
+    ]  # one with room to spare may hold more by now
     assert len(kept) >= NODES - NODES // DYING
 
 
 def test_a_deployment_of_higher_priority_in_between_takes_nobody_s_place(crowd: Crowd) -> None:
-    crowd.actor.create({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000})
+    crowd.actor.create(
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
+    )
     crowd.hold_boots()
     planned = crowd.open_the_pool()
     crowd.actor.create(deployment("urgent", replicas=URGENT, cpu="700m", priorityClassName="urgent"))

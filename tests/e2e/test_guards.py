@@ -48,7 +48,9 @@ def last_states(actor: Actor, known: list[dict[str, Any]]) -> set[str]:
 def warnings(actor: Actor, reason: str) -> list[str]:
     """What pools were told, for one reason."""
     about = ("Provisioner", "NodePool")
-    return [event["note"] for event in actor.events() if event["reason"] == reason and event["regarding"]["kind"] in about]
+    return [
+        event["note"] for event in actor.events() if event["reason"] == reason and event["regarding"]["kind"] in about
+    ]
 
 
 def test_beside_a_running_karpenter_nothing_is_made_and_everybody_can_see_why(leases: Actor) -> None:
@@ -62,9 +64,13 @@ def test_beside_a_running_karpenter_nothing_is_made_and_everybody_can_see_why(le
 
     assert last_states(leases, known) == {"Refused: Karpenter is running"}
     assert (leases.claims(), leases.instances()) == ([], [])
-    assert "karpenter-6b7f_1 holds the lease kube-system/karpenter-leader-election" in warnings(leases, "KarpenterRuns")[0]
+    assert (
+        "karpenter-6b7f_1 holds the lease kube-system/karpenter-leader-election" in warnings(leases, "KarpenterRuns")[0]
+    )
 
-    leases.world.kube.merge(f"{LEASES}/karpenter-leader-election", {"spec": {"holderIdentity": ""}})  # as a leader that ends well leaves it
+    leases.world.kube.merge(
+        f"{LEASES}/karpenter-leader-election", {"spec": {"holderIdentity": ""}}
+    )  # as a leader that ends well leaves it
     assert leases.sweep() == "SUCCEEDED"
     leases.wait_running(1, "patient")
 
@@ -137,8 +143,14 @@ def join_from_outside(actor: Actor) -> str:
         "cidr": cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"],
     }
     kubelet = {"flags": ["--node-labels=eks.amazonaws.com/nodegroup=workers"]}
-    config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"cluster": facts, "kubelet": kubelet}}
-    subnet = ec2.describe_subnets(Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["joiner-demo"]}])["Subnets"][0]
+    config = {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {"cluster": facts, "kubelet": kubelet},
+    }
+    subnet = ec2.describe_subnets(Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["joiner-demo"]}])[
+        "Subnets"
+    ][0]
     launched = ec2.run_instances(
         MinCount=1,
         MaxCount=1,
@@ -154,8 +166,19 @@ def join_from_outside(actor: Actor) -> str:
 
 def node_of(actor: Actor, instance: str) -> Object | None:
     """The node of this instance, ready and open; the node controller takes its taints off some time after it is ready."""
-    found = (node for node in actor.nodes() if node["spec"].get("providerID", "").endswith(instance) and not node["spec"].get("taints"))
-    return next((node for node in found if any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])), None)
+    found = (
+        node
+        for node in actor.nodes()
+        if node["spec"].get("providerID", "").endswith(instance) and not node["spec"].get("taints")
+    )
+    return next(
+        (
+            node
+            for node in found
+            if any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
+        ),
+        None,
+    )
 
 
 def said_of(node: Object) -> tuple[Any, ...]:

@@ -54,7 +54,9 @@ def test_an_instance_a_taint_and_a_lease_that_should_not_be(pool: Actor) -> None
     ]
 
     (claim,) = pool.claims()
-    ec2.create_tags(Resources=[mine["InstanceId"]], Tags=[{"Key": "karpenter.sh/nodeclaim", "Value": claim["metadata"]["name"]}])
+    ec2.create_tags(
+        Resources=[mine["InstanceId"]], Tags=[{"Key": "karpenter.sh/nodeclaim", "Value": claim["metadata"]["name"]}]
+    )
     dynamodb.update_item(TableName=pool.outputs["TableName"], Key=LEASE, UpdateExpression="REMOVE holder")
     kube.merge(path, {"spec": {"taints": None}})
 

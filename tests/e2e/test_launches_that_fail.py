@@ -66,7 +66,8 @@ def test_nodes_that_die_at_birth_are_reported_and_not_launched_without_end(faili
     message = "Client.VolumeLimitExceeded: Volume limit exceeded"
     assert any(
         message in each and "Service Quotas" in each
-        for each in told(failing, "NodeClaim", "InstanceEndedAtLaunch") + told(failing, "Machine", "InstanceEndedAtLaunch")
+        for each in told(failing, "NodeClaim", "InstanceEndedAtLaunch")
+        + told(failing, "Machine", "InstanceEndedAtLaunch")
     )
     assert any(message in each for each in told(failing, "Provisioner", "InstanceEndedAtLaunch"))
     assert any(message in each for each in told(failing, "Pod", "NotTriggerScaleUp"))

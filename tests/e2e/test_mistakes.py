@@ -35,8 +35,12 @@ def provisioner(name: str, **spec: Any) -> Object:
 
 def pool_and_class(name: str) -> tuple[Object, Object]:
     """The same as a NodePool, by another name, and its class."""
-    pool, node_class = (deepcopy(each) for each in yaml.safe_load_all((SCENARIOS / "v1" / "a-two-types.yaml").read_text()))
-    pool["metadata"]["name"] = node_class["metadata"]["name"] = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = name
+    pool, node_class = (
+        deepcopy(each) for each in yaml.safe_load_all((SCENARIOS / "v1" / "a-two-types.yaml").read_text())
+    )
+    pool["metadata"]["name"] = node_class["metadata"]["name"] = pool["spec"]["template"]["spec"]["nodeClassRef"][
+        "name"
+    ] = name
     return pool, node_class
 
 
@@ -52,11 +56,21 @@ def node_pool(
 REFUSED: dict[str, tuple[Object, tuple[str, ...]]] = {
     "a key with a leading blank, legacy": (
         provisioner("wrong", requirements=[BLANK]),
-        ("Provisioner", "spec.requirements[0].key", '" karpenter.sh/capacity-type"', "remove the blank at the beginning"),
+        (
+            "Provisioner",
+            "spec.requirements[0].key",
+            '" karpenter.sh/capacity-type"',
+            "remove the blank at the beginning",
+        ),
     ),
     "a key with a leading blank, v1": (
         node_pool({}, of_template={"requirements": [BLANK]}),
-        ("NodePool", "spec.template.spec.requirements[0].key", '" karpenter.sh/capacity-type"', "remove the blank at the beginning"),
+        (
+            "NodePool",
+            "spec.template.spec.requirements[0].key",
+            '" karpenter.sh/capacity-type"',
+            "remove the blank at the beginning",
+        ),
     ),
     "limits.resoutces, legacy": (
         provisioner("wrong", limits={"resoutces": {"cpu": 1000}}),
@@ -69,7 +83,10 @@ REFUSED: dict[str, tuple[Object, tuple[str, ...]]] = {
         node_pool({"limits": {"resoutces": {"cpu": 1000}}}),
         ("NodePool", "spec.limits.resoutces"),
     ),
-    "requirements outside spec, legacy": ({**provisioner("wrong"), "requirements": [BLANK]}, ("Provisioner", '"requirements"')),
+    "requirements outside spec, legacy": (
+        {**provisioner("wrong"), "requirements": [BLANK]},
+        ("Provisioner", '"requirements"'),
+    ),
     "requirements outside spec, v1": (node_pool({}, outside={"requirements": [BLANK]}), ("NodePool", '"requirements"')),
     "ttlSecondsAfterEmpty and consolidation, legacy": (
         provisioner("wrong", ttlSecondsAfterEmpty=30, consolidation={"enabled": True}),
@@ -81,7 +98,9 @@ REFUSED: dict[str, tuple[Object, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "words"), REFUSED.values(), ids=REFUSED)
-def test_a_mistake_is_refused_at_apply_by_field_value_and_remedy(deployed: Actor, manifest: Object, words: tuple[str, ...]) -> None:
+def test_a_mistake_is_refused_at_apply_by_field_value_and_remedy(
+    deployed: Actor, manifest: Object, words: tuple[str, ...]
+) -> None:
     with pytest.raises(ApiError) as refused:
         deployed.world.kube.call("POST", f"{PATHS[manifest['kind']]}?fieldValidation=Strict", manifest)
 
@@ -98,7 +117,11 @@ def told(actor: Actor, kind: str, name: str) -> dict[str, Any]:
         conditions = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
         if conditions.get("Ready", {}).get("status") != "False":
             return None
-        events = [event for event in actor.events() if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)]
+        events = [
+            event
+            for event in actor.events()
+            if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)
+        ]
         return {"ready": conditions["Ready"], "events": events} if events or kind == "NodePool" else None
 
     return until(look, what=f"what is wrong with {kind} {name}", limit=30)
@@ -133,8 +156,13 @@ def test_what_only_aws_can_tell_is_told_on_the_object_and_the_pool_beside_it_ser
         said = told(deployed, kind, "no-subnet")
         for message in (said["ready"]["message"], said["events"][0]["note"]):
             assert f"{name}: no subnet has tag karpenter.sh/discovery = nobody: tag the subnets" in message
-    assert "EC2NodeClass/no-profile: spec.instanceProfile" in told(deployed, "NodePool", "no-profile")["ready"]["message"]
-    assert "EC2NodeClass/no-subnet: spec.subnetSelectorTerms" in told(deployed, "NodePool", "no-subnet")["ready"]["message"]
+    assert (
+        "EC2NodeClass/no-profile: spec.instanceProfile" in told(deployed, "NodePool", "no-profile")["ready"]["message"]
+    )
+    assert (
+        "EC2NodeClass/no-subnet: spec.subnetSelectorTerms"
+        in told(deployed, "NodePool", "no-subnet")["ready"]["message"]
+    )
     assert {claim["metadata"]["labels"]["karpenter.sh/provisioner-name"] for claim in deployed.claims()} == {"good"}
     deployed.assert_at_rest()
     deployed.clean()
@@ -150,7 +178,8 @@ def test_a_manifest_that_slipped_past_the_definitions_is_told_and_stops_no_other
 
     said = told(deployed, "Provisioner", "wrong")
     assert (
-        "spec.providerRef is AWSNodeTemplate/gone: there is no such AWSNodeTemplate; create it or name another" in said["events"][0]["note"]
+        "spec.providerRef is AWSNodeTemplate/gone: there is no such AWSNodeTemplate; create it or name another"
+        in said["events"][0]["note"]
     )
     deployed.assert_at_rest()
     deployed.clean()

@@ -41,7 +41,9 @@ class Scene:
 
     actor: Actor
     mix: Mix
-    known: list[dict[str, Any]]  # scale-ups before they came: one that a pod's ring began may still run when the pools are made
+    known: list[
+        dict[str, Any]
+    ]  # scale-ups before they came: one that a pod's ring began may still run when the pools are made
 
     def come(self) -> None:
         kube = self.actor.world.kube
@@ -69,7 +71,11 @@ class Scene:
 
     def _all_run(self) -> bool:
         with suppress(StoryStalled):
-            until(lambda: all(pod["status"].get("phase") == "Running" for pod in self.pods()), what="every pod running", limit=LOOK)
+            until(
+                lambda: all(pod["status"].get("phase") == "Running" for pod in self.pods()),
+                what="every pod running",
+                limit=LOOK,
+            )
             return True
         return False
 
@@ -108,7 +114,10 @@ class Scene:
         if capacity_type == "on-demand":
             return price_per_hour(self.actor.world.client("pricing"), instance_type)
         told = self.actor.world.client("ec2").describe_spot_price_history(
-            InstanceTypes=[instance_type], AvailabilityZone=zone, StartTime=datetime.now(UTC), ProductDescriptions=["Linux/UNIX"]
+            InstanceTypes=[instance_type],
+            AvailabilityZone=zone,
+            StartTime=datetime.now(UTC),
+            ProductDescriptions=["Linux/UNIX"],
         )
         return float(told["SpotPriceHistory"][0]["SpotPrice"])
 

@@ -48,7 +48,9 @@ def planning(actor: Actor, known: list[dict[str, Any]]) -> list[list[str]]:
     return [states for states in entered if "Plan capacity" in states]
 
 
-def test_the_next_offering_is_launched_by_the_same_execution_and_the_short_one_is_left_alone_for_three_minutes(short: Actor) -> None:
+def test_the_next_offering_is_launched_by_the_same_execution_and_the_short_one_is_left_alone_for_three_minutes(
+    short: Actor,
+) -> None:
     short.knob("capacity", instanceType="m5.large", available=0)
     known = short.executions()
 
@@ -60,7 +62,9 @@ def test_the_next_offering_is_launched_by_the_same_execution_and_the_short_one_i
     assert states.count("Plan around them") >= 1
     assert {instance["InstanceType"] for instance in short.instances()} == {"m5.2xlarge"}
     now = (
-        short.world.client("stepfunctions").describe_execution(executionArn=short.since(known)[0]["executionArn"])["startDate"].timestamp()
+        short.world.client("stepfunctions")
+        .describe_execution(executionArn=short.since(known)[0]["executionArn"])["startDate"]
+        .timestamp()
     )
     remembered = marks(short)
     assert {offering.split("#")[1] for offering in remembered} == {"m5.large"}
@@ -76,12 +80,16 @@ def test_the_next_offering_is_launched_by_the_same_execution_and_the_short_one_i
     short.assert_at_rest()
 
 
-def test_without_capacity_anywhere_the_pod_is_told_the_execution_ends_well_and_later_sweeps_try_again(short: Actor) -> None:
+def test_without_capacity_anywhere_the_pod_is_told_the_execution_ends_well_and_later_sweeps_try_again(
+    short: Actor,
+) -> None:
     requirements = [
         {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]},
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
     ]
-    short.world.kube.merge(PROVISIONER, {"spec": {"requirements": requirements}})  # few offerings are tried in few rounds
+    short.world.kube.merge(
+        PROVISIONER, {"spec": {"requirements": requirements}}
+    )  # few offerings are tried in few rounds
     short.knob("capacity", available=0)
     short.rest()
     known = short.executions()
@@ -118,5 +126,9 @@ def test_without_capacity_anywhere_the_pod_is_told_the_execution_ends_well_and_l
 
 def _told(actor: Actor, app: str) -> str:
     names = {pod["metadata"]["name"] for pod in actor.pods(app)}
-    found = [event["note"] for event in actor.events() if event["reason"] == "NotTriggerScaleUp" and event["regarding"]["name"] in names]
+    found = [
+        event["note"]
+        for event in actor.events()
+        if event["reason"] == "NotTriggerScaleUp" and event["regarding"]["name"] in names
+    ]
     return found[0] if found else ""

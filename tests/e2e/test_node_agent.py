@@ -47,7 +47,11 @@ class Nodes:
             **cluster,
         }
         kubelet = {"config": {"registerWithTaints": taints or []}, "flags": [f'--node-labels="{labels}"']}
-        config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"cluster": facts, "kubelet": kubelet}}
+        config = {
+            "apiVersion": "node.eks.aws/v1alpha1",
+            "kind": "NodeConfig",
+            "spec": {"cluster": facts, "kubelet": kubelet},
+        }
         head = b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n--//\nContent-Type: application/node.eks.aws\n\n'
         return head + yaml.safe_dump(config).encode() + b"\n--//--\n"
 
@@ -75,7 +79,11 @@ class Nodes:
         return next((str(each["status"]) for each in conditions if each["type"] == "Ready"), "")
 
     def joined(self, instance_id: str) -> Object:
-        until(lambda: self.condition(instance_id) == "True" and not self._being_completed(instance_id), what="the node ready", limit=30)
+        until(
+            lambda: self.condition(instance_id) == "True" and not self._being_completed(instance_id),
+            what="the node ready",
+            limit=30,
+        )
         node = self.of(instance_id)
         assert node is not None
         return node
@@ -110,12 +118,21 @@ def nodes(bare_stack: Stack, kube: KubeApi, pad: LaunchPad) -> Iterator[Nodes]:
 
 def pod(name: str, node: Object, *, cpu: str = "100m", resources: dict[str, str] | None = None, **spec: Any) -> Object:
     asked = {"cpu": cpu, **(resources or {})}
-    container = {"name": "main", "image": "pause", "resources": {"requests": asked, "limits": {k: v for k, v in asked.items() if "/" in k}}}
+    container = {
+        "name": "main",
+        "image": "pause",
+        "resources": {"requests": asked, "limits": {k: v for k, v in asked.items() if "/" in k}},
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {"nodeName": node["metadata"]["name"], "terminationGracePeriodSeconds": 0, "containers": [container], **spec},
+        "spec": {
+            "nodeName": node["metadata"]["name"],
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            **spec,
+        },
     }
 
 
@@ -128,7 +145,11 @@ def run(kube: KubeApi) -> Iterator[Callable[[Object], Object]]:
         name = manifest["metadata"]["name"]
         names.append(name)
         kube.create(PODS, manifest)
-        until(lambda: kube.get(f"{PODS}/{name}")["status"].get("phase") != "Pending", what=f"{name} admitted or refused", limit=20)
+        until(
+            lambda: kube.get(f"{PODS}/{name}")["status"].get("phase") != "Pending",
+            what=f"{name} admitted or refused",
+            limit=20,
+        )
         status: Object = kube.get(f"{PODS}/{name}")["status"]
         return status
 
@@ -138,7 +159,9 @@ def run(kube: KubeApi) -> Iterator[Callable[[Object], Object]]:
 
 
 def test_an_instance_becomes_the_node_that_its_user_data_describes(nodes: Nodes) -> None:
-    (identity,) = nodes.launch(user_data=nodes.user_data(labels="team=a,karpenter.sh/capacity-type=spot", taints=[FILLING, UNREGISTERED]))
+    (identity,) = nodes.launch(
+        user_data=nodes.user_data(labels="team=a,karpenter.sh/capacity-type=spot", taints=[FILLING, UNREGISTERED])
+    )
 
     node = nodes.joined(identity)
 
@@ -147,8 +170,15 @@ def test_an_instance_becomes_the_node_that_its_user_data_describes(nodes: Nodes)
     assert node["spec"]["providerID"] == f"aws:///us-east-1a/{identity}"
     assert node["spec"]["taints"] == [FILLING, UNREGISTERED]
     labels = node["metadata"]["labels"]
-    assert (labels["team"], labels["karpenter.sh/capacity-type"], labels["kubernetes.io/arch"]) == ("a", "spot", "amd64")
-    assert (labels["node.kubernetes.io/instance-type"], labels["topology.kubernetes.io/zone"]) == ("m5.large", "us-east-1a")
+    assert (labels["team"], labels["karpenter.sh/capacity-type"], labels["kubernetes.io/arch"]) == (
+        "a",
+        "spot",
+        "amd64",
+    )
+    assert (labels["node.kubernetes.io/instance-type"], labels["topology.kubernetes.io/zone"]) == (
+        "m5.large",
+        "us-east-1a",
+    )
     allocatable = node["status"]["allocatable"]
     assert (allocatable["cpu"], allocatable["pods"]) == ("1930m", "29")
     assert allocatable["memory"] == "6903Mi"  # what plans expect of the type
@@ -241,12 +271,16 @@ def test_two_hundred_pods_are_admitted_at_once(nodes: Nodes, kube: KubeApi) -> N
         crowd = [each for each in kube.items(PODS) if each["metadata"]["name"].startswith("crowd-")]
         return len(crowd) == 200 and all(each["status"].get("phase") == "Running" for each in crowd)
 
-    until(all_run, what="200 pods running", limit=30)  # one after another they would take 40 s: 0.2 s are each pod's own
+    until(
+        all_run, what="200 pods running", limit=30
+    )  # one after another they would take 40 s: 0.2 s are each pod's own
     with ThreadPoolExecutor(8) as hands:
         list(hands.map(lambda manifest: kube.delete(f"{PODS}/{manifest['metadata']['name']}"), manifests))
 
 
-def test_a_terminated_instance_takes_its_node_and_pods_along(nodes: Nodes, kube: KubeApi, run: Callable[[Object], Object]) -> None:
+def test_a_terminated_instance_takes_its_node_and_pods_along(
+    nodes: Nodes, kube: KubeApi, run: Callable[[Object], Object]
+) -> None:
     (identity,) = nodes.launch()
     node = nodes.joined(identity)
     assert run(pod("passenger", node))["phase"] == "Running"
@@ -276,16 +310,32 @@ def test_a_stopped_instance_keeps_its_node_and_comes_back(nodes: Nodes) -> None:
     nodes.joined(identity)
 
     nodes.pad.ec2.stop_instances(InstanceIds=[identity])
-    until(lambda: "shutdown" in str((nodes.of(identity) or {"spec": {}})["spec"].get("taints")), what="the shutdown taint", limit=20)
+    until(
+        lambda: "shutdown" in str((nodes.of(identity) or {"spec": {}})["spec"].get("taints")),
+        what="the shutdown taint",
+        limit=20,
+    )
     assert "local.joiner.dev/kubelet" not in (nodes.of(identity) or {"metadata": {}})["metadata"]["labels"]
 
     nodes.pad.ec2.start_instances(InstanceIds=[identity])
-    until(lambda: "local.joiner.dev/kubelet" in (nodes.of(identity) or {})["metadata"]["labels"], what="its kubelet back", limit=20)
-    until(lambda: "shutdown" not in str((nodes.of(identity) or {"spec": {}})["spec"].get("taints")), what="the taint gone", limit=20)
+    until(
+        lambda: "local.joiner.dev/kubelet" in (nodes.of(identity) or {})["metadata"]["labels"],
+        what="its kubelet back",
+        limit=20,
+    )
+    until(
+        lambda: "shutdown" not in str((nodes.of(identity) or {"spec": {}})["spec"].get("taints")),
+        what="the taint gone",
+        limit=20,
+    )
 
 
 def test_faults_strike_as_they_are_asked_for(nodes: Nodes) -> None:
-    for fault, instance_type in [("never-boots", "c5.large"), ("dies-while-booting", "r5.large"), ("not-ready", "m5.xlarge")]:
+    for fault, instance_type in [
+        ("never-boots", "c5.large"),
+        ("dies-while-booting", "r5.large"),
+        ("not-ready", "m5.xlarge"),
+    ]:
         nodes.agent("faults", fault=fault, instanceType=instance_type)
     (never,) = nodes.launch(instance_type="c5.large")
     (dies,) = nodes.launch(instance_type="r5.large")
@@ -307,7 +357,11 @@ def test_a_living_node_can_fall_silent(nodes: Nodes, kube: KubeApi) -> None:
     node = nodes.joined(identity)
 
     nodes.agent("faults", fault="silent", instanceId=identity)
-    until(lambda: "local.joiner.dev/kubelet" not in (nodes.of(identity) or node)["metadata"]["labels"], what="silence", limit=20)
+    until(
+        lambda: "local.joiner.dev/kubelet" not in (nodes.of(identity) or node)["metadata"]["labels"],
+        what="silence",
+        limit=20,
+    )
     kube.create(PODS, pod("unheard", node))
     time.sleep(0.7)
     assert kube.get(f"{PODS}/unheard")["status"]["phase"] == "Pending"

@@ -62,7 +62,9 @@ def works(actor: Actor) -> None:
 def test_a_subnet_of_the_account_that_is_not_the_clusters_is_refused_in_the_class(empty: Actor) -> None:
     ec2 = empty.world.client("ec2")
     vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.252.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.252.0/24", AvailabilityZone="us-east-1a")["Subnet"][
+        "SubnetId"
+    ]
     try:
         empty.create(bounded(subnetSelectorTerms=[{"id": subnet}]), pool(), deployment("patient"))
         told = refused(empty, "SubnetsReady")
@@ -104,4 +106,7 @@ def test_nothing_is_launched_in_an_ipv6_cluster(empty: Actor) -> None:
 
 
 def test_the_deployment_says_whether_the_doorbell_is_reached(empty: Actor) -> None:
-    assert empty.outputs["ControlPlaneEgress"] == "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours"
+    assert (
+        empty.outputs["ControlPlaneEgress"]
+        == "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours"
+    )

@@ -33,7 +33,9 @@ def foreign(tmp_path: Path) -> Iterator[tuple[TlsServer, str]]:
 
 def function_of(actor: Actor, name: str) -> dict[str, Any]:
     functions = actor.world.client("lambda").list_functions()["Functions"]
-    return dict(next(each for each in functions if each["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME") == name))
+    return dict(
+        next(each for each in functions if each["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME") == name)
+    )
 
 
 def invoke(actor: Actor, name: str, cluster: dict[str, str]) -> dict[str, Any]:
@@ -60,7 +62,12 @@ def invoke(actor: Actor, name: str, cluster: dict[str, str]) -> dict[str, Any]:
 def own(actor: Actor) -> dict[str, str]:
     cluster = actor.world.client("eks").describe_cluster(name=actor.world.stack.cluster)["cluster"]
     ca = cluster["certificateAuthority"]["data"]
-    return {"name": cluster["name"], "endpoint": cluster["endpoint"], "certificateAuthority": ca, "version": cluster["version"]}
+    return {
+        "name": cluster["name"],
+        "endpoint": cluster["endpoint"],
+        "certificateAuthority": ca,
+        "version": cluster["version"],
+    }
 
 
 @pytest.mark.parametrize("function", TALKING)
@@ -96,7 +103,9 @@ def test_functions_that_talk_to_aws_refuse_another_clusters_name_too(deployed: A
 
 def test_after_the_deployment_the_installer_has_no_right_in_the_cluster(deployed: Actor) -> None:
     role = function_of(deployed, "install_manifests")["Role"]
-    policies = deployed.world.client("eks").list_associated_access_policies(clusterName="joiner-demo", principalArn=role)
+    policies = deployed.world.client("eks").list_associated_access_policies(
+        clusterName="joiner-demo", principalArn=role
+    )
     given = deployed.world.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
     credentials = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
     installer = KubeApi(deployed.world.stack.endpoint, token=sign("joiner-demo", REGION, credentials))
@@ -135,4 +144,7 @@ def test_the_cluster_is_recorded_anew_when_its_ca_changes(deployed: Actor) -> No
     deployed.record_cluster()
 
     item = table.get_item(TableName=deployed.outputs["TableName"], Key=key)["Item"]
-    assert (item["endpoint"]["S"], item["ca"]["S"]) == (own(deployed)["endpoint"], own(deployed)["certificateAuthority"])
+    assert (item["endpoint"]["S"], item["ca"]["S"]) == (
+        own(deployed)["endpoint"],
+        own(deployed)["certificateAuthority"],
+    )

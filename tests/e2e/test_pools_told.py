@@ -24,7 +24,9 @@ def empty(deployed: Actor) -> Iterator[Actor]:
 
 def manifest(scenario: str, provider: dict[str, Any]) -> Object:
     """The scenario's Provisioner with other words about its provider."""
-    found: Object = next(each for each in yaml.safe_load_all((SCENARIOS / scenario).read_text()) if each["kind"] == "Provisioner")
+    found: Object = next(
+        each for each in yaml.safe_load_all((SCENARIOS / scenario).read_text()) if each["kind"] == "Provisioner"
+    )
     found["spec"]["provider"] |= provider
     return found
 
@@ -54,7 +56,9 @@ def test_a_good_pool_is_ready_before_any_pod_wants_it(empty: Actor) -> None:
     ],
     ids=["an instance profile that does not exist", "a selector that finds no subnet"],
 )
-def test_a_pool_that_cannot_work_says_so_and_works_once_it_is_mended(empty: Actor, provider: dict[str, Any], named: str) -> None:
+def test_a_pool_that_cannot_work_says_so_and_works_once_it_is_mended(
+    empty: Actor, provider: dict[str, Any], named: str
+) -> None:
     empty.create(manifest("a-inline-provider.yaml", provider))
     assert named in told(empty, "False")["message"]
 

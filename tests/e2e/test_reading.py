@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_cli.manifests import Document, read_world
+from joiner_cli.manifests import ManifestDocument, read_manifests
 from joiner_local import kube_schemas
 from joiner_local.kube_api import ApiError, KubeApi
 from tests.unit.cli import mutations
@@ -44,14 +44,18 @@ class Server:
         try:
             self.kube.create(f"{path}?dryRun=All&fieldValidation=Strict", manifest)
         except ApiError as error:
-            return "" if error.reason == "AlreadyExists" else str(error)  # a name that is taken is no mistake in the manifest
+            return (
+                "" if error.reason == "AlreadyExists" else str(error)
+            )  # a name that is taken is no mistake in the manifest
         return ""
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with kube_schemas.api_server("--disable-admission-plugins=ServiceAccount") as kube:
-        kube.apply_manifests([yaml.safe_load(path.read_text()) for path in sorted(CRDS.glob("*.yaml"))], manager="joiner")
+        kube.apply_manifests(
+            [yaml.safe_load(path.read_text()) for path in sorted(CRDS.glob("*.yaml"))], manager="joiner"
+        )
         paths = {}
         for one in mutations.good():
             paths[f"{one['apiVersion']}/{one['kind']}"] = _path(kube, one["apiVersion"], one["kind"])
@@ -92,7 +96,7 @@ def renamed(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def ours(manifest: Any) -> list[str]:
-    return [str(error) for error in read_world([Document("file", json.loads(json.dumps(manifest)))]).errors]
+    return [str(error) for error in read_manifests([ManifestDocument("file", json.loads(json.dumps(manifest)))]).errors]
 
 
 def test_good_manifests_are_good_to_both(server: Server) -> None:

@@ -33,7 +33,12 @@ def running(pool: Actor) -> Iterator[Actor]:
 def budget(actor: Actor, available: int) -> None:
     spec = {"minAvailable": available, "selector": {"matchLabels": {"app": "web"}}}
     actor.create(
-        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": spec,
+        }
     )
 
 
@@ -51,7 +56,9 @@ def delete_without_waiting(actor: Actor, path: str) -> None:
 
 
 def retirements(actor: Actor) -> list[dict[str, Any]]:
-    listed = actor.world.client("stepfunctions").list_executions(stateMachineArn=actor.outputs["RetireArn"])["executions"]
+    listed = actor.world.client("stepfunctions").list_executions(stateMachineArn=actor.outputs["RetireArn"])[
+        "executions"
+    ]
     return sorted(listed, key=lambda each: each["startDate"])
 
 
@@ -130,7 +137,9 @@ def test_a_retirement_that_is_stopped_midway_is_continued_by_the_next(running: A
 
     delete_without_waiting(running, f"{MACHINES}/{claim}")
     arn = until(
-        lambda: next((each["executionArn"] for each in retirements(running) if each["executionArn"] not in known), None),
+        lambda: next(
+            (each["executionArn"] for each in retirements(running) if each["executionArn"] not in known), None
+        ),
         what="a retirement",
         limit=LIMIT,
     )
@@ -150,7 +159,11 @@ def test_a_pod_that_asks_not_to_be_disrupted_holds_its_node_until_it_ends(runnin
 
     delete_without_waiting(running, f"{NODES}/{node}")
     until(lambda: "FailedDraining" in _reasons(running, node), what="a drain that is blocked", limit=LIMIT)
-    until(lambda: [pod["spec"].get("nodeName") for pod in running.pods("web")].count(node) == 1, what="one pod left", limit=LIMIT)
+    until(
+        lambda: [pod["spec"].get("nodeName") for pod in running.pods("web")].count(node) == 1,
+        what="one pod left",
+        limit=LIMIT,
+    )
     running.wait_running(3, "web")
     assert instance in [each["InstanceId"] for each in running.instances()]
 

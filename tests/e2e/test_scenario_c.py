@@ -76,9 +76,9 @@ def test_instances_and_volumes_carry_the_tags_that_say_whose_they_are(inflated: 
 
 def volumes(actor: Actor) -> list[dict[str, Any]]:
     ids = [instance["InstanceId"] for instance in actor.instances()]
-    found: list[dict[str, Any]] = actor.world.client("ec2").describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": ids}])[
-        "Volumes"
-    ]
+    found: list[dict[str, Any]] = actor.world.client("ec2").describe_volumes(
+        Filters=[{"Name": "attachment.instance-id", "Values": ids}]
+    )["Volumes"]
     return found
 
 
@@ -131,7 +131,9 @@ def test_the_provisioner_s_status_follows_what_is_launched(inflated: Actor) -> N
 
 def test_the_last_state_sums_the_scale_up_up(inflated: Actor, earlier: list[dict[str, Any]]) -> None:
     client = inflated.world.client("stepfunctions")
-    told = [json.loads(client.describe_execution(executionArn=e["executionArn"])["output"]) for e in inflated.since(earlier)]
+    told = [
+        json.loads(client.describe_execution(executionArn=e["executionArn"])["output"]) for e in inflated.since(earlier)
+    ]
     launched = [said for said in told if said.get("launched")]
     assert sum(said["launched"] for said in launched) == len(inflated.nodes())
     for said in launched:

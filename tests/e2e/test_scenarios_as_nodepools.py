@@ -28,7 +28,19 @@ CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 AFTER: Final = 30.0  # what the manifests say
 DRAIN: Final = 40.0  # a sweep, a drain and a termination of many nodes on a busy machine
 LIFE: Final = ("Launched", "Registered", "Initialized", "Ready")
-NODECLAIM_COLUMNS: Final = ["NAME", "TYPE", "CAPACITY", "ZONE", "NODE", "READY", "AGE", "NODEPOOL", "NODECLASS", "ID", "IMAGE"]
+NODECLAIM_COLUMNS: Final = [
+    "NAME",
+    "TYPE",
+    "CAPACITY",
+    "ZONE",
+    "NODE",
+    "READY",
+    "AGE",
+    "NODEPOOL",
+    "NODECLASS",
+    "ID",
+    "IMAGE",
+]
 NODEPOOL_COLUMNS: Final = ["NAME", "NODECLASS", "NODES", "READY", "AGE", "WEIGHT", "CPU", "MEMORY"]
 PODS: Final = {"two-types": 10, "spot-limits": 5, "volumes": 17, "selectors": 5}
 FILES: Final = ("v1/a-two-types.yaml", "v1/b-spot-limits.yaml", "v1/c-volumes.yaml", "v1/d-selectors.yaml")
@@ -70,7 +82,8 @@ def test_each_nodepool_s_nodes_are_what_it_says(four_pools: Actor) -> None:
         "spot-limits": lambda of: of[CAPACITY_TYPE] == "spot",
         "volumes": lambda of: of[CAPACITY_TYPE] == "on-demand" and of["karpenter.k8s.aws/instance-category"] in "cmr",
         "selectors": lambda of: (
-            of[CAPACITY_TYPE] == "spot" and of["karpenter.k8s.aws/instance-family"][:2] in ("c6", "c7", "m6", "m7", "r6")
+            of[CAPACITY_TYPE] == "spot"
+            and of["karpenter.k8s.aws/instance-family"][:2] in ("c6", "c7", "m6", "m7", "r6")
         ),
     }
     for pool, right in allowed.items():
@@ -89,9 +102,14 @@ def test_instances_have_the_nodeclass_s_volume_group_and_tags(four_pools: Actor)
         by_pool.setdefault(tags(instance)["karpenter.sh/nodepool"], []).append(instance)
     assert set(by_pool) == set(PODS)
     for instance in by_pool["selectors"]:
-        assert tags(instance).items() >= {"team": "platform", "cost-center": "4711", "eks:eks-cluster-name": "joiner-demo"}.items()
+        assert (
+            tags(instance).items()
+            >= {"team": "platform", "cost-center": "4711", "eks:eks-cluster-name": "joiner-demo"}.items()
+        )
         assert [group["GroupName"] for group in instance["SecurityGroups"]] == ["joiner-demo-nodes"]
-    filters = [{"Name": "attachment.instance-id", "Values": [instance["InstanceId"] for instance in by_pool["volumes"]]}]
+    filters = [
+        {"Name": "attachment.instance-id", "Values": [instance["InstanceId"] for instance in by_pool["volumes"]]}
+    ]
     volumes = ec2.describe_volumes(Filters=filters)["Volumes"]
     assert [(volume["Size"], volume["VolumeType"]) for volume in volumes] == [(40, "gp3")] * len(by_pool["volumes"])
 
@@ -114,7 +132,14 @@ def test_every_node_has_its_nodeclaim_that_tells_its_whole_life(four_pools: Acto
         assert millicores(status["allocatable"]["cpu"]) <= millicores(node["status"]["allocatable"]["cpu"])
         assert [(owner["kind"], owner["name"]) for owner in meta["ownerReferences"]] == [("NodePool", pool)]
         assert "karpenter.sh/termination" in meta["finalizers"]
-        for key in (TYPE, ZONE, "topology.kubernetes.io/region", "topology.k8s.aws/zone-id", CAPACITY_TYPE, "kubernetes.io/arch"):
+        for key in (
+            TYPE,
+            ZONE,
+            "topology.kubernetes.io/region",
+            "topology.k8s.aws/zone-id",
+            CAPACITY_TYPE,
+            "kubernetes.io/arch",
+        ):
             assert meta["labels"][key] == labels(node)[key], key
         for key in ("karpenter.sh/nodepool-hash", "karpenter.k8s.aws/ec2nodeclass-hash"):
             assert meta["annotations"][key], key
@@ -124,7 +149,9 @@ def test_every_node_has_its_nodeclaim_that_tells_its_whole_life(four_pools: Acto
 def test_kubectl_shows_what_people_look_for(four_pools: Actor) -> None:
     assert columns(four_pools, "nodeclaims") == NODECLAIM_COLUMNS
     assert columns(four_pools, "nodepools") == NODEPOOL_COLUMNS
-    rows = [line.split() for line in kubectl(four_pools, "get", "nodeclaims", "-o", "wide", "--no-headers").splitlines()]
+    rows = [
+        line.split() for line in kubectl(four_pools, "get", "nodeclaims", "-o", "wide", "--no-headers").splitlines()
+    ]
     assert all(len(row) == 11 and row[5] == "True" for row in rows), rows  # no column is empty
 
 
@@ -144,7 +171,9 @@ def test_each_nodepool_s_status_counts_its_nodes(four_pools: Actor) -> None:
         nodes = nodes_of(four_pools, pool)
         assert condition(found, "Ready") == "True"
         assert found["status"]["nodes"] == len(nodes)
-        assert millicores(str(found["status"]["resources"]["cpu"])) == sum(millicores(node["status"]["capacity"]["cpu"]) for node in nodes)
+        assert millicores(str(found["status"]["resources"]["cpu"])) == sum(
+            millicores(node["status"]["capacity"]["cpu"]) for node in nodes
+        )
 
 
 def test_empty_nodes_go_after_consolidate_after_and_never_means_never(four_pools: Actor) -> None:

@@ -14,7 +14,9 @@ from tests.e2e.world import Actor, claims_begun, deployment, node_class
 pytestmark = pytest.mark.e2e
 
 NODES = 10
-EXECUTIONS = 5  # at most; about one a second while the warnings are handled, and ten of one instance each would be too many
+EXECUTIONS = (
+    5  # at most; about one a second while the warnings are handled, and ten of one instance each would be too many
+)
 BEGUN_WITHIN = 30.0  # seconds after the warnings
 GRACE = 120  # seconds from the warning until EC2 takes a spot instance back
 LIMIT = 100.0
@@ -22,7 +24,10 @@ LIMIT = 100.0
 
 def spot_pool() -> Object:
     """Nodes that have room for one pod; spot is the cheaper one, and on-demand is left when spot was taken back."""
-    requirements = {"karpenter.sh/capacity-type": ["spot", "on-demand"], "node.kubernetes.io/instance-type": ["m5.large"]}
+    requirements = {
+        "karpenter.sh/capacity-type": ["spot", "on-demand"],
+        "node.kubernetes.io/instance-type": ["m5.large"],
+    }
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
@@ -31,7 +36,9 @@ def spot_pool() -> Object:
             "template": {
                 "spec": {
                     "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "storm"},
-                    "requirements": [{"key": key, "operator": "In", "values": values} for key, values in requirements.items()],
+                    "requirements": [
+                        {"key": key, "operator": "In", "values": values} for key, values in requirements.items()
+                    ],
                     "expireAfter": "Never",
                 }
             },
@@ -54,7 +61,9 @@ def standing(deployed: Actor) -> Iterator[Actor]:
 
 
 def interrupted_since(actor: Actor, known: set[str]) -> list[dict[str, Any]]:
-    listed = actor.world.client("stepfunctions").list_executions(stateMachineArn=actor.outputs["RetireArn"])["executions"]
+    listed = actor.world.client("stepfunctions").list_executions(stateMachineArn=actor.outputs["RetireArn"])[
+        "executions"
+    ]
     return [each for each in listed if each["executionArn"] not in known]
 
 
@@ -66,7 +75,9 @@ def test_ten_warnings_at_once_are_drained_by_a_few_executions(standing: Actor) -
 
     warned = datetime.now(UTC)
     with ThreadPoolExecutor(NODES) as hands:
-        list(hands.map(lambda instance: standing.knob("interrupt", instanceId=instance, grace=GRACE), sorted(instances)))
+        list(
+            hands.map(lambda instance: standing.knob("interrupt", instanceId=instance, grace=GRACE), sorted(instances))
+        )
     until(
         lambda: not instances & {each["InstanceId"] for each in standing.instances()},
         what="every interrupted instance drained and terminated",
@@ -76,7 +87,9 @@ def test_ten_warnings_at_once_are_drained_by_a_few_executions(standing: Actor) -
     started = interrupted_since(standing, known)
     begun = [claims_begun(standing, each["executionArn"]) for each in started]
     last = max((each["startDate"] - warned).total_seconds() for each in started)
-    print(f"\n{NODES} warnings: {len(started)} executions, {[len(each) for each in begun]} claims, the last began after {last:.1f} s")
+    print(
+        f"\n{NODES} warnings: {len(started)} executions, {[len(each) for each in begun]} claims, the last began after {last:.1f} s"
+    )
     assert len(started) <= EXECUTIONS
     assert all(each["name"].endswith("-interrupted") for each in started)
     assert (sum(map(len, begun)), set().union(*begun)) == (NODES, claims)

@@ -69,7 +69,9 @@ def test_a_killed_supervisor_takes_everything_with_it(own_stack: Stack) -> None:
 
 
 def test_a_stack_follows_the_program_that_started_it_even_if_that_is_killed(root: Path) -> None:
-    program = f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start(); input()"
+    program = (
+        f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start(); input()"
+    )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as starter:
         try:
             leader = wait_ready(root).supervisor
@@ -78,8 +80,12 @@ def test_a_stack_follows_the_program_that_started_it_even_if_that_is_killed(root
     wait_gone(root, leader)
 
 
-def test_a_stack_that_was_let_go_runs_beside_others_until_it_is_ended_and_leaves_no_process_behind(bare_stack: Stack, root: Path) -> None:
-    program = f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start().detach()"
+def test_a_stack_that_was_let_go_runs_beside_others_until_it_is_ended_and_leaves_no_process_behind(
+    bare_stack: Stack, root: Path
+) -> None:
+    program = (
+        f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start().detach()"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
     time.sleep(0.5)
     stack = Stack(root)
@@ -125,7 +131,9 @@ def test_ctrl_c_during_the_start_leaves_nothing(root: Path) -> None:
 
 def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack: Stack) -> None:
     leader = own_stack.known.supervisor
-    kwok = next(member for member in session_members(leader) if Path(f"/proc/{member.pid}/comm").read_text().strip() == "kwok")
+    kwok = next(
+        member for member in session_members(leader) if Path(f"/proc/{member.pid}/comm").read_text().strip() == "kwok"
+    )
     kwok.signal(signal.SIGKILL)
     wait_gone(own_stack.root, leader)
     with pytest.raises(StackFailed, match="kwok ended with -9"):
@@ -135,7 +143,9 @@ def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack:
 def test_what_a_crash_left_is_no_hindrance(root: Path) -> None:
     """The record of a process that is gone, its number perhaps given to somebody else since."""
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
-        StackRecord(cluster="joiner-demo", supervisor=Identity(stranger.pid, "another boot/1"), state="ready").write(root)
+        StackRecord(cluster="joiner-demo", supervisor=Identity(stranger.pid, "another boot/1"), state="ready").write(
+            root
+        )
         stack = Stack(root)
         assert not stack.is_running
         assert not stack.stop()

@@ -58,7 +58,9 @@ def nodepool(name: str, said: Mapping[str, Any]) -> Object:
             "template": {
                 "spec": {
                     "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "sweep"},
-                    "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in requirements.items()],
+                    "requirements": [
+                        {"key": key, "operator": "In", "values": [value]} for key, value in requirements.items()
+                    ],
                     "expireAfter": said.get("expireAfter", "Never"),
                 }
             },
@@ -80,7 +82,11 @@ class Aftermath:
 
     def claim_of(self, story: str) -> Object | None:
         """The claim of the story's pool that stands now."""
-        mine = (each for each in self.actor.claims() if each["metadata"].get("labels", {}).get("karpenter.sh/nodepool") == story)
+        mine = (
+            each
+            for each in self.actor.claims()
+            if each["metadata"].get("labels", {}).get("karpenter.sh/nodepool") == story
+        )
         return next(mine, None)
 
     def instance(self, story: str) -> str:
@@ -91,11 +97,18 @@ class Aftermath:
         """Note which stories are over; whether all are."""
         alive = {each["InstanceId"] for each in self.actor.instances()}
         nodes = {each["spec"].get("providerID", "").rpartition("/")[2] for each in self.actor.nodes()}
-        claims = {each["metadata"]["name"]: each.get("status", {}).get("providerID", "").rpartition("/")[2] for each in self.actor.claims()}
-        running = {each["metadata"]["labels"]["app"] for each in self.actor.pods() if each["status"].get("phase") == "Running"}
+        claims = {
+            each["metadata"]["name"]: each.get("status", {}).get("providerID", "").rpartition("/")[2]
+            for each in self.actor.claims()
+        }
+        running = {
+            each["metadata"]["labels"]["app"] for each in self.actor.pods() if each["status"].get("phase") == "Running"
+        }
         ended = {story for story in STORIES if self.instance(story) not in alive | nodes | set(claims.values())}
         done = {story for story in ended if story in running or story == "empty"}
-        done |= ({"garbage"} if self.garbage not in alive else set()) | ({"orphan"} if "orphan" not in claims else set())
+        done |= ({"garbage"} if self.garbage not in alive else set()) | (
+            {"orphan"} if "orphan" not in claims else set()
+        )
         for story in done:
             self.over.setdefault(story, time.monotonic() - self.began)
         return len(done) == len(STORIES) + 2
@@ -128,7 +141,9 @@ def aftermath(deployed: Actor) -> Iterator[Aftermath]:
     """All troubles at once, then the sweeps that see to them."""
     deployed.clean()
     deployed.create(node_class("sweep"), *(nodepool(name, said) for name, said in STORIES.items()))
-    deployed.world.stack.agent_knob("faults", {"fault": "never-boots", "instanceType": STORIES["never"]["instanceType"]})
+    deployed.world.stack.agent_knob(
+        "faults", {"fault": "never-boots", "instanceType": STORIES["never"]["instanceType"]}
+    )
     deployed.rest()
     for name in STORIES:
         deployed.create(deployment(name, nodeSelector={"karpenter.sh/nodepool": name}))
@@ -157,7 +172,9 @@ def trouble(made: Aftermath) -> None:
     actor, ec2, kube = made.actor, made.actor.world.client("ec2"), made.actor.world.kube
     made.began = time.monotonic()
     actor.scale("empty", 0)
-    kube.merge(f"{NODEPOOLS}/expired", {"spec": {"template": {"spec": {"expireAfter": "Never"}}}})  # each claim keeps its own
+    kube.merge(
+        f"{NODEPOOLS}/expired", {"spec": {"template": {"spec": {"expireAfter": "Never"}}}}
+    )  # each claim keeps its own
     ec2.terminate_instances(InstanceIds=[made.instance("lost")])
     ec2.stop_instances(InstanceIds=[made.instance("stopped")])
     actor.knob("interrupt", instanceId=made.instance("spot"), grace=GRACE)
@@ -165,7 +182,9 @@ def trouble(made: Aftermath) -> None:
     kube.delete(f"/api/v1/nodes/{made.claims['deleted']['status']['nodeName']}")
     long_ago = (datetime.now(UTC) - timedelta(minutes=16)).strftime("%Y-%m-%dT%H:%M:%SZ")
     conditions = [{**each, "lastTransitionTime": long_ago} for each in made.claims["never"]["status"]["conditions"]]
-    kube.merge(f"{NODECLAIMS}/{made.claims['never']['metadata']['name']}/status", {"status": {"conditions": conditions}})
+    kube.merge(
+        f"{NODECLAIMS}/{made.claims['never']['metadata']['name']}/status", {"status": {"conditions": conditions}}
+    )
     stripped = f"{NODECLAIMS}/{made.claims['stripped']['metadata']['name']}"
     kube.merge(stripped, {"metadata": {"finalizers": None}})
     kube.delete(stripped)
@@ -177,8 +196,18 @@ def orphan_instance(made: Aftermath) -> str:
     """An instance that carries all tags of ours and that no claim knows."""
     ec2 = made.actor.world.client("ec2")
     like = next(each for each in instances(ec2, alive=True) if each["InstanceId"] == made.instance("deleted"))
-    tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:") and tag["Key"] not in ("karpenter.sh/nodeclaim", "Name")]
-    asked = {"ImageId": like["ImageId"], "InstanceType": "t3.micro", "SubnetId": like["SubnetId"], "MinCount": 1, "MaxCount": 1}
+    tags = [
+        tag
+        for tag in like["Tags"]
+        if not tag["Key"].startswith("aws:") and tag["Key"] not in ("karpenter.sh/nodeclaim", "Name")
+    ]
+    asked = {
+        "ImageId": like["ImageId"],
+        "InstanceType": "t3.micro",
+        "SubnetId": like["SubnetId"],
+        "MinCount": 1,
+        "MaxCount": 1,
+    }
     made_now = ec2.run_instances(**asked, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
     return str(made_now["Instances"][0]["InstanceId"])
 
@@ -186,7 +215,11 @@ def orphan_instance(made: Aftermath) -> str:
 def orphan_claim(made: Aftermath) -> None:
     """A claim that says it has an instance of which EC2 knows nothing."""
     kube, like = made.actor.world.kube, made.claims["deleted"]
-    metadata = {"name": "orphan", "labels": {"karpenter.sh/nodepool": "deleted"}, "finalizers": ["karpenter.sh/termination"]}
+    metadata = {
+        "name": "orphan",
+        "labels": {"karpenter.sh/nodepool": "deleted"},
+        "finalizers": ["karpenter.sh/termination"],
+    }
     claim = {"apiVersion": like["apiVersion"], "kind": like["kind"], "metadata": metadata, "spec": like["spec"]}
     kube.create(NODECLAIMS, claim)
     before = (datetime.now(UTC) - UNKNOWN_SO_LONG).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -200,10 +233,15 @@ def test_every_sweep_ends_well_whatever_it_finds(aftermath: Aftermath) -> None:
 
 
 def test_a_deleted_node_rings_is_drained_and_terminated_and_its_pod_runs_elsewhere(aftermath: Aftermath) -> None:
-    swept = aftermath.actor.knob("express-executions", stateMachineArn=aftermath.actor.outputs["SweepArn"])["executions"]
+    swept = aftermath.actor.knob("express-executions", stateMachineArn=aftermath.actor.outputs["SweepArn"])[
+        "executions"
+    ]
 
     assert "deleted" in aftermath.over
-    assert any(each["name"].endswith("-deletion") and aftermath.instance("deleted") in str(each.get("output")) for each in swept)
+    assert any(
+        each["name"].endswith("-deletion") and aftermath.instance("deleted") in str(each.get("output"))
+        for each in swept
+    )
 
 
 @pytest.mark.parametrize("story", ["lost", "stopped"])
@@ -221,7 +259,9 @@ def test_after_a_spot_warning_the_pod_runs_elsewhere_before_ec2_takes_the_instan
     assert aftermath.over["spot"] < GRACE
     assert aftermath.claims["spot"]["metadata"]["name"] in aftermath.retired_when_interrupted()
     assert replacement is not None
-    before, after = ([claim["metadata"]["labels"][key] for key in decided] for claim in (aftermath.claims["spot"], replacement))
+    before, after = (
+        [claim["metadata"]["labels"][key] for key in decided] for claim in (aftermath.claims["spot"], replacement)
+    )
     assert before != after  # the offering that was taken back is not asked for again so soon
 
 
@@ -238,10 +278,14 @@ def test_a_node_whose_claim_is_gone_gets_it_back_and_is_drained_in_order(afterma
     told = aftermath.actor.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
 
     assert "stripped" in aftermath.over
-    assert aftermath.claims["stripped"]["metadata"]["name"] in {e["regarding"]["name"] for e in told if e["reason"] == "ClaimRebuilt"}
+    assert aftermath.claims["stripped"]["metadata"]["name"] in {
+        e["regarding"]["name"] for e in told if e["reason"] == "ClaimRebuilt"
+    }
 
 
-def test_an_instance_that_no_claim_knows_and_a_claim_that_knows_no_instance_are_garbage_after_two_looks(aftermath: Aftermath) -> None:
+def test_an_instance_that_no_claim_knows_and_a_claim_that_knows_no_instance_are_garbage_after_two_looks(
+    aftermath: Aftermath,
+) -> None:
     assert aftermath.over["garbage"] > APART
     assert aftermath.over["orphan"] > APART
 
@@ -252,7 +296,11 @@ def test_an_empty_node_goes_within_its_time_and_a_sweep_and_the_drain(aftermath:
 
 
 def test_an_empty_node_goes_by_an_express_execution_alone(aftermath: Aftermath) -> None:
-    world, instance, claim = aftermath.actor.world, aftermath.instance("empty"), aftermath.claims["empty"]["metadata"]["name"]
+    world, instance, claim = (
+        aftermath.actor.world,
+        aftermath.instance("empty"),
+        aftermath.claims["empty"]["metadata"]["name"],
+    )
 
     def asked(machine: str) -> list[Mapping[str, Any]]:
         every = (execution(world, each["executionArn"]) for each in executions(world, machine))
@@ -260,5 +308,10 @@ def test_an_empty_node_goes_by_an_express_execution_alone(aftermath: Aftermath) 
 
     assert any(claim in json.loads(each["output"])["retired"] for each in asked(world.retire_empty_arn))
     # A sweep that lists the deleted claim just before it goes may start a Standard one, which finds nothing left to do
-    reasons = {one["reason"] for each in asked(world.retire_arn) for one in json.loads(each["input"])["claims"] if one["claim"] == claim}
+    reasons = {
+        one["reason"]
+        for each in asked(world.retire_arn)
+        for one in json.loads(each["input"])["claims"]
+        if one["claim"] == claim
+    }
     assert "empty" not in reasons

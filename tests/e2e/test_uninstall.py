@@ -61,13 +61,19 @@ class Account:
     def reasons(self) -> list[str]:
         """Why resources could not be deleted."""
         events = self.stack.client("cloudformation").describe_stack_events(StackName=STACK)["StackEvents"]
-        failed = [each for each in events if each["ResourceStatus"] == "DELETE_FAILED" and each["LogicalResourceId"] != STACK]
+        failed = [
+            each for each in events if each["ResourceStatus"] == "DELETE_FAILED" and each["LogicalResourceId"] != STACK
+        ]
         return [str(each["ResourceStatusReason"]) for each in failed]
 
     def resources(self) -> dict[str, str]:
         """Status of every resource, by logical id."""
         pages = self.stack.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=STACK)
-        return {each["LogicalResourceId"]: each["ResourceStatus"] for page in pages for each in page["StackResourceSummaries"]}
+        return {
+            each["LogicalResourceId"]: each["ResourceStatus"]
+            for page in pages
+            for each in page["StackResourceSummaries"]
+        }
 
     def joiner(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The command, as a user runs it."""
@@ -109,7 +115,13 @@ def synthesise(settings: Settings, folder: Path) -> None:
 
     environment = {**os.environ, "CDK_VALIDATION": "false", "PYTHONPATH": str(REPOSITORY)}
     plain = replace(settings, tags={})  # a mapping proxy cannot be pickled
-    subprocess.run([sys.executable, "-c", code, str(folder)], input=pickle.dumps(plain), env=environment, cwd=REPOSITORY, check=True)
+    subprocess.run(
+        [sys.executable, "-c", code, str(folder)],
+        input=pickle.dumps(plain),
+        env=environment,
+        cwd=REPOSITORY,
+        check=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +179,9 @@ def running(account: Account) -> Actor:
     return actor
 
 
-def test_a_change_of_node_roles_leaves_role_profile_and_access_entry_of_running_nodes(account: Account, running: Actor) -> None:
+def test_a_change_of_node_roles_leaves_role_profile_and_access_entry_of_running_nodes(
+    account: Account, running: Actor
+) -> None:
     before, profiles = ready(running.nodes()), account.profiles()
     assert set(profiles.values()) == {OWN_ROLE}
 

@@ -24,7 +24,12 @@ SCENARIOS: Final = REPOSITORY / "examples" / "scenarios"
 PAUSE: Final = "public.ecr.aws/eks-distro/kubernetes/pause:3.2"
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS: Final = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-WORKLOADS: Final = (BUDGETS, DEPLOYMENTS, "/apis/apps/v1/namespaces/default/daemonsets", "/api/v1/namespaces/default/pods")
+WORKLOADS: Final = (
+    BUDGETS,
+    DEPLOYMENTS,
+    "/apis/apps/v1/namespaces/default/daemonsets",
+    "/api/v1/namespaces/default/pods",
+)
 DECLARED: Final = (
     "/apis/karpenter.sh/v1/nodepools",
     "/apis/karpenter.sh/v1alpha5/provisioners",
@@ -83,7 +88,11 @@ class Actor:
     def record_cluster(self) -> None:
         """Have the cluster described and recorded now, as the schedule does every five minutes."""
         functions = self.world.client("lambda")
-        name = next(each["FunctionName"] for each in functions.list_functions()["Functions"] if "DescribeCluster" in each["FunctionName"])
+        name = next(
+            each["FunctionName"]
+            for each in functions.list_functions()["Functions"]
+            if "DescribeCluster" in each["FunctionName"]
+        )
         answer = functions.invoke(FunctionName=name, Payload=b"{}")
         assert "FunctionError" not in answer, answer["Payload"].read()
 
@@ -159,7 +168,11 @@ class Actor:
 
     def executions(self) -> list[dict[str, Any]]:
         """Scale-ups, oldest first."""
-        pages = self.world.client("stepfunctions").get_paginator("list_executions").paginate(stateMachineArn=self.world.scale_up_arn)
+        pages = (
+            self.world.client("stepfunctions")
+            .get_paginator("list_executions")
+            .paginate(stateMachineArn=self.world.scale_up_arn)
+        )
         return sorted((e for page in pages for e in page["executions"]), key=lambda e: e["startDate"])
 
     def since(self, known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -171,7 +184,11 @@ class Actor:
         """The plans with nodes of scale-ups that are not among `known`, by their keys, oldest first."""
         s3, bucket = self.world.client("s3"), self.outputs["BucketName"]
         names = [execution["name"] for execution in self.since(known)]
-        listed = [found for name in names for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())]
+        listed = [
+            found
+            for name in names
+            for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"plans/{name}/").get("Contents", ())
+        ]
         keys = [found["Key"] for found in sorted(listed, key=lambda found: found["LastModified"])]
         read = {key: json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys}
         return {key: plan for key, plan in read.items() if plan["nodes"]}
@@ -179,12 +196,19 @@ class Actor:
     def states_of(self, arn: str) -> list[str]:
         """The names of the states that an execution entered, in order."""
         pages = self.world.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=arn)
-        return [e["stateEnteredEventDetails"]["name"] for page in pages for e in page["events"] if "stateEnteredEventDetails" in e]
+        return [
+            e["stateEnteredEventDetails"]["name"]
+            for page in pages
+            for e in page["events"]
+            if "stateEnteredEventDetails" in e
+        ]
 
     def item(self, kind: str, identity: str) -> Mapping[str, Any]:
         """One item of the memory table."""
         key = {"kind": {"S": kind}, "id": {"S": identity}}
-        answer = self.world.client("dynamodb").get_item(TableName=self.outputs["TableName"], Key=key, ConsistentRead=True)
+        answer = self.world.client("dynamodb").get_item(
+            TableName=self.outputs["TableName"], Key=key, ConsistentRead=True
+        )
         found: Mapping[str, Any] = answer.get("Item", {})
         return found
 
@@ -219,11 +243,16 @@ class Actor:
         Claims and nodes lose their finalizers, instances are terminated, the memory is forgotten but for the lease's number.
         """
         self._delete_workloads()
-        for machine in (self.outputs["RetireArn"], self.outputs["RetireEmptyArn"]):  # a retirement may wait for half an hour
+        for machine in (
+            self.outputs["RetireArn"],
+            self.outputs["RetireEmptyArn"],
+        ):  # a retirement may wait for half an hour
             self._stop_all(machine)
         try:
             self.rest(limit=20)
-        except StoryStalled:  # a scale-up waits a quarter of an hour for a node that never comes; what follows is not to fail for it
+        except (
+            StoryStalled
+        ):  # a scale-up waits a quarter of an hour for a node that never comes; what follows is not to fail for it
             self._stop_all(self.world.scale_up_arn)
             self.rest()
         self._delete_declared()
@@ -271,7 +300,12 @@ class Actor:
 def claims_begun(actor: Actor, retirement: str) -> set[str]:
     """The claims whose retirement began in an execution, as *Begin retirement* answered."""
     pages = actor.world.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=retirement)
-    left = (event["stateExitedEventDetails"] for page in pages for event in page["events"] if "stateExitedEventDetails" in event)
+    left = (
+        event["stateExitedEventDetails"]
+        for page in pages
+        for event in page["events"]
+        if "stateExitedEventDetails" in event
+    )
     answers = [json.loads(each["output"]) for each in left if each["name"] == "Begin retirement"]
     return {str(entry["claim"]) for answer in answers for wave in answer["waves"] for entry in wave}
 

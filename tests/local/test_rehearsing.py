@@ -7,8 +7,8 @@ import pytest
 
 from joiner.launching import Launch
 from joiner.pools.declared import read_node_class, read_node_pool
-from joiner_cli.accepting import objects
-from joiner_cli.accepting.rehearsal import rehearsed, resolved
+from joiner_cli.acceptance import acceptance_objects
+from joiner_cli.acceptance.dry_run_launch import build_dry_run_launch, read_resolved_class
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws
@@ -52,8 +52,15 @@ def launch(local_aws: RunningAws) -> Launch:
         "spec": spec,
         "status": status,
     }
-    pool = read_node_pool(objects.node_pool("1", "default"))
-    return rehearsed(read_node_class(manifest), pool, resolved(manifest), cluster="joiner-demo", run="1", types=objects.TYPES[2:3])
+    pool = read_node_pool(acceptance_objects.node_pool("1", "default"))
+    return build_dry_run_launch(
+        read_node_class(manifest),
+        pool,
+        read_resolved_class(manifest),
+        cluster="joiner-demo",
+        run="1",
+        types=acceptance_objects.TYPES[2:3],
+    )
 
 
 def counts(ec2: Any) -> tuple[int, int, int]:

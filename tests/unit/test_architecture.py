@@ -34,7 +34,12 @@ def test_a_function_imports_what_is_shipped_with_it_and_no_other_function(folder
 def clocks(source: str) -> Iterator[int]:
     """The lines that ask what time it is."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Attribute) and node.attr in CLOCKS and isinstance(node.value, ast.Name) and node.value.id in DATES:
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in CLOCKS
+            and isinstance(node.value, ast.Name)
+            and node.value.id in DATES
+        ):
             yield node.lineno
 
 

@@ -22,7 +22,11 @@ def test_every_test_and_every_page_that_a_page_names_exists(page: Path) -> None:
 
 def test_the_threat_model_names_a_test_in_each_row() -> None:
     """A row without a test is a claim; the tables of `docs/security.md` have the columns who, can do, stopped by, shown by."""
-    rows = [line for line in (ROOT / "docs" / "security.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    rows = [
+        line
+        for line in (ROOT / "docs" / "security.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ")
+    ]
     claims = [row for row in rows if "shown by" not in row]
 
     assert len(claims) > 15

@@ -9,7 +9,7 @@ workloads   deployments, stateful sets and jobs -> their pods
 world       all of it together -> a snapshot, or the problems that stand against it
 """
 
-from joiner_cli.manifests.documents import Document, Unreadable, read_documents
-from joiner_cli.manifests.world import World, read_world
+from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput, read_documents
+from joiner_cli.manifests.manifest_set import ManifestSet, read_manifests
 
-__all__ = ["Document", "Unreadable", "World", "read_documents", "read_world"]
+__all__ = ["ManifestDocument", "ManifestSet", "UnreadableInput", "read_documents", "read_manifests"]

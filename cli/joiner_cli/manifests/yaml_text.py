@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import yaml
 
-MOST_VALUES: Final = 5_000_000
+MAX_VALUES: Final = 5_000_000
 """So many values may a document have once its aliases are written out; a few lines of aliases can mean billions."""
 
-DEEPEST: Final = 200
+MAX_DEPTH: Final = 200
 """So deep may values be nested: the C loader goes down one call a level and would end the process, not the reading."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -40,12 +40,21 @@ class _Loader(_Base):  # type: ignore[misc]  # the C loader, where there is one,
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:  # noqa: ARG002 - PyYAML's signature
         if not isinstance(node, yaml.MappingNode):
             raise yaml.constructor.ConstructorError(None, None, "fields (key: value) are wanted here", node.start_mark)
-        own = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge"]
+        own = [
+            key.value
+            for key, _ in node.value
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge"
+        ]
         if len(set(own)) < len(own):
             twice = next(key for key in own if own.count(key) > 1)
-            raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} stands twice in one mapping", node.start_mark)
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {twice!r} stands twice in one mapping", node.start_mark
+            )
         self.flatten_mapping(node)
-        return {_key(self.construct_object(key, deep=True), key): self.construct_object(value, deep=True) for key, value in node.value}
+        return {
+            _key(self.construct_object(key, deep=True), key): self.construct_object(value, deep=True)
+            for key, value in node.value
+        }
 
 
 def _key(said: Any, node: Any) -> str:
@@ -69,11 +78,13 @@ def _float(loader: Any, node: Any) -> float:
     text = loader.construct_scalar(node).replace("_", "").lower()
     found = float(text.replace(".inf", "inf").replace(".nan", "nan"))
     if not math.isfinite(found):
-        raise yaml.constructor.ConstructorError(None, None, f"{text} is no number that a manifest can hold", node.start_mark)
+        raise yaml.constructor.ConstructorError(
+            None, None, f"{text} is no number that a manifest can hold", node.start_mark
+        )
     return found
 
 
-def _truth(loader: Any, node: Any) -> bool:
+def _boolean(loader: Any, node: Any) -> bool:
     return loader.construct_scalar(node).lower() in ("y", "yes", "true", "on")
 
 
@@ -89,7 +100,11 @@ _TAG: Final = "tag:yaml.org,2002:"
 for _name, _pattern, _first in (
     ("bool", r"y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", "yYnNtTfFoO"),
     ("int", r"[-+]?(0b[01_]+|0o[0-7_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+.0123456789"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
     ("null", r"~|null|Null|NULL|", "~nN\0"),
     ("merge", r"<<", "<"),
 ):
@@ -97,7 +112,7 @@ for _name, _pattern, _first in (
         _Loader.yaml_implicit_resolvers.setdefault("" if _letter == "\0" else _letter, []).append(
             (_TAG + _name, re.compile(rf"^(?:{_pattern})$"))
         )
-for _name, _constructor in (("int", _integer), ("float", _float), ("bool", _truth), ("map", _fields)):
+for _name, _constructor in (("int", _integer), ("float", _float), ("bool", _boolean), ("map", _fields)):
     _Loader.yaml_constructors[_TAG + _name] = _constructor
 for _name in ("set", "omap", "pairs", "binary"):
     _Loader.yaml_constructors[_TAG + _name] = _refuse
@@ -112,10 +127,12 @@ def read_yaml(text: str) -> Iterator[Any]:
         _check_depth(text)
         for document in yaml.load_all(text, Loader=_Loader):
             if aliases:
-                _measure(document)
+                _check_size(document)
             yield document
     except yaml.MarkedYAMLError as error:
-        raise NotYaml(str(error.problem or error.context or "not YAML"), _line(error.problem_mark or error.context_mark)) from error
+        raise NotYaml(
+            str(error.problem or error.context or "not YAML"), _line(error.problem_mark or error.context_mark)
+        ) from error
     except yaml.YAMLError as error:
         raise NotYaml(" ".join(str(error).split())) from error
     except RecursionError:
@@ -127,14 +144,14 @@ def read_yaml(text: str) -> Iterator[Any]:
 def _check_depth(text: str) -> None:
     """Looks at the events of the text, which costs a while, only where something in it may be nested at all that deeply."""
     longest = max((len(line) - len(line.lstrip(" -?:")) for line in text.splitlines()), default=0)
-    if text.count("[") + text.count("{") + longest < DEEPEST:
+    if text.count("[") + text.count("{") + longest < MAX_DEPTH:
         return
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > DEEPEST:
-                raise NotYaml(f"it is nested too deeply, {DEEPEST} levels and more", _line(event.start_mark))
+            if depth > MAX_DEPTH:
+                raise NotYaml(f"it is nested too deeply, {MAX_DEPTH} levels and more", _line(event.start_mark))
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -143,7 +160,7 @@ def _line(mark: Any) -> int:
     return mark.line + 1 if mark else 0
 
 
-def _measure(document: Any) -> None:
+def _check_size(document: Any) -> None:
     """Counts the values with every alias written out; NotYaml if they are too many, or an alias stands inside what it means."""
     known: dict[int, int] = {}
     open_now: set[int] = set()
@@ -159,5 +176,5 @@ def _measure(document: Any) -> None:
             open_now.discard(id(value))
         return known[id(value)]
 
-    if size(document) > MOST_VALUES:
-        raise NotYaml(f"its aliases (*) mean more than {MOST_VALUES:,} values")
+    if size(document) > MAX_VALUES:
+        raise NotYaml(f"its aliases (*) mean more than {MAX_VALUES:,} values")

@@ -15,7 +15,9 @@ from tests.e2e.world import Actor, deployment
 
 SWEEPS: Final = 2
 SWEEP_SECONDS: Final = 60
-APART: Final = 2.1  # seconds between two looks of which the second believes the first: the local stack's setting, and a little
+APART: Final = (
+    2.1  # seconds between two looks of which the second believes the first: the local stack's setting, and a little
+)
 BEGINS_WITHIN: Final = 10.0
 ENDS_WITHIN: Final = 180.0
 BORNE_FOR: Final = 10.0
@@ -26,7 +28,9 @@ PACE: Final = 0.05
 
 def pod(name: str, cpu: str, instance_type: str) -> Object:
     """A pod of nobody's: whoever takes it off its node gets no other."""
-    asked = deployment(name, cpu=cpu, nodeSelector={"node.kubernetes.io/instance-type": instance_type})["spec"]["template"]["spec"]
+    asked = deployment(name, cpu=cpu, nodeSelector={"node.kubernetes.io/instance-type": instance_type})["spec"][
+        "template"
+    ]["spec"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": asked}
 
 
@@ -151,7 +155,12 @@ class Rig:
     def _a_minute_later(self) -> None:
         """Sweeps are a minute apart: whoever was refused and waits for the first minute of its back-off has waited."""
         client, table = self.actor.world.client("dynamodb"), self.actor.outputs["TableName"]
-        said = client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True).get("Item", {}).get("classes", {}).get("S", "{}")
+        said = (
+            client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True)
+            .get("Item", {})
+            .get("classes", {})
+            .get("S", "{}")
+        )
         waited = {name: (*answer, until - SWEEP_SECONDS) for name, (*answer, until) in json.loads(said).items()}
         if waited:
             client.update_item(
@@ -164,7 +173,9 @@ class Rig:
     def _arm(self, case: Case) -> None:
         place = case.place
         if case.stops:
-            self.actor.knob("mishaps/stop", machine=self.machines[place.machine], state=place.what, when=case.fault, nth=place.nth)
+            self.actor.knob(
+                "mishaps/stop", machine=self.machines[place.machine], state=place.what, when=case.fault, nth=place.nth
+            )
         else:
             how, times = case.fault.partition(",")[0], None if case.fault in FOR_GOOD else 1
             self.actor.knob("mishaps/set", caller=place.caller, call=place.what, nth=place.nth, how=how, times=times)
@@ -189,13 +200,21 @@ class Rig:
         actor = self.actor
         pods, running = len(actor.pods()), actor.running()
         alive = instances(actor.world.client("ec2"), alive=True)
-        counted = {"pods": pods, "running": running, "nodes": len(actor.nodes()), "claims": len(actor.claims()), "instances": len(alive)}
+        counted = {
+            "pods": pods,
+            "running": running,
+            "nodes": len(actor.nodes()),
+            "claims": len(actor.claims()),
+            "instances": len(alive),
+        }
         wanted = dict(zip(counted, (PODS, PODS, NODES, NODES, NODES) if machine == SCALE_UP else (0,) * 5, strict=True))
         return [
             *violations(actor.world, table=actor.outputs["TableName"]),
             *(f"{counted[what]} {what}, not {wanted[what]}" for what in counted if counted[what] != wanted[what]),
             *(f"instance {each['InstanceId']} lacks the name of its claim" for each in alive if not _named(each)),
-            *self._left_in_memory({claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}),
+            *self._left_in_memory(
+                {claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}
+            ),
         ]
 
     def _left_in_memory(self, claims: set[str], alive: set[str]) -> list[str]:
@@ -220,7 +239,9 @@ class Rig:
         return [(each["executionArn"], each["status"]) for page in pages for each in page["executions"]]
 
     def _newest(self, machine: str) -> str:
-        newest = self.actor.world.client("stepfunctions").list_executions(stateMachineArn=self._arn(machine), maxResults=1)["executions"]
+        newest = self.actor.world.client("stepfunctions").list_executions(
+            stateMachineArn=self._arn(machine), maxResults=1
+        )["executions"]
         return str(newest[0]["executionArn"]) if newest else ""
 
     def _arn(self, machine: str) -> str:
@@ -229,7 +250,12 @@ class Rig:
     def _walked(self, machine: str, known: Iterable[str]) -> tuple[list[str], set[str], set[str]]:
         """The states that new executions entered, those of them that call something, and who calls in them: folders of functions, too."""
         client = self.actor.world.client("stepfunctions")
-        states = [state for arn, _ in self._executions(machine) if arn not in set(known) for state in self.actor.states_of(arn)]
+        states = [
+            state
+            for arn, _ in self._executions(machine)
+            if arn not in set(known)
+            for state in self.actor.states_of(arn)
+        ]
         definition = client.describe_state_machine(stateMachineArn=self._arn(machine))["definition"]
         tasks = dict(_tasks(definition))
         callers = {self._folder(arguments.get("FunctionName", "")) for arguments in tasks.values()}

@@ -14,7 +14,16 @@ ONCE: Final = ("refused", "timed out", "answer lost")
 FOR_GOOD: Final = tuple(f"{how}, and ever again" for how in ONCE)
 STOPS: Final = ("entered", "working", "left")
 
-READS: Final = ("kube GET ", "kube LIST ", "dynamodb Query ", "dynamodb GetItem ", "s3 GET ", "ec2 Describe", "ssm Get", "eks GET ")
+READS: Final = (
+    "kube GET ",
+    "kube LIST ",
+    "dynamodb Query ",
+    "dynamodb GetItem ",
+    "s3 GET ",
+    "ec2 Describe",
+    "ssm Get",
+    "eks GET ",
+)
 ALIKE: Final = 3  # the world has three pods and three nodes; a fourth call of a kind comes of one more look
 READS_ALIKE: Final = 2
 
@@ -99,5 +108,7 @@ def show(verdicts: Mapping[Case, Verdict]) -> str:
                 for place in places:
                     cells = [str(verdicts.get(Case(place, fault), ".")) for fault in faults]
                     lines.append(f"{place!s:{width}} " + " ".join(f"{cell:>26}" for cell in cells))
-    ended = Counter("not met" if not verdict.struck else "wrong" if verdict.wrong else "ok" for verdict in verdicts.values())
+    ended = Counter(
+        "not met" if not verdict.struck else "wrong" if verdict.wrong else "ok" for verdict in verdicts.values()
+    )
     return "\n".join([*lines, "", ", ".join(f"{count} {what}" for what, count in sorted(ended.items()))])

@@ -49,7 +49,11 @@ def chosen(found: list[Case]) -> list[Case]:
         return a_tenth(found, SEED)
     if part := re.fullmatch(r"(\d*):(\d*)", wanted):
         first, last = (int(number) if number else None for number in part.groups())
-        return [case for machine in (SCALE_UP, RETIRE) for case in [one for one in found if one.place.machine == machine][first:last]]
+        return [
+            case
+            for machine in (SCALE_UP, RETIRE)
+            for case in [one for one in found if one.place.machine == machine][first:last]
+        ]
     return [case for case in found if wanted == "all" or wanted in f"{case.place.machine} {case.place}, {case.fault}"]
 
 
@@ -69,7 +73,10 @@ def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.Capture
                 if verdict.wrong or "JOINER_CRASHES" in os.environ:
                     with capsys.disabled():
                         told = "; ".join([str(verdict), *verdict.wrong])
-                        print(f"{len(verdicts)}/{len(tried)} {case.place.machine}, {case.place}, {case.fault}: {told}", flush=True)
+                        print(
+                            f"{len(verdicts)}/{len(tried)} {case.place.machine}, {case.place}, {case.fault}: {told}",
+                            flush=True,
+                        )
                 if verdict.wrong:
                     rig.clean()
                     if machine == SCALE_UP:
@@ -77,5 +84,11 @@ def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.Capture
     finally:  # whoever interrupts two hours of it sees what they were good for
         with capsys.disabled():
             print(show(verdicts))
-    assert sum(verdict.struck for verdict in verdicts.values()) > len(verdicts) / 2, "most of it was not met: the recorded run was another"
-    assert {f"{case.place.machine}, {case.place}, {case.fault}": verdict.wrong for case, verdict in verdicts.items() if verdict.wrong} == {}
+    assert sum(verdict.struck for verdict in verdicts.values()) > len(verdicts) / 2, (
+        "most of it was not met: the recorded run was another"
+    )
+    assert {
+        f"{case.place.machine}, {case.place}, {case.fault}": verdict.wrong
+        for case, verdict in verdicts.items()
+        if verdict.wrong
+    } == {}

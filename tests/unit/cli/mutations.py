@@ -126,7 +126,9 @@ def misspell(chance: random.Random, world: list[Any]) -> None:
     if place and isinstance(place[0], dict):
         key = str(place[1])
         at = chance.randrange(len(key) + 1)
-        wrong = chance.choice((key[:at] + chance.choice("aZ-_ .") + key[at:], key[:at] + key[at + 1 :], key.upper(), key.lower()))
+        wrong = chance.choice(
+            (key[:at] + chance.choice("aZ-_ .") + key[at:], key[:at] + key[at + 1 :], key.upper(), key.lower())
+        )
         place[0][wrong] = place[0].pop(place[1])
 
 
@@ -149,13 +151,26 @@ def stretch(chance: random.Random, world: list[Any]) -> None:
     elif isinstance(value, int | float):
         place[0][place[1]] = chance.choice((value * -1, value * 1000, value + 0.5, str(value), value * 10**6))
     elif isinstance(value, str):
-        place[0][place[1]] = chance.choice((value + " ", value * 9, value.upper(), value[:-1], value + "\n", [value], {value: value}))
+        place[0][place[1]] = chance.choice(
+            (value + " ", value * 9, value.upper(), value[:-1], value + "\n", [value], {value: value})
+        )
 
 
 def add_field(chance: random.Random, world: list[Any]) -> None:
     place = _somewhere(chance, world)
     if place and isinstance(place[0], dict):
-        names = ("replicas", "spec", "nodeName", "foo", "metadata", "status", "priority", "hostNetwork", "matchFields", "minValues")
+        names = (
+            "replicas",
+            "spec",
+            "nodeName",
+            "foo",
+            "metadata",
+            "status",
+            "priority",
+            "hostNetwork",
+            "matchFields",
+            "minValues",
+        )
         place[0][chance.choice(names)] = copy.deepcopy(chance.choice(ODD))
 
 
@@ -191,4 +206,6 @@ def _torn(chance: random.Random, text: str) -> str:
     """The text itself cut, doubled, or with a character changed."""
     at, to = sorted((chance.randrange(len(text)), chance.randrange(len(text))))
     letter = chance.choice("{}[]:,-&*!|>'\"%@`#?\t\n\\ \x07")
-    return chance.choice((text[:at], text[at:], text[:at] + letter + text[at:], text[:at] + text[at + 1 :], text[:to] + text[at:]))
+    return chance.choice(
+        (text[:at], text[at:], text[:at] + letter + text[at:], text[:at] + text[at + 1 :], text[:to] + text[at:])
+    )

@@ -31,14 +31,21 @@ def joiner(*arguments: object, stdin: str = "") -> Answer:
 def write(folder: Path, *manifests: Mapping[str, Any] | str) -> Path:
     """One file with these documents."""
     path = folder / "manifests.yaml"
-    path.write_text("\n---\n".join(one if isinstance(one, str) else json.dumps(one) for one in manifests), encoding="utf-8")
+    path.write_text(
+        "\n---\n".join(one if isinstance(one, str) else json.dumps(one) for one in manifests), encoding="utf-8"
+    )
     return path
 
 
 def pool(name: str = "default", requirements: Sequence[Mapping[str, Any]] = (), **spec: Any) -> dict[str, Any]:
     ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     node = {"nodeClassRef": ref, "requirements": list(requirements), **spec.pop("node", {})}
-    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"template": {"spec": node}, **spec}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": node}, **spec},
+    }
 
 
 def pod(name: str, cpu: str = "100m", memory: str = "128Mi", **spec: Any) -> dict[str, Any]:

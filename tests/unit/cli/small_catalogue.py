@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from joiner.catalogue import Catalogue
-from joiner_cli.catalogues import packaged
+from joiner_cli.catalogue_files import packaged_catalogue
 
 TYPES = (
     "m5.large",
@@ -22,7 +22,7 @@ TYPES = (
 
 
 def small() -> Catalogue:
-    return Catalogue.of(packaged().types[name] for name in TYPES)
+    return Catalogue.of(packaged_catalogue().types[name] for name in TYPES)
 
 
 def written(folder: Path) -> Path:

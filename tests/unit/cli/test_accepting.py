@@ -11,29 +11,37 @@ from botocore.exceptions import ClientError
 
 from joiner.adapters.kube_errors import Unauthorized
 from joiner.pools.declared import read_node_pool
-from joiner_cli.accepting import objects
-from joiner_cli.accepting.command import explained
-from joiner_cli.accepting.report import masked, rendered
-from joiner_cli.accepting.steps import CLEANUP, STEPS, Failed, Result, Step, run_steps, wait_for
+from joiner_cli.acceptance import acceptance_objects
+from joiner_cli.acceptance.accept_command import describe_error
+from joiner_cli.acceptance.acceptance_report import mask_secrets, render_report
+from joiner_cli.acceptance.acceptance_steps import (
+    CLEANUP,
+    STEPS,
+    AcceptanceFailed,
+    AcceptanceStep,
+    StepResult,
+    run_steps,
+    wait_for,
+)
 
 ROOT = Path(__file__).parents[3]
 NAMES = [step.name for step in (*STEPS, CLEANUP)]
 
 
-def showing(**others: Callable[[Step], str]) -> dict[str, Callable[[Step], str]]:
+def showing(**others: Callable[[AcceptanceStep], str]) -> dict[str, Callable[[AcceptanceStep], str]]:
     """Actions that show everything, but for those that are given."""
     return {name: others.get(name.replace("-", "_"), lambda _: "fine") for name in NAMES}
 
 
-def ran(**others: Callable[[Step], str]) -> tuple[dict[str, Result], bool]:
-    told: list[Result] = []
-    results, interrupted = run_steps(showing(**others), told=told.append, explained=explained)
+def ran(**others: Callable[[AcceptanceStep], str]) -> tuple[dict[str, StepResult], bool]:
+    told: list[StepResult] = []
+    results, interrupted = run_steps(showing(**others), told=told.append, explained=describe_error)
     assert told == results
     return {each.step: each for each in results}, interrupted
 
 
-def fail(_: Step) -> str:
-    raise Failed("no ring", "look at the webhook")
+def fail(_: AcceptanceStep) -> str:
+    raise AcceptanceFailed("no ring", "look at the webhook")
 
 
 def test_all_steps_run_in_order_and_each_is_told_when_it_ends() -> None:
@@ -54,13 +62,17 @@ def test_a_failure_skips_what_needs_it_by_name_and_cleans_up() -> None:
 
 
 def test_an_interruption_skips_all_but_the_cleanup() -> None:
-    def interrupt(_: Step) -> str:
+    def interrupt(_: AcceptanceStep) -> str:
         raise KeyboardInterrupt
 
     results, interrupted = ran(node_up=interrupt)
 
     assert interrupted
-    assert {name: results[name].outcome for name in NAMES[-3:]} == {"node-up": "failed", "node-down": "skipped", "cleanup": "shown"}
+    assert {name: results[name].outcome for name in NAMES[-3:]} == {
+        "node-up": "failed",
+        "node-down": "skipped",
+        "cleanup": "shown",
+    }
     assert results["node-down"].said == "the run was interrupted"
 
 
@@ -73,7 +85,7 @@ def test_an_interruption_skips_all_but_the_cleanup() -> None:
     ],
 )
 def test_an_error_that_no_step_expected_is_a_failure_with_a_remedy(error: Exception, said: str, remedy: str) -> None:
-    def break_down(_: Step) -> str:
+    def break_down(_: AcceptanceStep) -> str:
         raise error
 
     results, _ = ran(token=break_down)
@@ -86,16 +98,30 @@ def test_an_error_that_no_step_expected_is_a_failure_with_a_remedy(error: Except
 def test_a_step_is_bounded_and_says_what_was_missing() -> None:
     times = iter([0.0, 1.0, 3.0])
 
-    with pytest.raises(Failed, match=r"not within 2 s: 1 of 2 nodes") as failed:
-        wait_for(lambda: "", Step("x", "", 2), missing=lambda: "1 of 2 nodes", remedy="wait", every=0, clock=lambda: next(times))
+    with pytest.raises(AcceptanceFailed, match=r"not within 2 s: 1 of 2 nodes") as failed:
+        wait_for(
+            lambda: "",
+            AcceptanceStep("x", "", 2),
+            missing=lambda: "1 of 2 nodes",
+            remedy="wait",
+            every=0,
+            clock=lambda: next(times),
+        )
     assert failed.value.remedy == "wait"
 
 
 def test_the_report_says_the_same_in_every_form_and_holds_no_account_and_no_secret() -> None:
     secret = "k8s-aws-v1.aHR0cHM6Ly9zdHM"
-    results = [Result("token", "failed", f"arn:aws:iam::123456789012:role/x sent {secret}", "https://a/ring/abcdefghijklmnopqrstuvw/pods")]
+    results = [
+        StepResult(
+            "token",
+            "failed",
+            f"arn:aws:iam::123456789012:role/x sent {secret}",
+            "https://a/ring/abcdefghijklmnopqrstuvw/pods",
+        )
+    ]
 
-    told = {form: rendered(results, {"cluster": "prod"}, form) for form in ("table", "json", "yaml")}
+    told = {form: render_report(results, {"cluster": "prod"}, form) for form in ("table", "json", "yaml")}
 
     assert json.loads(told["json"]) == yaml.safe_load(told["yaml"])
     for text in told.values():
@@ -106,7 +132,9 @@ def test_the_report_says_the_same_in_every_form_and_holds_no_account_and_no_secr
 
 
 def test_numbers_that_are_no_accounts_stay() -> None:
-    assert masked("i-0123456789abcdef0 1732320000123 12345678901") == "i-0123456789abcdef0 1732320000123 12345678901"
+    assert (
+        mask_secrets("i-0123456789abcdef0 1732320000123 12345678901") == "i-0123456789abcdef0 1732320000123 12345678901"
+    )
 
 
 def test_the_documentation_lists_the_steps_of_the_program_in_order() -> None:
@@ -116,14 +144,24 @@ def test_the_documentation_lists_the_steps_of_the_program_in_order() -> None:
 
 
 def test_the_pool_and_the_pod_belong_only_to_each_other() -> None:
-    pool, pod = read_node_pool(objects.node_pool("1", "default")), objects.pod("1", objects.PAUSE)
+    pool, pod = (
+        read_node_pool(acceptance_objects.node_pool("1", "default")),
+        acceptance_objects.pod("1", acceptance_objects.PAUSE),
+    )
 
-    assert pod["spec"]["nodeSelector"] == pool.labels == {objects.KEY: "1"}
-    assert [(taint.key, taint.value, taint.effect) for taint in pool.taints] == [(objects.KEY, "1", "NoSchedule")]
-    assert pod["spec"]["tolerations"] == [{"key": objects.KEY, "operator": "Equal", "value": "1", "effect": "NoSchedule"}]
+    assert pod["spec"]["nodeSelector"] == pool.labels == {acceptance_objects.KEY: "1"}
+    assert [(taint.key, taint.value, taint.effect) for taint in pool.taints] == [
+        (acceptance_objects.KEY, "1", "NoSchedule")
+    ]
+    assert pod["spec"]["tolerations"] == [
+        {"key": acceptance_objects.KEY, "operator": "Equal", "value": "1", "effect": "NoSchedule"}
+    ]
 
 
 def test_a_pool_that_names_the_label_could_be_affected() -> None:
-    other = {"metadata": {"name": "other"}, "spec": {"template": {"spec": {"requirements": [{"key": objects.KEY, "operator": "Exists"}]}}}}
+    other = {
+        "metadata": {"name": "other"},
+        "spec": {"template": {"spec": {"requirements": [{"key": acceptance_objects.KEY, "operator": "Exists"}]}}},
+    }
 
-    assert objects.could_be_affected([{"metadata": {"name": "free"}, "spec": {}}, other]) == ["other"]
+    assert acceptance_objects.pools_naming_label([{"metadata": {"name": "free"}, "spec": {}}, other]) == ["other"]

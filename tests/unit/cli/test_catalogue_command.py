@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner_cli.catalogues import packaged
+from joiner_cli.catalogue_files import packaged_catalogue
 from joiner_local import catalogue_facts, kube_schemas
 from tests.unit.cli.running import joiner, pod, pool, write
 
@@ -28,7 +28,13 @@ m5.large       amd64     2  1930m   6903Mi    29  -                 on-demand  0
 def test_the_json_says_all_that_planning_needs() -> None:
     told = joiner("catalogue", "m5.large", "-o", "json").json["m5.large"]
 
-    assert told["capacity"] == {"cpu": "2", "memory": "7577Mi", "pods": "29", "ephemeral-storage": "20Gi", "vpc.amazonaws.com/pod-eni": "9"}
+    assert told["capacity"] == {
+        "cpu": "2",
+        "memory": "7577Mi",
+        "pods": "29",
+        "ephemeral-storage": "20Gi",
+        "vpc.amazonaws.com/pod-eni": "9",
+    }
     assert told["allocatable"]["cpu"] == "1930m"
     assert told["labels"]["karpenter.k8s.aws/instance-category"] == "m"
     assert {"zone": "us-east-1a", "capacityType": "on-demand", "pricePerHour": 0.096} in told["offerings"]
@@ -39,7 +45,7 @@ def test_what_is_printed_is_read_back_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     file.write_text(answer.out, encoding="utf-8")
 
-    assert Catalogue.from_json(answer.json) == packaged()
+    assert Catalogue.from_json(answer.json) == packaged_catalogue()
     assert joiner("catalogue", "--catalogue", file, "-o", "json").out == answer.out
     assert "catalogue: packaged, facts of 2026-07-20, 1340 instance types" in answer.err
 
@@ -48,7 +54,10 @@ def test_a_type_that_nobody_knows_is_an_error() -> None:
     answer = joiner("catalogue", "m5.large", "m55.large")
 
     assert (answer.exit_code, answer.out) == (1, "")
-    assert answer.err == "joiner: m55.large: no instance type is called so: see `joiner catalogue`; did you mean m5.large?\n"
+    assert (
+        answer.err
+        == "joiner: m55.large: no instance type is called so: see `joiner catalogue`; did you mean m5.large?\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from tests.unit.cli.running import deployment, joiner, pod, pool, write
 AMD = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]
 
 
-def test_a_pod_that_is_too_large_gets_each_group_of_types_and_the_nearest_offer(tmp_path: Path, catalogue: Path) -> None:
+def test_a_pod_that_is_too_large_gets_each_group_of_types_and_the_nearest_offer(
+    tmp_path: Path, catalogue: Path
+) -> None:
     files = write(tmp_path, pool(requirements=AMD), pod("huge", cpu="20"))
     answer = joiner("explain", "pod", "huge", "-f", files, "--catalogue", catalogue)
 
@@ -35,22 +37,33 @@ def test_a_pod_that_no_type_of_the_pool_suits_is_told_the_requirement(tmp_path: 
     told = joiner("explain", "pod", "default/arm", "-f", files, "--catalogue", catalogue).out
 
     assert "the pod wants kubernetes.io/arch In [arm64]" in told
-    assert "What would have to give: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default to allow it." in told
+    assert (
+        "What would have to give: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default to allow it."
+        in told
+    )
 
 
 def test_types_that_one_rule_keeps_out_share_a_line_and_the_remedy_of_most(tmp_path: Path, catalogue: Path) -> None:
     spot = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
-    told = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(requirements=[spot]), pod("a")), "--catalogue", catalogue).out
+    told = joiner(
+        "explain", "pod", "a", "-f", write(tmp_path, pool(requirements=[spot]), pod("a")), "--catalogue", catalogue
+    ).out
 
     assert told.count("it is not offered in the zones and capacity types of the pool") == 1
     assert "What would have to give: NodePool/default would have to allow on-demand in us-east-1a" in told
 
 
 def test_a_pod_whose_affinity_has_empty_terms_only_is_told_so(tmp_path: Path, catalogue: Path) -> None:
-    affinity: dict[str, Any] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}}
-    told = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(), pod("a", affinity=affinity)), "--catalogue", catalogue).out
+    affinity: dict[str, Any] = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+    }
+    told = joiner(
+        "explain", "pod", "a", "-f", write(tmp_path, pool(), pod("a", affinity=affinity)), "--catalogue", catalogue
+    ).out
 
-    assert "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in told
+    assert (
+        "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in told
+    )
     assert "asks for a node by name" not in told
     assert told.endswith("What would have to give: its terms would have to say something, or to go.\n")
 
@@ -60,7 +73,10 @@ def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path)
     told = joiner("explain", "pod", "a", "-f", write(tmp_path, tainted, pod("a")), "--catalogue", catalogue).out
 
     assert "gpu: did not tolerate taint nvidia.com/gpu:NoSchedule." in told
-    assert "What would have to give: the pod would have to tolerate nvidia.com/gpu:NoSchedule, or the pool to drop it." in told
+    assert (
+        "What would have to give: the pod would have to tolerate nvidia.com/gpu:NoSchedule, or the pool to drop it."
+        in told
+    )
 
 
 def test_a_placed_pod_is_told_its_node_and_the_next_best(tmp_path: Path, catalogue: Path) -> None:
@@ -69,33 +85,57 @@ def test_a_placed_pod_is_told_its_node_and_the_next_best(tmp_path: Path, catalog
     answer = joiner("explain", "pod", "web-1", "-f", files, "--catalogue", catalogue)
 
     assert answer.exit_code == 0
-    assert answer.out.startswith("shop/web-1 goes to a new node of NodePool/default: c6i.large in us-east-1a, on-demand, $0.0850/h.\n")
-    assert "8 instance types of NodePool/default can hold it; with shop/web-0, shop/web-2 this one is part" in answer.out
+    assert answer.out.startswith(
+        "shop/web-1 goes to a new node of NodePool/default: c6i.large in us-east-1a, on-demand, $0.0850/h.\n"
+    )
+    assert (
+        "8 instance types of NodePool/default can hold it; with shop/web-0, shop/web-2 this one is part" in answer.out
+    )
     assert answer.out.endswith(
         "Next best: without c6i.large its 3 pods would go on m5.large in us-east-1a for $0.0960/h, $0.0110/h more.\n"
     )
 
 
 def test_a_pod_on_an_existing_node_is_told_what_a_new_one_would_cost(tmp_path: Path, catalogue: Path) -> None:
-    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    status = {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}, "status": status}
-    answer = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(requirements=AMD), node, pod("a")), "--catalogue", catalogue)
+    answer = joiner(
+        "explain", "pod", "a", "-f", write(tmp_path, pool(requirements=AMD), node, pod("a")), "--catalogue", catalogue
+    )
 
-    assert answer.out.startswith("default/a goes to node here, which has room for it.\n\nWhy there: room that is there costs nothing.\n")
+    assert answer.out.startswith(
+        "default/a goes to node here, which has room for it.\n\nWhy there: room that is there costs nothing.\n"
+    )
     assert "Next best: a new node, c6i.large" in answer.out
 
 
-def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when(tmp_path: Path, catalogue: Path) -> None:
+def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when(
+    tmp_path: Path, catalogue: Path
+) -> None:
     place = {"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a"}
     ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    launched = {"type": "Launched", "status": "True", "reason": "Launched", "message": "", "lastTransitionTime": "2026-11-21T12:00:00Z"}
+    launched = {
+        "type": "Launched",
+        "status": "True",
+        "reason": "Launched",
+        "message": "",
+        "lastTransitionTime": "2026-11-21T12:00:00Z",
+    }
     room = {"cpu": "1930m", "memory": "7Gi", "pods": "29"}
     claim = {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
         "metadata": {"name": "default-a", "labels": {"karpenter.sh/nodepool": "default", **place}},
         "spec": {"nodeClassRef": ref, "requirements": []},
-        "status": {"providerID": "aws:///us-east-1a/i-1", "allocatable": room, "capacity": room, "conditions": [launched]},
+        "status": {
+            "providerID": "aws:///us-east-1a/i-1",
+            "allocatable": room,
+            "capacity": room,
+            "conditions": [launched],
+        },
     }
     answer = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(), claim, pod("a")), "--catalogue", catalogue)
 
@@ -106,7 +146,9 @@ def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when
 
 
 def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, catalogue: Path) -> None:
-    files = write(tmp_path, pool(), pool("broken", requirements=[{**AMD[0], "operator": "Inn"}]), pod("a"), pod("b", cpu="one"))
+    files = write(
+        tmp_path, pool(), pool("broken", requirements=[{**AMD[0], "operator": "Inn"}]), pod("a"), pod("b", cpu="one")
+    )
     placed = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
     refused = joiner("explain", "pod", "b", "-f", files, "--catalogue", catalogue)
 
@@ -120,7 +162,10 @@ def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, c
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nothing", "joiner: no pod is called nothing (deployments' pods are called NAMESPACE/DEPLOYMENT-0 and so on)\n"),
+        (
+            "nothing",
+            "joiner: no pod is called nothing (deployments' pods are called NAMESPACE/DEPLOYMENT-0 and so on)\n",
+        ),
         (
             "web",
             "and so on); there are shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4 and 2 more\n",
@@ -128,7 +173,9 @@ def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, c
     ],
 )
 def test_a_pod_that_nobody_knows_is_an_error(name: str, said: str, tmp_path: Path, catalogue: Path) -> None:
-    answer = joiner("explain", "pod", name, "-f", write(tmp_path, pool(), deployment("web", 7)), "--catalogue", catalogue)
+    answer = joiner(
+        "explain", "pod", name, "-f", write(tmp_path, pool(), deployment("web", 7)), "--catalogue", catalogue
+    )
 
     assert (answer.exit_code, answer.out) == (1, "")
     assert answer.err.endswith(said)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from joiner.planning.checking import check_plan
-from joiner_cli.manifests import read_world
-from joiner_cli.manifests.documents import read_text
-from joiner_cli.planning import Question, answer
+from joiner_cli.manifest_plan import PlanRequest, plan_manifests
+from joiner_cli.manifests import read_manifests
+from joiner_cli.manifests.manifest_documents import read_text
 from tests.unit.cli.mutations import good, mutated
 
 NUMBER = int(os.environ.get("JOINER_MUTATIONS", "150"))
@@ -25,12 +25,14 @@ APART = 1.0  # seconds of CPU for all that is not planning: reading, the catalog
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_what_a_mutation_breaks_is_refused_by_name_and_the_rest_is_planned_right(part: int, catalogue: Path, tmp_path: Path) -> None:
+def test_what_a_mutation_breaks_is_refused_by_name_and_the_rest_is_planned_right(
+    part: int, catalogue: Path, tmp_path: Path
+) -> None:
     manifests = good()
     for seed in range(FIRST + part, FIRST + NUMBER, PARTS):
         text = mutated(seed, manifests)
         began = time.perf_counter()
-        found = read_world(read_text(text, "file"))
+        found = read_manifests(read_text(text, "file"))
         assert time.perf_counter() - began < READING, f"seed {seed}"
         for error in found.errors:
             assert error.object, f"seed {seed}: {error}"
@@ -38,8 +40,10 @@ def test_what_a_mutation_breaks_is_refused_by_name_and_the_rest_is_planned_right
         file = tmp_path / "mutated.yaml"
         file.write_text(text, encoding="utf-8")
         began = time.process_time()
-        told = answer(Question((str(file),), catalogue, deadline=DEADLINE))
+        told = plan_manifests(PlanRequest((str(file),), catalogue, deadline=DEADLINE))
         worked = time.process_time() - began
         wrong = check_plan(found.all_lists(), json.loads(catalogue.read_text()), json.loads(json.dumps(told.to_json())))
         assert not wrong, f"seed {seed}: {wrong[:3]}"
-        assert worked <= DEADLINE * 1.1 + APART, f"seed {seed}: {worked:.2f} s of CPU, planned for {told.plan_seconds:.2f} s"
+        assert worked <= DEADLINE * 1.1 + APART, (
+            f"seed {seed}: {worked:.2f} s of CPU, planned for {told.plan_seconds:.2f} s"
+        )

@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from joiner.adapters.pause import Pause
 from joiner.names import pause_parameter
-from joiner_cli.aws_refusals import told
+from joiner_cli.aws_errors import describe_aws_error
 from tests.unit.cli.running import joiner
 
 
@@ -49,7 +49,14 @@ def test_a_mistyped_cluster_is_told_and_nothing_is_made(deployed: Pause) -> None
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """A machine that knows nothing of any account."""
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+    for name in (
+        "AWS_PROFILE",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # another test's, with its credentials
@@ -65,15 +72,26 @@ KEYS = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_
     ("environment", "said"),
     [
         ({}, "no region is known: give --region, or set AWS_REGION"),
-        ({"AWS_REGION": "eu-west-1"}, "there are no credentials for AWS (Unable to locate credentials): run `aws configure`"),
-        ({"AWS_PROFILE": "prod"}, "The config profile (prod) could not be found: set AWS_PROFILE to one of `aws configure list-profiles`"),
-        ({**KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "AWS does not answer: Could not connect to the endpoint URL"),
+        (
+            {"AWS_REGION": "eu-west-1"},
+            "there are no credentials for AWS (Unable to locate credentials): run `aws configure`",
+        ),
+        (
+            {"AWS_PROFILE": "prod"},
+            "The config profile (prod) could not be found: set AWS_PROFILE to one of `aws configure list-profiles`",
+        ),
+        (
+            {**KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
+            "AWS does not answer: Could not connect to the endpoint URL",
+        ),
         ({**KEYS, "AWS_ENDPOINT_URL": "aws"}, "Invalid endpoint: aws: check AWS_ENDPOINT_URL"),
         ({**KEYS, "AWS_REGION": "eu_west"}, "give --region a name such as eu-west-1"),
     ],
     ids=["region", "credentials", "profile", "connection", "endpoint", "malformed"],
 )
-def test_whoever_cannot_ask_aws_is_told_in_one_line_what_to_do(nowhere: pytest.MonkeyPatch, environment: dict[str, str], said: str) -> None:
+def test_whoever_cannot_ask_aws_is_told_in_one_line_what_to_do(
+    nowhere: pytest.MonkeyPatch, environment: dict[str, str], said: str
+) -> None:
     for name, value in environment.items():
         nowhere.setenv(name, value)
     answer = joiner("pause", "prod")
@@ -104,4 +122,4 @@ def test_what_is_no_cluster_name_is_told_before_anybody_is_asked(nowhere: pytest
 def test_what_aws_refuses_is_told_with_its_remedy(code: str, said: str) -> None:
     refusal = ClientError({"Error": {"Code": code, "Message": "no"}}, "PutParameter")
 
-    assert told(refusal, needs="ssm:PutParameter").startswith(said)
+    assert describe_aws_error(refusal, needs="ssm:PutParameter").startswith(said)

@@ -21,15 +21,28 @@ IN_A = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-e
 def node_class(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """The class of `pool`, as a cluster has resolved it."""
     tags = [{"tags": {"a": "b"}}]
-    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
-    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec, "status": status}
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "role": "r",
+        "subnetSelectorTerms": tags,
+        "securityGroupSelectorTerms": tags,
+    }
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": spec,
+        "status": status,
+    }
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """Fifteen pods for c6i nodes, one that is too large for any, and one that waits for somebody else."""
     gated = pod("gated", schedulingGates=[{"name": "example.com/quota"}])
-    return write(tmp_path, pool(requirements=[*AMD, C, IN_A]), deployment("web", 15, "1", "1Gi"), pod("huge", cpu="500"), gated)
+    return write(
+        tmp_path, pool(requirements=[*AMD, C, IN_A]), deployment("web", 15, "1", "1Gi"), pod("huge", cpu="500"), gated
+    )
 
 
 def test_the_table_shows_price_bound_nodes_in_groups_and_what_stays_pending(shop: Path, catalogue: Path) -> None:
@@ -55,7 +68,10 @@ def test_commentary_goes_to_stderr(shop: Path, catalogue: Path) -> None:
     said = joiner("plan", "-f", shop, "--catalogue", catalogue).err
 
     assert said.startswith("joiner: note: ")
-    assert "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: there is no such class among the manifests" in said
+    assert (
+        "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: there is no such class among the manifests"
+        in said
+    )
     assert re.search(r"read in \d+\.\d\d s, planned in \d+\.\d\d s", said)
 
 
@@ -81,7 +97,9 @@ def test_the_json_has_the_shape_that_others_build_on(shop: Path, catalogue: Path
     }
     assert set(plan["seconds"]) == {"read", "plan"}
     node = plan["nodes"][0]
-    assert {key: node[key] for key in ("nodePool", "instanceType", "zone", "capacityType", "pricePerHour", "taints")} == {
+    assert {
+        key: node[key] for key in ("nodePool", "instanceType", "zone", "capacityType", "pricePerHour", "taints")
+    } == {
         "nodePool": "default",
         "instanceType": "c6i.4xlarge",
         "zone": "us-east-1a",
@@ -89,8 +107,12 @@ def test_the_json_has_the_shape_that_others_build_on(shop: Path, catalogue: Path
         "pricePerHour": 0.68,
         "taints": [],
     }
-    assert node["alternatives"][0] == {key: node[key] for key in ("instanceType", "zone", "capacityType", "pricePerHour")}
-    assert node["pods"] == sorted(f"shop/web-{number}" for number in range(15)) or set(node["pods"]) == {f"shop/web-{n}" for n in range(15)}
+    assert node["alternatives"][0] == {
+        key: node[key] for key in ("instanceType", "zone", "capacityType", "pricePerHour")
+    }
+    assert node["pods"] == sorted(f"shop/web-{number}" for number in range(15)) or set(node["pods"]) == {
+        f"shop/web-{n}" for n in range(15)
+    }
     assert node["labels"]["node.kubernetes.io/instance-type"] == "c6i.4xlarge"
     assert node["requests"] == {"cpu": "15", "memory": "15Gi", "pods": "15"}
     assert node["allocatable"]["cpu"] == "15890m"
@@ -130,11 +152,15 @@ def test_one_broken_pool_is_told_and_everything_else_is_planned(tmp_path: Path, 
     answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
 
     assert answer.exit_code == 1
-    assert [(one["object"], one["field"], one["value"]) for one in answer.json["problems"] if one["severity"] == "error"] == [
+    assert [
+        (one["object"], one["field"], one["value"]) for one in answer.json["problems"] if one["severity"] == "error"
+    ] == [
         ("NodePool/broken", "spec.template.spec.requirements[0].operator", "Inn"),
         ("Pod/default/b", "spec.containers[0].resources.requests[cpu]", "one"),
     ]
-    assert [(node["nodePool"], node["pods"]) for node in answer.json["nodes"]] == [("default", ["default/a", "shop/web-0", "shop/web-1"])]
+    assert [(node["nodePool"], node["pods"]) for node in answer.json["nodes"]] == [
+        ("default", ["default/a", "shop/web-0", "shop/web-1"])
+    ]
     assert answer.json["pending"] == []
     assert "joiner: the plan is without 2 objects that cannot be used\n" in answer.err
     assert joiner("plan", "-f", files, "--catalogue", catalogue).out.startswith("1 new node for 3 pods.\n")
@@ -154,7 +180,10 @@ def test_what_two_documents_contradict_each_other_about_is_left_out(tmp_path: Pa
     answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
 
     assert (answer.exit_code, [node["pods"] for node in answer.json["nodes"]]) == (1, [["default/a", "default/same"]])
-    assert f"Pod/default/twice: metadata.name is twice: another document says something else of it ({files}, document 6)" in answer.err
+    assert (
+        f"Pod/default/twice: metadata.name is twice: another document says something else of it ({files}, document 6)"
+        in answer.err
+    )
 
 
 def test_refusals_are_in_the_json_too(tmp_path: Path, catalogue: Path) -> None:
@@ -170,12 +199,18 @@ def test_refusals_are_in_the_json_too(tmp_path: Path, catalogue: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-f", "nowhere.yaml"], "joiner: nowhere.yaml: No such file or directory: name a file or folder that can be read\n"),
+        (
+            ["-f", "nowhere.yaml"],
+            "joiner: nowhere.yaml: No such file or directory: name a file or folder that can be read\n",
+        ),
         (
             ["-f", "-", "--region", "eu-west-1"],
             "joiner: --region eu-west-1: only the catalogue of us-east-1 is packaged: give one of the region",
         ),
-        (["-f", "-", "--catalogue", "nowhere.json"], "joiner: nowhere.json: No such file or directory: name a file that `joiner catalogue"),
+        (
+            ["-f", "-", "--catalogue", "nowhere.json"],
+            "joiner: nowhere.json: No such file or directory: name a file that `joiner catalogue",
+        ),
     ],
 )
 def test_files_that_cannot_be_read_are_one_sentence(arguments: list[str], said: str) -> None:
@@ -240,7 +275,9 @@ def test_a_resolved_class_says_its_zones_itself(tmp_path: Path, catalogue: Path)
     assert [node["zone"] for node in plan["nodes"]] == ["us-east-1c"]
 
 
-def test_a_dump_tells_what_the_cluster_finds_wrong_with_its_own_pools_and_classes(tmp_path: Path, catalogue: Path) -> None:
+def test_a_dump_tells_what_the_cluster_finds_wrong_with_its_own_pools_and_classes(
+    tmp_path: Path, catalogue: Path
+) -> None:
     def status(message: str) -> Mapping[str, Any]:
         return {"conditions": [{"type": "Ready", "status": "False", "reason": "SubnetsNotFound", "message": message}]}
 
@@ -256,8 +293,12 @@ def test_a_dump_tells_what_the_cluster_finds_wrong_with_its_own_pools_and_classe
         ("EC2NodeClass/default", "status.conditions[Ready]", "False", "warning"),
         ("NodePool/default", "status.conditions[Ready]", "False", "warning"),
     ]
-    assert answer.json["problems"][0]["message"].startswith("SubnetsReady: no subnet has tag a = b; the cluster makes no nodes of it until")
-    assert "EC2NodeClass/default: status.conditions[Ready] is False: SubnetsReady: no subnet has tag a = b" in answer.err
+    assert answer.json["problems"][0]["message"].startswith(
+        "SubnetsReady: no subnet has tag a = b; the cluster makes no nodes of it until"
+    )
+    assert (
+        "EC2NodeClass/default: status.conditions[Ready] is False: SubnetsReady: no subnet has tag a = b" in answer.err
+    )
 
 
 def test_what_a_pool_requires_and_nothing_has_is_named_with_what_is_near(tmp_path: Path, catalogue: Path) -> None:
@@ -270,7 +311,11 @@ def test_what_a_pool_requires_and_nothing_has_is_named_with_what_is_near(tmp_pat
     wrong = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
     answer = joiner("plan", "-f", write(tmp_path, wrong, pod("a")), "--catalogue", catalogue, "-o", "json")
 
-    assert [f"{one['field']} is {one['value']}: {one['message']}" for one in answer.json["problems"] if one["severity"] == "warning"] == [
+    assert [
+        f"{one['field']} is {one['value']}: {one['message']}"
+        for one in answer.json["problems"]
+        if one["severity"] == "warning"
+    ] == [
         "spec.template.spec.requirements[karpenter.k8s.aws/instance-family] is q9: no instance type of the catalogue has it; "
         "there are g5, m5, r5, c6i, c7g and 4 more",
         "spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge: the catalogue has no such instance type; "
@@ -278,7 +323,9 @@ def test_what_a_pool_requires_and_nothing_has_is_named_with_what_is_near(tmp_pat
         "spec.template.spec.requirements[topology.kubernetes.io/zone] is us-east-1z: the catalogue has no such zone; "
         "did you mean us-east-1f or us-east-1d?",
     ]
-    assert "NodePool/default: spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge" in answer.err
+    assert (
+        "NodePool/default: spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge" in answer.err
+    )
 
 
 def test_requirements_that_no_type_meets_together_are_told_of_the_pool(tmp_path: Path, catalogue: Path) -> None:
@@ -342,13 +389,19 @@ def test_names_that_are_markup_stay_text(tmp_path: Path, catalogue: Path) -> Non
 
 
 def test_the_same_seed_gives_the_same_plan_whatever_the_order_of_files(tmp_path: Path, catalogue: Path) -> None:
-    manifests = [pool(requirements=AMD), deployment("web", 7, "700m", "2Gi"), deployment("api", 5, "300m", "1Gi"), pod("one", "2", "3Gi")]
+    manifests = [
+        pool(requirements=AMD),
+        deployment("web", 7, "700m", "2Gi"),
+        deployment("api", 5, "300m", "1Gi"),
+        pod("one", "2", "3Gi"),
+    ]
     forward, backward = tmp_path / "forward", tmp_path / "backward"
     for folder, order in ((forward, manifests), (backward, manifests[::-1])):
         folder.mkdir()
         write(folder, *order)
     plans = [
-        joiner("plan", "-f", one, "--catalogue", catalogue, "--deadline", 20, "--seed", 7, "-o", "json").json for one in (forward, backward)
+        joiner("plan", "-f", one, "--catalogue", catalogue, "--deadline", 20, "--seed", 7, "-o", "json").json
+        for one in (forward, backward)
     ]
 
     assert plans[0]["nodes"] == plans[1]["nodes"]
@@ -372,7 +425,16 @@ def test_a_mistyped_command_line_is_not_taken_for_pending_pods(shop: Path) -> No
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 def test_a_result_that_cannot_be_written_is_not_done(shop: Path, catalogue: Path) -> None:
-    asked = [sys.executable, "-c", "from joiner_cli.app import main; main()", "plan", "-f", str(shop), "--catalogue", str(catalogue)]
+    asked = [
+        sys.executable,
+        "-c",
+        "from joiner_cli.app import main; main()",
+        "plan",
+        "-f",
+        str(shop),
+        "--catalogue",
+        str(catalogue),
+    ]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(asked, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
 

@@ -7,28 +7,28 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_cli.manifests import World, read_documents, read_world
-from joiner_cli.manifests.documents import read_text
+from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
+from joiner_cli.manifests.manifest_documents import read_text
 from tests.unit.cli.running import deployment, pod, pool
 
 GOOD = Path(__file__).parent / "manifests"
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def world(*manifests: Any) -> World:
-    return read_world(one for manifest in manifests for one in read_text(json.dumps(manifest), "file.json"))
+def world(*manifests: Any) -> ManifestSet:
+    return read_manifests(one for manifest in manifests for one in read_text(json.dumps(manifest), "file.json"))
 
 
 def refusals(*manifests: Any) -> list[str]:
     return [str(problem) for problem in world(*manifests).errors]
 
 
-def of_yaml(text: str) -> World:
-    return read_world(read_text(text, "file.yaml"))
+def of_yaml(text: str) -> ManifestSet:
+    return read_manifests(read_text(text, "file.yaml"))
 
 
 def test_good_manifests_of_every_kind_are_read_without_a_word() -> None:
-    found = read_world(read_documents([str(GOOD)]))
+    found = read_manifests(read_documents([str(GOOD)]))
 
     assert found.problems == ()
     assert len(found.snapshot.pools) == 3
@@ -37,7 +37,7 @@ def test_good_manifests_of_every_kind_are_read_without_a_word() -> None:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.name)
 def test_our_examples_are_read(path: Path) -> None:
-    assert read_world(read_documents([str(path)])).errors == ()
+    assert read_manifests(read_documents([str(path)])).errors == ()
 
 
 def test_pods_of_a_deployment_are_named_by_number() -> None:
@@ -51,11 +51,15 @@ def test_pods_that_a_deployment_has_already_are_not_made_again() -> None:
     there = pod("web-5d8f7c-abcde", nodeName="node-1")
     there["metadata"] |= {"namespace": "shop", "labels": {"app": "web"}, "ownerReferences": [owner]}
 
-    assert [one.name for one in world(deployment("web", 3), there).snapshot.pods] == ["web-5d8f7c-abcde", "web-0", "web-1"]
+    assert [one.name for one in world(deployment("web", 3), there).snapshot.pods] == [
+        "web-5d8f7c-abcde",
+        "web-0",
+        "web-1",
+    ]
 
 
 def test_a_stateful_set_keeps_its_names_and_brings_its_claims() -> None:
-    found = read_world(read_documents([str(GOOD / "shop.yaml")]))
+    found = read_manifests(read_documents([str(GOOD / "shop.yaml")]))
 
     claims = [one["metadata"]["name"] for one in found.lists["persistentvolumeclaims"]]
     assert claims == ["files", "data-db-0", "data-db-1"]
@@ -67,7 +71,11 @@ def test_a_job_runs_as_many_pods_at_a_time_as_it_says_and_a_suspended_one_none()
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "sum"},
-        "spec": {"parallelism": 5, "completions": 2, "template": {"spec": {**pod("")["spec"], "restartPolicy": "Never"}}},
+        "spec": {
+            "parallelism": 5,
+            "completions": 2,
+            "template": {"spec": {**pod("")["spec"], "restartPolicy": "Never"}},
+        },
     }
     assert [one.name for one in world(job).snapshot.pods] == ["sum-0", "sum-1"]
 
@@ -90,7 +98,10 @@ def test_a_pod_takes_the_limits_of_its_namespace() -> None:
         ({"replicas": "3"}, "spec.replicas is 3: give a whole number here"),
         ({"replicas": -1}, "spec.replicas is -1: give a number of at least zero"),
         ({"replicas": 2**40}, "spec.replicas is 1099511627776: give a number from -2147483648 to 2147483647"),
-        ({"selector": {"matchLabels": {"app": "other"}}}, "spec.template.metadata.labels is {app: web}: the selector must select"),
+        (
+            {"selector": {"matchLabels": {"app": "other"}}},
+            "spec.template.metadata.labels is {app: web}: the selector must select",
+        ),
         ({"selector": {"matchLabels": {"app": 5}}}, 'spec.selector.matchLabels[app] is 5: put it in quotes: "5"'),
         ({"template": None}, "spec.template: it is empty"),
     ],
@@ -163,7 +174,13 @@ def test_every_mistake_is_told_in_one_go() -> None:
     manifest["spec"]["template"]["spec"]["tolerations"] = [{"key": "a b"}]
 
     assert (
-        len(refusals(manifest, pod("B"), pool(requirements=[{"key": "karpenter.sh/capacity-type", "operator": "in", "values": ["spot"]}])))
+        len(
+            refusals(
+                manifest,
+                pod("B"),
+                pool(requirements=[{"key": "karpenter.sh/capacity-type", "operator": "in", "values": ["spot"]}]),
+            )
+        )
         == 4
     )
 
@@ -193,12 +210,16 @@ def test_more_pods_than_a_cluster_can_have_are_a_slip_of_the_finger() -> None:
     assert refusals(deployment("web", 2_000_000_000)) == [
         "Deployment/shop/web: spec.replicas is 2000000000: with it there are more than 200,000 pods; plan for fewer at a time"
     ]
-    assert [one.key for one in world(deployment("web", 2_000_000_000), deployment("api", 1)).snapshot.pods] == ["shop/api-0"]
+    assert [one.key for one in world(deployment("web", 2_000_000_000), deployment("api", 1)).snapshot.pods] == [
+        "shop/api-0"
+    ]
 
 
 def test_yaml_is_read_as_kubectl_reads_it() -> None:
     text = yaml.safe_dump(pod("a", nodeSelector={"tier": "x"})).replace("tier: x", "tier: on")
-    assert [str(one) for one in of_yaml(text).errors] == ['Pod/default/a: spec.nodeSelector[tier] is true: put it in quotes: "true"']
+    assert [str(one) for one in of_yaml(text).errors] == [
+        'Pod/default/a: spec.nodeSelector[tier] is true: put it in quotes: "true"'
+    ]
 
     text = text.replace("tier: on", "tier: 12:30")
     assert "a label value has up to 63" in str(of_yaml(text).errors[0])  # a text, and not 750 seconds
@@ -228,7 +249,9 @@ def test_what_is_no_yaml_is_told_with_its_line(text: str, problem: str) -> None:
 
 
 def test_documents_before_a_tear_are_read_and_both_are_told() -> None:
-    found = of_yaml("apiVersion: v1\nkind: Pod\nmetadata: {name: B}\nspec: {containers: [{name: a, image: b}]}\n---\na: [\n")
+    found = of_yaml(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: B}\nspec: {containers: [{name: a, image: b}]}\n---\na: [\n"
+    )
 
     assert [str(one) for one in found.errors] == [
         "Pod/default/B: metadata.name is B: use up to 253 small letters, digits, - and ., each part beginning and ending with a letter "
@@ -241,7 +264,7 @@ def test_every_file_is_read_and_every_unreadable_one_told(tmp_path: Path) -> Non
     (tmp_path / "a.yaml").write_text("a: [")
     (tmp_path / "b.json").write_bytes(b"\xff")
     (tmp_path / "c.yaml").write_text(json.dumps(pod("C")))
-    found = read_world(read_documents([str(tmp_path), str(tmp_path / "nowhere.yaml"), str(GOOD)]))
+    found = read_manifests(read_documents([str(tmp_path), str(tmp_path / "nowhere.yaml"), str(GOOD)]))
 
     assert [str(one).removeprefix(f"{tmp_path}/").partition(":")[0] for one in found.errors] == [
         "a.yaml, line 2",
@@ -257,12 +280,17 @@ def test_every_file_is_read_and_every_unreadable_one_told(tmp_path: Path) -> Non
     [
         ({"replicaz": 3}, ["spec.template.spec.tolerations[0].value"]),
         ({"replicas": "3"}, ["spec.template.spec.tolerations[0].value"]),
-        ({"selector": {"matchLabels": {"app": 5}}}, ["spec.template.metadata.labels", "spec.template.spec.tolerations[0].value"]),
+        (
+            {"selector": {"matchLabels": {"app": 5}}},
+            ["spec.template.metadata.labels", "spec.template.spec.tolerations[0].value"],
+        ),
         ({"selektor": {}, "selector": None}, ["spec.template.spec.tolerations[0].value"]),
         ({"template": None}, []),
     ],
 )
-def test_what_a_value_means_is_told_beside_a_wrong_shape_where_that_is_certain(spec: dict[str, Any], others: list[str]) -> None:
+def test_what_a_value_means_is_told_beside_a_wrong_shape_where_that_is_certain(
+    spec: dict[str, Any], others: list[str]
+) -> None:
     manifest = deployment("web", 1, tolerations=[{"key": "a", "operator": "Exists", "value": "b"}])
     manifest["metadata"]["labels"] = {"app": "a b"}
     manifest["spec"] |= spec
@@ -288,11 +316,17 @@ def test_a_number_that_is_none_is_told_of_pods_workloads_and_pools_beside_a_wron
         f"Deployment/shop/web spec.template.spec.{place}",
         "NodePool/default spec.template.spec.requirements[0].values",
     ]
-    assert sorted(f"{one.object} {one.field}" for one in world(shape, *values).errors) == sorted([*told, "Pod/default/b spec.contaners"])
+    assert sorted(f"{one.object} {one.field}" for one in world(shape, *values).errors) == sorted(
+        [*told, "Pod/default/b spec.contaners"]
+    )
 
 
 def test_a_pool_is_told_its_values_and_its_shape_together() -> None:
-    wrong = pool(requirements=[{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spots"]}], wieght=5, limits={"cpu": "x"})
+    wrong = pool(
+        requirements=[{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spots"]}],
+        wieght=5,
+        limits={"cpu": "x"},
+    )
 
     assert [one.field for one in world(wrong).errors] == [
         "spec.wieght",
@@ -304,7 +338,9 @@ def test_a_pool_is_told_its_values_and_its_shape_together() -> None:
 def test_a_class_without_its_selectors_is_shown_what_to_write() -> None:
     spec = {"role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}], "securityGroupSelectorTerms": []}
 
-    assert refusals({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}) == [
+    assert refusals(
+        {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
+    ) == [
         "EC2NodeClass/default: spec.securityGroupSelectorTerms is []: give 1 to 30 items, "
         "such as [{tags: {karpenter.sh/discovery: my-cluster}}]",
         "EC2NodeClass/default: spec.subnetSelectorTerms: it is missing: write for example [{tags: {karpenter.sh/discovery: my-cluster}}]",
@@ -313,8 +349,18 @@ def test_a_class_without_its_selectors_is_shown_what_to_write() -> None:
 
 def test_a_class_whose_name_is_nearly_that_of_another_is_a_warning() -> None:
     tags = [{"tags": {"a": "b"}}]
-    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
-    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "defalt"}, "spec": spec}
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "role": "r",
+        "subnetSelectorTerms": tags,
+        "securityGroupSelectorTerms": tags,
+    }
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "defalt"},
+        "spec": spec,
+    }
 
     assert [(one.severity, one.remedy.partition("; ")[2]) for one in world(pool(), node_class).problems] == [
         ("warning", 'AL2023 with its defaults is assumed, in every zone; did you mean "EC2NodeClass/defalt"?')
@@ -324,9 +370,24 @@ def test_a_class_whose_name_is_nearly_that_of_another_is_a_warning() -> None:
 
 def test_what_is_there_and_broken_is_not_said_to_be_missing() -> None:
     tags = [{"tags": {"a": "b"}}]
-    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "rolle": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
-    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
-    first = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "first"}, "value": "high"}
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "rolle": "r",
+        "subnetSelectorTerms": tags,
+        "securityGroupSelectorTerms": tags,
+    }
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": spec,
+    }
+    first = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "first"},
+        "value": "high",
+    }
     found = world(pool(), node_class, first, pod("a", priorityClassName="first"))
 
     assert [one.object for one in found.errors if "rolle" in one.field or one.field == "value"] == [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from joiner.planning.checking import check_plan
-from joiner_cli.manifests import read_documents, read_world
+from joiner_cli.manifests import read_documents, read_manifests
 from tests.unit.cli.recorded import as_files
 from tests.unit.cli.running import joiner
 
@@ -24,6 +24,13 @@ def test_the_command_places_what_karpenter_places(path: Path, tmp_path: Path) ->
     left = Counter(one["pod"].rpartition("/")[2].rpartition("-")[0] for one in answer.json["pending"])
     assert left <= Counter({name: number for name, number in expected["unschedulableByGroup"].items() if number})
     assert answer.exit_code == (2 if left else 0)
-    assert check_plan(read_world(read_documents([str(manifests)])).all_lists(), json.loads(catalogue.read_text()), answer.json) == []
+    assert (
+        check_plan(
+            read_manifests(read_documents([str(manifests)])).all_lists(), json.loads(catalogue.read_text()), answer.json
+        )
+        == []
+    )
     if not left and not expected["unschedulable"]:
-        assert answer.json["pricePerHour"] <= (expected["cost"] if expected["exact"] else expected["costRange"][1]) + 1e-6
+        assert (
+            answer.json["pricePerHour"] <= (expected["cost"] if expected["exact"] else expected["costRange"][1]) + 1e-6
+        )

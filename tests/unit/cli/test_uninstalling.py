@@ -18,22 +18,36 @@ class Account:
     """An account in memory with a deployed Joiner for the cluster prod; no sweep runs in it."""
 
     def __init__(self) -> None:
-        self.ssm, self.ec2, self.states = (boto3.client(name, region_name="eu-west-1") for name in ("ssm", "ec2", "stepfunctions"))
+        self.ssm, self.ec2, self.states = (
+            boto3.client(name, region_name="eu-west-1") for name in ("ssm", "ec2", "stepfunctions")
+        )
         self.ssm.put_parameter(Name=pause_parameter("prod"), Value="false", Type="String", Overwrite=True)
         iam = boto3.client("iam")
-        trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole"}]}
+        trust = {
+            "Statement": [
+                {"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole"}
+            ]
+        }
         role = iam.create_role(RoleName="states", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
         definition = json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}})
-        self.sweep = self.states.create_state_machine(name="sweep", definition=definition, roleArn=role)["stateMachineArn"]
+        self.sweep = self.states.create_state_machine(name="sweep", definition=definition, roleArn=role)[
+            "stateMachineArn"
+        ]
         template = {"Resources": {"Any": MACHINE}, "Outputs": {"SweepArn": {"Value": self.sweep}}}
         boto3.client("cloudformation", region_name="eu-west-1").create_stack(
             StackName=stack_name("prod"), TemplateBody=json.dumps(template)
         )
 
     def launch(self, claim: str) -> str:
-        tags = [{"Key": CLUSTER_NAME_TAG, "Value": "prod"}, {"Key": LAUNCH, "Value": "l-1"}, {"Key": NODECLAIM, "Value": claim}]
+        tags = [
+            {"Key": CLUSTER_NAME_TAG, "Value": "prod"},
+            {"Key": LAUNCH, "Value": "l-1"},
+            {"Key": NODECLAIM, "Value": claim},
+        ]
         image = self.ec2.describe_images()["Images"][0]["ImageId"]
-        made = self.ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
+        made = self.ec2.run_instances(
+            ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}]
+        )
         return str(made["Instances"][0]["InstanceId"])
 
     def value(self) -> str:
@@ -62,7 +76,10 @@ def test_keep_stops_joiner_and_says_how_many_nodes_run_on(account: Account) -> N
 
     answer = uninstall("--nodes", "keep")
 
-    assert (answer.exit_code, answer.out) == (0, "Joiner does nothing any more in prod; 1 node will run on without it\n")
+    assert (answer.exit_code, answer.out) == (
+        0,
+        "Joiner does nothing any more in prod; 1 node will run on without it\n",
+    )
     assert "cdk destroy -c cluster=prod" in answer.err
     assert (account.value(), account.sweeps()) == (KEEPING, 0)
 
@@ -116,7 +133,10 @@ def test_a_cluster_without_joiner_is_named_and_nothing_is_written(account: Accou
     answer = joiner("uninstall", "--cluster", "prdo", "--nodes", "keep")
 
     assert (answer.exit_code, answer.out) == (1, "")
-    assert "no Joiner is deployed for a cluster prdo in this account and region (there is no stack joiner-prdo)" in answer.err
+    assert (
+        "no Joiner is deployed for a cluster prdo in this account and region (there is no stack joiner-prdo)"
+        in answer.err
+    )
     assert account.value() == "false"
 
 

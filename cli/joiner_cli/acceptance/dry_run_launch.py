@@ -1,0 +1,64 @@
+"""The launch that the dry runs ask for: built by the code that builds real launches, from a node class as the cluster resolved it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from joiner.cluster import Requirements
+from joiner.launching import Launch
+from joiner.launching.fleet import fleet_request
+from joiner.launching.offers import Offer
+from joiner.launching.templates import template_for
+from joiner.names import EXECUTION, LAUNCH, ON_DEMAND
+from joiner.pools import Image, NodeClass, NodePool, ResolvedNodeClass, SecurityGroup, Subnet
+
+Manifest = Mapping[str, Any]
+
+
+def read_resolved_class(manifest: Manifest) -> ResolvedNodeClass:
+    """The class's status as a value."""
+    status = manifest.get("status") or {}
+    return ResolvedNodeClass(
+        name=str(manifest["metadata"]["name"]),
+        kind="EC2NodeClass",
+        subnets=tuple(Subnet(each["id"], each["zone"]) for each in status.get("subnets") or ()),
+        security_groups=tuple(SecurityGroup(each["id"]) for each in status.get("securityGroups") or ()),
+        images=tuple(
+            Image(each["id"], "", Requirements.from_kube(each["requirements"])) for each in status.get("amis") or ()
+        ),
+        instance_profile=str(status.get("instanceProfile") or ""),
+    )
+
+
+def build_dry_run_launch(
+    node_class: NodeClass, pool: NodePool, resolved: ResolvedNodeClass, *, cluster: str, run: str, types: Sequence[str]
+) -> Launch:
+    """One launch of one node. It is only ever sent as a dry run."""
+    image, subnet = resolved.images[0], resolved.subnets[0]
+    template = template_for(
+        node_class, resolved, pool, cluster=cluster, image=image.id, user_data="#!/bin/true\n", capacity_type=ON_DEMAND
+    )
+    identity = f"accept-{run}"
+    tags = {**template.tags, LAUNCH: identity, EXECUTION: identity}
+    offers = [Offer(0.0, each, subnet.zone) for each in types]
+    request = fleet_request(
+        {template.name: offers},
+        order=offers,
+        resolved=resolved,
+        node_class=node_class,
+        capacity_type=ON_DEMAND,
+        count=1,
+        tags=tags,
+        token=identity,
+    )
+    return Launch(
+        id=identity,
+        token=identity,
+        claims=(identity,),
+        claim_kind="NodeClaim",
+        pool=pool.name,
+        capacity_type=ON_DEMAND,
+        request=request,
+        templates=(template,),
+        images={},
+        prices={},
+    )

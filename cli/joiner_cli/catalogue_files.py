@@ -1,0 +1,200 @@
+"""Catalogues to plan from without AWS: the one of us-east-1 that is packaged, or one that ``joiner catalogue -o json`` wrote.
+
+The packaged one is computed when it is asked for, by the formulas of a deployed cluster, from facts that
+``python -m joiner_local.catalogue_facts`` collects.
+"""
+
+import fnmatch
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from joiner import names
+from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, usable
+from joiner.cluster import InvalidField
+from joiner.pools import InvalidManifest, NodeClass, ResolvedNodeClass, Subnet
+from joiner.pools.nodepool import ClassRef
+from joiner.pools.reading import Fields, Notes
+from joiner_cli.manifests.manifest_documents import UnreadableInput
+
+PACKAGED_REGION: Final = "us-east-1"
+MAX_REPORTED_ERRORS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCatalogue:
+    """A catalogue, where it comes from, and of which day its facts are."""
+
+    catalogue: Catalogue
+    source: str
+    dated: str = ""
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        return tuple(sorted({one.zone for known in self.catalogue.types.values() for one in known.offerings}))
+
+    def select(self, patterns: Sequence[str]) -> tuple[Catalogue, list[str]]:
+        """The types that some pattern means (``*`` for anything), all without one; and the patterns that mean none."""
+        if not patterns:
+            return self.catalogue, []
+        meant = {pattern: fnmatch.filter(self.catalogue.types, pattern) for pattern in patterns}
+        chosen = Catalogue.of(
+            self.catalogue.types[name] for name in {name for found in meant.values() for name in found}
+        )
+        return chosen, [pattern for pattern, found in meant.items() if not found]
+
+
+def load_catalogue(path: Path | None, region: str | None) -> LoadedCatalogue:
+    """The catalogue of the file, or the packaged one; of a file only what is offered in the region, if one is named."""
+    if path is None:
+        if region not in (None, PACKAGED_REGION):
+            raise UnreadableInput(
+                f"--region {region}",
+                f"only the catalogue of {PACKAGED_REGION} is packaged",
+                "give one of the region with --catalogue FILE",
+            )
+        facts = _facts()
+        return LoadedCatalogue(packaged_catalogue(), "packaged", facts["dated"])
+    found = LoadedCatalogue(_read(path), str(path))
+    if region is None:
+        return found
+    there = LoadedCatalogue(Catalogue.of(_only_in(region, found.catalogue.types.values())), str(path))
+    if not there.zones:
+        raise UnreadableInput(
+            str(path), f"nothing is offered in {region}", f"its zones are {', '.join(found.zones) or 'none'}"
+        )
+    return there
+
+
+@cache
+def packaged_catalogue() -> Catalogue:
+    """Every instance type of us-east-1, on demand."""
+    facts = _facts()
+    return Catalogue.of(
+        instance_type_from_ec2(
+            {**one["info"], "InstanceType": name}, [f"{facts['region']}{zone}" for zone in one["zones"]], one["price"]
+        )
+        for name, one in facts["types"].items()
+        if usable(one["info"])
+    )
+
+
+@cache
+def _facts() -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads(
+        gzip.decompress(files("joiner_cli").joinpath("data", f"{PACKAGED_REGION}.json.gz").read_bytes())
+    )
+    return found
+
+
+def _only_in(region: str, types: Iterable[InstanceType]) -> Iterable[InstanceType]:
+    for known in types:
+        there = [one for one in known.offerings if one.zone.startswith(region)]
+        if there:
+            yield known.with_offerings(there)
+
+
+def _read(path: Path) -> Catalogue:
+    try:
+        said = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise UnreadableInput(
+            str(path), error.strerror or str(error), "name a file that `joiner catalogue -o json` wrote"
+        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableInput(
+            str(path), str(error), "it must be JSON, as `joiner catalogue -o json` writes it"
+        ) from error
+    if not isinstance(said, Mapping):
+        raise UnreadableInput(
+            str(path), "it is no mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
+        )
+    notes = Notes(str(path))
+    types = [_read_type(name, one, notes) for name, one in said.items()]
+    if notes.errors:
+        *others, last = notes.errors[:MAX_REPORTED_ERRORS]
+        more = (
+            f" (and {len(notes.errors) - MAX_REPORTED_ERRORS} more)" if len(notes.errors) > MAX_REPORTED_ERRORS else ""
+        )
+        told = [f"{_describe_error(one)}: {one.remedy}" for one in others]
+        raise UnreadableInput(str(path), "; ".join((*told, _describe_error(last))) + more, last.remedy)
+    if not types:
+        raise UnreadableInput(
+            str(path), "there is no instance type in it", "name a file that `joiner catalogue -o json` wrote"
+        )
+    return Catalogue.of(types)
+
+
+def _describe_error(one: InvalidManifest) -> str:
+    return f"{one.field} is {one.value}" if one.value else f"{one.field} is missing"
+
+
+def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
+    """One instance type, checked field by field: a catalogue may be written by hand."""
+    fields = Fields(said, name, notes)
+    labels = fields.texts("labels")
+    sides = {side: fields.resources(side) for side in ("capacity", "allocatable")}
+    for side, amounts in sides.items():
+        if any(amount < 0 for amount in amounts.values()):
+            fields.wrong(side, "give quantities of at least zero")
+    for offering in fields.many("offerings"):
+        _check_offering(offering)
+    network = fields.sub("network")
+    for one in ("interfaces", "addressesEach"):
+        if "network" in fields and network.integer(one, minimum=0) is None:
+            network.wrong(one, "give a whole number")
+    for side, amounts in sides.items():
+        if not amounts and not notes.errors:  # whatever else is wrong comes first
+            fields.wrong(side, "give cpu, memory and pods, as `joiner catalogue -o json` does")
+    if notes.errors or not isinstance(said, Mapping):
+        return InstanceType(name)
+    try:
+        return InstanceType.from_json(name, {**said, "labels": {names.INSTANCE_TYPE: name, **labels}})
+    except (InvalidField, ValueError, TypeError, KeyError) as error:
+        notes.note(name, "", str(error))
+        return InstanceType(name)
+
+
+def _check_offering(fields: Fields) -> None:
+    if not fields.text("zone"):
+        fields.wrong("zone", "give the zone that it is offered in, such as us-east-1a")
+    if fields.text("capacityType") not in names.CAPACITY_TYPES:
+        fields.wrong("capacityType", f"write one of {', '.join(names.CAPACITY_TYPES)}")
+    price = fields.raw("pricePerHour")
+    if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
+        fields.wrong("pricePerHour", "give a price in $/h, such as 0.096")
+    fields.boolean("available")
+
+
+def assume_resolved_classes(
+    refs: Iterable[ClassRef], classes: Iterable[NodeClass], manifests: Iterable[Mapping[str, Any]], zones: Iterable[str]
+) -> dict[str, ResolvedNodeClass]:
+    """Node classes as EC2 would most likely resolve them: every zone, AL2023 where nothing is said.
+
+    A class that a cluster has resolved already says its zones itself, in ``status.subnets``.
+    """
+    declared = {one.key: one for one in classes}
+    known = {f"{one.get('kind')}/{one['metadata']['name']}": _status_zones(one) for one in manifests}
+    found = {}
+    for ref in refs:
+        own = declared.get(ref.key)
+        there = known.get(ref.key) or sorted(zones)
+        found[ref.key] = ResolvedNodeClass(
+            name=ref.name,
+            kind=ref.kind,
+            ami_family=(own.ami_family if own else None) or "AL2023",
+            subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in there),
+        )
+    return found
+
+
+def _status_zones(manifest: Mapping[str, Any]) -> list[str]:
+    subnets = (manifest.get("status") or {}).get("subnets") or ()
+    return sorted({one["zone"] for one in subnets if one.get("zone")})

@@ -1,0 +1,105 @@
+"""A deployed Joiner as commands reach it: AWS clients that answer within seconds, and the outputs of the stack."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from rich.console import Console
+
+from joiner.names import stack_name
+
+CLUSTER_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
+"""Source: EKS, CreateCluster."""
+TIMEOUT_SECONDS: Final = 10
+"""For a connection, and for an answer: boto3 by itself would wait for minutes."""
+
+commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+Cluster = Annotated[
+    str, typer.Option("--cluster", metavar="NAME", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")
+]
+Region = Annotated[
+    str | None,
+    typer.Option(metavar="REGION", help="The cluster's region.", show_default="AWS_REGION, or the profile's"),
+]
+
+
+@dataclass(slots=True)
+class DeployedStack:
+    """Joiner in one cluster. `outputs` are the stack's; `region` is the one that boto3 found."""
+
+    cluster: str
+    region: str
+    outputs: Mapping[str, str]
+    _session: Any
+    _clients: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    @classmethod
+    def find(cls, cluster: str, region: str | None) -> "DeployedStack":
+        """The deployment for a cluster; ends the command with exit code 1 if there is none."""
+        if not CLUSTER_NAME.fullmatch(cluster):
+            exit_with_error(f"{cluster!r} is no name of an EKS cluster: it has up to 100 letters, digits, - and _")
+        import boto3  # here: it takes longer to import than all other commands take to run
+        from botocore.exceptions import ClientError
+
+        stack = stack_name(cluster)
+        with aws_errors_reported(f"cloudformation:DescribeStacks on the stack {stack}"):
+            session = boto3.Session(region_name=region or os.environ.get("AWS_REGION"))
+            here = cls(cluster, str(session.region_name or ""), {}, session)
+            try:
+                found = here.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
+            except ClientError as error:
+                if error.response["Error"]["Code"] == "ValidationError":
+                    exit_with_error(
+                        f"no Joiner is deployed for a cluster {cluster} in this account and region (there is no stack {stack}): check its "
+                        "name, --region and AWS_PROFILE"
+                    )
+                raise
+            here.outputs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", ())}
+        return here
+
+    def credentials(self) -> Any:
+        """Those of the person who runs the command, to sign a token with."""
+        found = self._session.get_credentials()
+        if found is None:
+            exit_with_error("there are no credentials for AWS to sign a token with")
+        return found.get_frozen_credentials()
+
+    def client(self, service: str, *, seconds: int = TIMEOUT_SECONDS) -> Any:
+        """The boto3 client of a service; a call that takes longer than `seconds` is an error."""
+        from botocore.config import Config
+
+        if (service, seconds) not in self._clients:
+            quick = Config(connect_timeout=TIMEOUT_SECONDS, read_timeout=seconds, retries={"total_max_attempts": 2})
+            self._clients[service, seconds] = self._session.client(service, config=quick)
+        return self._clients[service, seconds]
+
+
+@contextmanager
+def aws_errors_reported(needs: str) -> Iterator[None]:
+    """Errors of AWS end the command with exit code 1 and one line that says what to do. `needs` names the permissions."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from joiner.adapters.ec2 import Ec2Error
+    from joiner_cli.aws_errors import describe_aws_error
+
+    try:
+        yield
+    except (
+        BotoCoreError,
+        ClientError,
+        Ec2Error,
+        ValueError,
+    ) as error:  # botocore checks an endpoint with a bare ValueError
+        cause = error.__cause__ if isinstance(error, Ec2Error) and isinstance(error.__cause__, Exception) else error
+        exit_with_error(describe_aws_error(cause, needs=needs))
+
+
+def exit_with_error(why: str) -> NoReturn:
+    """End the command."""
+    commentary.print(f"joiner: {why}")
+    raise typer.Exit(1)

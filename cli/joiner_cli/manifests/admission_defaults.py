@@ -1,0 +1,124 @@
+"""What admission fills in on an EKS cluster beside what a snapshot resolves itself (priorities, runtime classes).
+
+The limits of the namespace, the tolerations that every pod gets, the default storage class. Source: Kubernetes, "Admission Control"
+(LimitRanger, DefaultTolerationSeconds, DefaultStorageClass). What has been through it once stays as it is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from joiner.planning.admission import SYSTEM_PRIORITIES
+from joiner.pools import InvalidManifest
+
+Manifest = Mapping[str, Any]
+
+DEFAULT_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+TOLERATED_SECONDS: Final = 300
+TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionDefaults:
+    """Limits by namespace; names of the priority and runtime classes that there are; the default storage class; what is broken."""
+
+    limits: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
+    priorities: frozenset[str] = frozenset(SYSTEM_PRIORITIES)
+    runtimes: frozenset[str] = frozenset()
+    storage_class: str = ""
+    broken: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, by_kind: Mapping[str, Sequence[Manifest]], broken: frozenset[str] = frozenset()) -> "AdmissionDefaults":
+        """``broken`` are objects that cannot be used, as ``Kind/name``."""
+        limits: dict[str, list[Manifest]] = {}
+        for one in by_kind.get("LimitRange", ()):
+            limits.setdefault(_namespace(one), []).extend(
+                item for item in (one.get("spec") or {}).get("limits") or () if item.get("type") == "Container"
+            )
+        defaults = sorted(
+            (one["metadata"].get("creationTimestamp") or "", one["metadata"]["name"])
+            for one in by_kind.get("StorageClass", ())
+            if any((one["metadata"].get("annotations") or {}).get(key) == "true" for key in DEFAULT_CLASS)
+        )
+        return cls(
+            limits=limits,
+            priorities=frozenset(
+                {*SYSTEM_PRIORITIES, *(one["metadata"]["name"] for one in by_kind.get("PriorityClass", ()))}
+            ),
+            runtimes=frozenset(one["metadata"]["name"] for one in by_kind.get("RuntimeClass", ())),
+            storage_class=defaults[-1][1] if defaults else "",
+            broken=broken,
+        )
+
+    def pod(self, manifest: Manifest) -> dict[str, Any]:
+        """The pod as it would be stored, but for its classes: the snapshot resolves those."""
+        spec = dict(manifest["spec"])
+        self._limit(spec, _namespace(manifest))
+        _tolerate(spec)
+        return {**manifest, "spec": spec}
+
+    def claim(self, manifest: Manifest) -> Manifest:
+        """The PersistentVolumeClaim as it would be stored: an unset class is the default one, an empty one is none."""
+        spec = manifest.get("spec") or {}
+        if spec.get("storageClassName") is not None or not self.storage_class:
+            return manifest
+        return {**manifest, "spec": {**spec, "storageClassName": self.storage_class}}
+
+    def missing(self, subject: str, path: str, spec: Manifest) -> Iterable[InvalidManifest]:
+        """What the pod names and nobody declares: the API server would refuse it, a plan goes on without."""
+        name = spec.get("priorityClassName")
+        if name and name not in self.priorities and spec.get("priority") is None:
+            remedy = f"{self._lacking('PriorityClass', name)}; the plan counts it as 0"
+            yield InvalidManifest(subject, f"{path}.priorityClassName", name, remedy, "warning")
+        runtime = spec.get("runtimeClassName")
+        if runtime and runtime not in self.runtimes and not spec.get("overhead"):
+            remedy = f"{self._lacking('RuntimeClass', runtime)}; the plan counts no overhead"
+            yield InvalidManifest(subject, f"{path}.runtimeClassName", runtime, remedy, "warning")
+
+    def _lacking(self, kind: str, name: str) -> str:
+        broken = f"{kind}/{name}" in self.broken
+        return (
+            f"this {kind} cannot be used before it is put right"
+            if broken
+            else f"there is no such {kind} among the manifests"
+        )
+
+    def _limit(self, spec: dict[str, Any], namespace: str) -> None:
+        limits: dict[str, Any] = {}
+        requests: dict[str, Any] = {}
+        for item in self.limits.get(namespace, ()):
+            given = {**(item.get("max") or {}), **(item.get("default") or {})}
+            limits = {**given, **limits}
+            requests = {**(item.get("min") or {}), **given, **(item.get("defaultRequest") or {}), **requests}
+        if not (limits or requests):
+            return
+        for kind in ("containers", "initContainers"):
+            if spec.get(kind):
+                spec[kind] = [_with_defaults(one, limits, requests) for one in spec[kind]]
+
+
+def _with_defaults(container: Manifest, limits: Manifest, requests: Manifest) -> Manifest:
+    """Its own word comes first; a request that it does not make follows its own limit before any default."""
+    said = container.get("resources") or {}
+    own = {**(said.get("limits") or {}), **(said.get("requests") or {})}
+    resources = {**said, "limits": {**limits, **(said.get("limits") or {})}, "requests": {**requests, **own}}
+    return {**container, "resources": resources}
+
+
+def _tolerate(spec: dict[str, Any]) -> None:
+    said = spec.get("tolerations") or ()
+    more = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS}
+        for key in TOLERATED_TAINTS
+        if not any(one.get("key") in (key, None, "") and one.get("effect") in ("NoExecute", None, "") for one in said)
+    ]
+    if more:
+        spec["tolerations"] = [*said, *more]
+
+
+def _namespace(manifest: Manifest) -> str:
+    return (manifest.get("metadata") or {}).get("namespace") or "default"

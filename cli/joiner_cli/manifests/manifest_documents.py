@@ -1,0 +1,166 @@
+"""Files, folders and stdin as documents: one a manifest, each knowing where it stands.
+
+A folder is read as `kubectl apply -f` reads it, with what is below it: every file that ends in .yaml, .yml or .json, in order of name.
+Lists are taken apart. What cannot be read is handed on beside what can: a mistake in one file says nothing of the others.
+
+>>> [one.where for one in read_text('{"kind": "List", "items": [{"kind": "Pod"}, {"kind": "Node"}]}', "all.json")]
+['all.json, item 1', 'all.json, item 2']
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from joiner_cli.manifests.yaml_text import NotYaml, read_yaml
+
+STDIN: Final = "-"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+MAX_BYTES: Final = 2 * 2**30
+
+
+class UnreadableInput(Exception):
+    """A file that cannot be read at all: ``where`` it stands, what is wrong, and the remedy."""
+
+    def __init__(self, where: str, problem: str, remedy: str) -> None:
+        self.where, self.problem, self.remedy = where, problem, remedy
+        super().__init__(f"{where}: {problem}: {remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestDocument:
+    """One manifest; ``where`` is its file and, if there are several in it, its number."""
+
+    where: str
+    manifest: Any
+
+
+def read_documents(paths: Iterable[str]) -> Iterator[ManifestDocument | UnreadableInput]:
+    """Every document of these files and folders, ``-`` for stdin; what cannot be read stands among them."""
+    for path in paths:
+        if path == STDIN and sys.stdin is None:
+            yield UnreadableInput("stdin", "it is closed", "pipe manifests into the command, or name files")
+        elif path == STDIN:
+            yield from _read_bytes(sys.stdin.buffer.read(), "stdin")
+        elif Path(path).is_dir():
+            yield from _read_folder(Path(path))
+        else:
+            yield from read_file(Path(path))
+
+
+def read_file(file: Path) -> Iterator[ManifestDocument | UnreadableInput]:
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            yield UnreadableInput(str(file), "it has more than 2 GiB", "split it")
+            return
+        content = file.read_bytes()
+    except OSError as error:
+        yield UnreadableInput(str(file), error.strerror or str(error), "name a file or folder that can be read")
+        return
+    yield from _read_bytes(content, str(file))
+
+
+def read_text(text: str, source: str) -> Iterator[ManifestDocument | UnreadableInput]:
+    """The documents in one text, YAML or JSON; of a torn one those that come before the tear."""
+    found, torn = [], None
+    try:
+        for manifest in _parse(text, source):
+            found.append(manifest)
+    except UnreadableInput as unreadable:
+        torn = unreadable
+    several = len(found) + (torn is not None) > 1
+    for number, manifest in enumerate(found, 1):
+        if manifest is not None:
+            yield from _expand_list(f"{source}, document {number}" if several else source, manifest)
+    if torn is not None:
+        yield torn
+
+
+def _read_folder(folder: Path) -> Iterator[ManifestDocument | UnreadableInput]:
+    closed: list[OSError] = []
+    named = (Path(at, name) for at, _, names in os.walk(folder, onerror=closed.append) for name in names)
+    files = sorted(one for one in named if one.suffix in SUFFIXES)
+    for file in files:
+        yield from read_file(file)
+    for error in closed:
+        yield UnreadableInput(
+            str(error.filename), error.strerror or str(error), "give yourself the right to read this folder"
+        )
+    if not files and not closed:
+        yield UnreadableInput(
+            str(folder), "there is no manifest in this folder", f"put files there that end in {', '.join(SUFFIXES)}"
+        )
+
+
+def _read_bytes(content: bytes, source: str) -> Iterator[ManifestDocument | UnreadableInput]:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        yield UnreadableInput(source, f"byte {error.start} is not UTF-8", "save it as UTF-8")
+        return
+    yield from read_text(text, source)
+
+
+def _parse(text: str, source: str) -> Iterator[Any]:
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            yield msgspec.json.decode(text)
+            return
+        except RecursionError:
+            raise UnreadableInput(source, "it is nested too deeply", "write valid YAML or JSON") from None
+        except msgspec.DecodeError:
+            several = _parse_json_stream(text)
+            if several is not None:
+                yield from several
+                return
+    try:
+        yield from read_yaml(text)
+    except NotYaml as error:
+        where = f"{source}, line {error.line}" if error.line else source
+        templated = "{{" in text and "}}" in text
+        remedy = (
+            "it looks like a template: render it first, with `helm template` or the like"
+            if templated
+            else "write valid YAML or JSON"
+        )
+        raise UnreadableInput(where, str(error), remedy) from error
+
+
+def _parse_json_stream(text: str) -> list[Any] | None:
+    """JSON documents one after the other, as kubectl takes them; None if it is no JSON (YAML may begin with a brace, too)."""
+    decoder, position, found = json.JSONDecoder(), 0, []
+    try:
+        while text[position:].strip():
+            position += len(text[position:]) - len(text[position:].lstrip())
+            one, position = decoder.raw_decode(text, position)
+            found.append(one)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _expand_list(where: str, manifest: Any) -> Iterator[ManifestDocument | UnreadableInput]:
+    """A list gives its items: a ``List`` as they are, a ``PodList`` with the kind that the items leave out."""
+    if not isinstance(manifest, Mapping):
+        yield ManifestDocument(where, manifest)
+        return
+    kind, items = manifest.get("kind"), manifest.get("items")
+    if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
+        yield ManifestDocument(where, manifest)
+        return
+    given = {} if kind == "List" else {"kind": kind.removesuffix("List"), "apiVersion": manifest.get("apiVersion")}
+    for number, item in enumerate(items, 1):
+        if item is None:
+            continue
+        inner = {**given, **item} if isinstance(item, Mapping) else item
+        if isinstance(item, Mapping) and str(item.get("kind") or "").endswith("List"):
+            yield UnreadableInput(
+                f"{where}, item {number}", "it is a list inside of a list", "put its items into the outer list"
+            )
+            continue
+        yield ManifestDocument(f"{where}, item {number}", inner)

@@ -1,0 +1,61 @@
+"""Which manifests a plan is made from, which are passed over, and which the API server would not know.
+
+>>> known("apps/v1", "Deployment"), known("v1", "Secret"), known("argoproj.io/v1alpha1", "Rollout")
+('apps/v1/Deployment', None, None)
+>>> known("apps/v1", "Deploymnt")
+Traceback (most recent call last):
+joiner_cli.manifests.manifest_kinds.UnknownKind: kind: apps/v1 has no such kind; did you mean "Deployment"?
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from joiner.planning import LISTED
+from joiner.pools.reading import meant
+from joiner_cli.manifests.openapi_schemas import Schemas
+
+WORKLOADS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
+PLURALS: Final[Mapping[str, str]] = {kind: plural for plural, kind in LISTED.items()}
+"""Kind -> the list of a snapshot that holds it."""
+
+WITHOUT_SCHEMA: Final[Mapping[str, str]] = {
+    "NodeOverlay": "karpenter.sh/v1alpha1",
+    "CapacityBuffer": "autoscaling.x-k8s.io/v1beta1",
+}
+"""Kinds whose own readers do all the checking: we do not install their CRDs."""
+
+
+class UnknownKind(ValueError):
+    """No API server has this kind in this version; ``field`` is the wrong one of the two."""
+
+    def __init__(self, field: str, said: str, remedy: str) -> None:
+        self.field, self.said, self.remedy = field, said, remedy
+        super().__init__(f"{field}: {remedy}")
+
+
+def recognize_kind(version: str, kind: str) -> str | None:
+    """``version/Kind`` of a kind that counts; None for one that no plan is made from; UnknownKind if there is none such."""
+    schemas = Schemas.packaged()
+    name = f"{version}/{kind}"
+    if name in schemas.kinds or (
+        kind in PLURALS and WITHOUT_SCHEMA.get(kind, "").partition("/")[0] == version.partition("/")[0]
+    ):
+        return name
+    if version in schemas.others:
+        if kind in schemas.others[version]:
+            return None
+        there = [one.rpartition("/")[2] for one in schemas.kinds if one.rpartition("/")[0] == version]
+        raise UnknownKind("kind", kind, f"{version} has no such kind{meant(kind, [*there, *schemas.others[version]])}")
+    right = [one.rpartition("/")[0] for one in schemas.kinds if one.rpartition("/")[2] == kind]
+    if right and _is_kubernetes_group(version):
+        raise UnknownKind("apiVersion", version, f"use {' or '.join(right)}")
+    if version.partition("/")[0] in ("karpenter.sh", "karpenter.k8s.aws"):
+        ours = [one.rpartition("/")[2] for one in schemas.kinds if one.startswith("karpenter")]
+        raise UnknownKind("kind", kind, f"{version} has no such kind{meant(kind, ours)}")
+    return None
+
+
+def _is_kubernetes_group(version: str) -> bool:
+    """Whether Kubernetes or Karpenter speaks for the group; kinds of other people may have the same names."""
+    group = version.rpartition("/")[0]
+    return "." not in group or group.endswith(".k8s.io") or group in ("karpenter.sh", "karpenter.k8s.aws")

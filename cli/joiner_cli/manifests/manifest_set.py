@@ -1,0 +1,285 @@
+"""Everything that was declared, as the API server would hold it: a snapshot to plan for, and the problems that stand against the rest.
+
+What is wrong stops nothing else: an object with an error is told and left out, as the API server would refuse it and store the others.
+Of an object that is said twice and differently nobody knows which is meant: it is left out, too.
+
+>>> from joiner_cli.manifests.manifest_documents import read_text
+>>> found = read_world(read_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"contaners": []}}', "a.json"))
+>>> [str(problem) for problem in found.errors][0]
+'Pod/default/a: spec.contaners is []: there is no such field; did you mean "containers"?'
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from joiner.cluster import InvalidField, Pod
+from joiner.planning import Snapshot
+from joiner.planning.admission import Admission as ClassAdmission
+from joiner.pools import InvalidManifest, NodeClass
+from joiner.pools.reading import Notes, meant
+from joiner_cli.manifests.admission_defaults import AdmissionDefaults
+from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput
+from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind, recognize_kind
+from joiner_cli.manifests.openapi_schemas import ParsedManifest, Schemas
+from joiner_cli.manifests.readiness_warnings import warn_not_ready
+from joiner_cli.manifests.schema_structs import SchemaStructs
+from joiner_cli.manifests.validation import check_independent_fields, check_manifest, is_absent_class
+from joiner_cli.manifests.workload_replicas import UNSCHEDULABLE, Replicas, desired_replicas, missing_replicas
+
+Manifest = Mapping[str, Any]
+
+MAX_PODS: Final = 200_000
+"""More pods than any cluster of Kubernetes has: a number of replicas beyond it is a slip of the finger."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSet:
+    """``lists`` holds what was given, by the names of a snapshot's lists; ``replicas`` are pods of workloads that are all alike beside it.
+
+    ``where`` leads from an object to the document that it stands in; ``passed_over`` counts the kinds that no plan is made from;
+    ``unreadable`` are the places where no document could be read at all.
+    """
+
+    snapshot: Snapshot
+    lists: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
+    replicas: tuple[Replicas, ...] = ()
+    problems: tuple[InvalidManifest, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    passed_over: Mapping[str, int] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[InvalidManifest, ...]:
+        return tuple(one for one in self.problems if one.severity == "error")
+
+    def all_lists(self) -> dict[str, list[Manifest]]:
+        """Every object by itself, as the API server would list it once the controllers have done their work."""
+        found = {plural: list(items) for plural, items in self.lists.items()}
+        found.setdefault("pods", []).extend(pod for one in self.replicas for pod in one.manifests())
+        return found
+
+
+def read_manifests(documents: Iterable[ManifestDocument | UnreadableInput]) -> ManifestSet:
+    """The world that these documents declare, without what has errors."""
+    reading = _ManifestReader()
+    for document in documents:
+        if isinstance(document, UnreadableInput):
+            reading.miss(document)
+        else:
+            reading.take(document)
+    return reading.finish()
+
+
+class _ManifestReader:
+    """What has been read so far: good manifests by kind, and every problem."""
+
+    def __init__(self) -> None:
+        self.schemas = Schemas.packaged()
+        self.structs = SchemaStructs(self.schemas.kinds, self.schemas.types)
+        self.by_kind: dict[str, list[Manifest]] = {}
+        self.problems: list[InvalidManifest] = []
+        self.where: dict[str, str] = {}
+        self.seen: dict[str, Manifest] = {}
+        self.contradicted: set[str] = set()
+        self.passed_over: Counter[str] = Counter()
+        self.unreadable: list[str] = []
+
+    def miss(self, unreadable: UnreadableInput) -> None:
+        self.unreadable.append(unreadable.where)
+        self.problems.append(InvalidManifest(unreadable.where, "", "", f"{unreadable.problem}: {unreadable.remedy}"))
+
+    def take(self, document: ManifestDocument) -> None:
+        manifest = document.manifest
+        kind = self._kind(document)
+        if kind is None:
+            return
+        short = kind.rpartition("/")[2]
+        namespaced = kind in self.schemas.namespaced or (kind not in self.schemas.kinds and short == "CapacityBuffer")
+        subject = _subject(manifest, short, document.where, namespaced=namespaced)
+        notes = Notes(subject)
+        doubts: Sequence[str] = ()
+        if kind in self.schemas.kinds:
+            quick = self.structs.read(kind, manifest)
+            understood = ParsedManifest(quick) if quick else self.schemas.read(kind, manifest, notes)
+            manifest, doubts = understood.manifest, understood.doubts
+        elif not isinstance(manifest.get("metadata"), Mapping):
+            notes.note("metadata", manifest.get("metadata"), "it is missing: name the object")
+        if notes.errors and kind in self.schemas.kinds:
+            check_independent_fields(kind, manifest, notes, namespaced=namespaced, doubts=doubts)
+        elif not notes.errors:
+            check_manifest(kind, manifest, notes, namespaced=namespaced)
+        self.problems.extend(notes.problems)
+        self.where.setdefault(subject, document.where)
+        if notes.errors:
+            return
+        has_name = bool((manifest.get("metadata") or {}).get("name"))
+        if namespaced:
+            manifest = _default_name(manifest, len(self.by_kind.get(short, ())))
+        if subject in self.seen and has_name:
+            if self.seen[subject] != manifest:
+                remedy = f"another document says something else of it ({document.where}); keep one of them"
+                self.problems.append(InvalidManifest(subject, "metadata.name", manifest["metadata"]["name"], remedy))
+                self.contradicted.add(subject)
+            return
+        self.seen[subject] = manifest
+        self.by_kind.setdefault(short, []).append(manifest)
+
+    def _kind(self, document: ManifestDocument) -> str | None:
+        """``version/Kind`` if it counts; what is no object at all is noted."""
+        manifest = document.manifest
+        if not isinstance(manifest, Mapping):
+            self._refuse(document.where, "", manifest, _not_an_object(manifest))
+            return None
+        for name in ("apiVersion", "kind"):
+            if not isinstance(manifest.get(name), str) or not manifest[name]:
+                missing = "it is missing: " if manifest.get(name) is None else ""
+                remedy = f"{missing}say which kind of object this is, or leave this document out"
+                self._refuse(self._placed(document, ""), name, manifest.get(name), remedy)
+                return None
+        try:
+            kind = recognize_kind(manifest["apiVersion"], manifest["kind"])
+        except UnknownKind as unknown:
+            self._refuse(self._placed(document, manifest["kind"]), unknown.field, unknown.said, unknown.remedy)
+            return None
+        if kind is None:
+            self.passed_over[manifest["kind"]] += 1
+        return kind
+
+    def _placed(self, document: ManifestDocument, kind: str) -> str:
+        """The subject of a document whose kind nobody knows, its place noted."""
+        subject = _subject(document.manifest, kind, document.where)
+        self.where.setdefault(subject, document.where)
+        return subject
+
+    def _refuse(self, subject: str, said: str, value: object, remedy: str) -> None:
+        notes = Notes(subject)
+        if value is None:
+            notes.missing(said, remedy)
+        else:
+            notes.note(said, value, remedy)
+        self.problems.extend(notes.problems)
+
+    def finish(self) -> ManifestSet:
+        self._leave_out([self.seen[subject] for subject in self.contradicted])
+        self._leave_out(self._too_many_pods())
+        admission = AdmissionDefaults.of(self.by_kind, self._broken())
+        made = [replace(one, pod=admission.pod(one.pod)) for one in missing_replicas(self.by_kind)]
+        for one in made:
+            self.problems.extend(admission.missing(one.workload, "spec.template.spec", one.pod["spec"]))
+        pods = []
+        for manifest in self.by_kind.get("Pod", ()):
+            self.problems.extend(
+                admission.missing(_subject(manifest, "Pod", "", namespaced=True), "spec", manifest["spec"])
+            )
+            pods.append(_mark_pending(admission.pod(manifest)))
+        lists = {PLURALS[kind]: items for kind, items in self.by_kind.items() if kind in PLURALS}
+        lists["pods"] = [*pods, *(pod for one in made if not one.alike for pod in one.manifests())]
+        lists["persistentvolumeclaims"] = self._claims(admission, made)
+        alike = tuple(one for one in made if one.alike)
+        snapshot = self._snapshot(lists, alike)
+        passed_over = dict(sorted(self.passed_over.items()))
+        return ManifestSet(
+            snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable)
+        )
+
+    def _broken(self) -> frozenset[str]:
+        return frozenset(one.object for one in self.problems if one.severity == "error")
+
+    def _leave_out(self, manifests: Sequence[Manifest]) -> None:
+        if manifests:
+            gone = {id(one) for one in manifests}
+            self.by_kind = {kind: [one for one in items if id(one) not in gone] for kind, items in self.by_kind.items()}
+
+    def _too_many_pods(self) -> list[Manifest]:
+        """Workloads with which there are more pods than can be planned for."""
+        number, found = len(self.by_kind.get("Pod", ())), []
+        for kind in sorted(WORKLOADS):
+            field = "spec.parallelism" if kind == "Job" else "spec.replicas"
+            for one in self.by_kind.get(kind, ()):
+                if number + desired_replicas(one) <= max(MAX_PODS, number):
+                    number += desired_replicas(one)
+                    continue
+                remedy = f"with it there are more than {MAX_PODS:,} pods; plan for fewer at a time"
+                self._refuse(_subject(one, kind, "", namespaced=True), field, desired_replicas(one), remedy)
+                found.append(one)
+        return found
+
+    def _claims(self, admission: AdmissionDefaults, made: Sequence[Replicas]) -> list[Manifest]:
+        given = self.by_kind.get("PersistentVolumeClaim", ())
+        names = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in given}
+        new = [claim for one in made for claim in one.claim_manifests()]
+        more = [one for one in new if (one["metadata"]["namespace"], one["metadata"]["name"]) not in names]
+        return [admission.claim(one) for one in (*given, *more)]
+
+    def _snapshot(self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas]) -> Snapshot:
+        """Of what is good; the problems that its own readers find join the others."""
+        snapshot = Snapshot.from_lists(lists)
+        self.problems.extend(warn_not_ready(self.by_kind))
+        self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
+        broken = self._broken()
+        self.problems.extend(
+            _assume_class(one, snapshot.classes, broken) for one in snapshot.problems if is_absent_class(one)
+        )
+        classes = ClassAdmission(lists)
+        pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes))]
+        return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)))
+
+    def _pods(self, made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:
+        """The values of these pods, read once: they are alike."""
+        try:
+            sample = Pod.from_kube(classes.admit(made.pod))
+        except InvalidField as invalid:
+            self._refuse(made.workload, f"spec.template.{invalid.field}", invalid.value, invalid.remedy)
+            return
+        yield from (replace(sample, name=name) for name in made.names)
+
+
+def _not_an_object(said: object) -> str:
+    """The remedy for a document that is none: a list of objects is meant well, and only lacks its head."""
+    if isinstance(said, list) and said and all(isinstance(one, Mapping) for one in said):
+        return "write it as {apiVersion: v1, kind: List, items: [...]}, or each object as a document of its own, with --- between"
+    return "write an object here, with apiVersion, kind, metadata and spec"
+
+
+ABSENT_CLASS: Final = "there is no such class among the manifests"
+BROKEN_CLASS: Final = "this class cannot be used before it is put right"
+ASSUMED_CLASS: Final = "AL2023 with its defaults is assumed, in every zone"
+
+
+def _assume_class(absent: InvalidManifest, classes: Iterable[NodeClass], broken: Collection[str]) -> InvalidManifest:
+    """A class that is left out is no mistake; one that is broken is, and one whose name is nearly that of another most likely, too."""
+    if absent.value in broken:
+        return replace(absent, severity="warning", remedy=f"{BROKEN_CLASS}; {ASSUMED_CLASS}")
+    near = meant(absent.value, [one.key for one in classes])
+    return replace(absent, severity="warning" if near else "info", remedy=f"{ABSENT_CLASS}; {ASSUMED_CLASS}{near}")
+
+
+def _mark_pending(pod: Manifest) -> Manifest:
+    """A pod that nobody has scheduled waits for a node: on paper every scheduler has looked already."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    if spec.get("nodeName") or spec.get("schedulingGates") or status.get("phase") in ("Succeeded", "Failed"):
+        return pod
+    others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+    return {**pod, "status": {**status, "phase": "Pending", "conditions": [*others, *UNSCHEDULABLE["conditions"]]}}
+
+
+def _default_name(manifest: Manifest, number: int) -> Manifest:
+    """With its namespace, and with a name where only its beginning is given, or nothing where nothing is needed."""
+    metadata = manifest.get("metadata") or {}
+    given = {"namespace": metadata.get("namespace") or "default"}
+    if not metadata.get("name"):
+        given["name"] = f"{metadata.get('generateName') or 'unnamed-'}{number}"
+    return {**manifest, "metadata": {**metadata, **given}}
+
+
+def _subject(manifest: Manifest, kind: str, where: str, *, namespaced: bool = False) -> str:
+    """``Kind/namespace/name``; where the object has no name, where it stands."""
+    metadata = manifest.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    name = metadata.get("name") or metadata.get("generateName")
+    if not isinstance(name, str):
+        return f"{kind} ({where})" if kind else where
+    namespace = metadata.get("namespace") or "default"
+    return "/".join(filter(None, (kind, str(namespace) if namespaced else "", name)))

@@ -1,0 +1,300 @@
+"""Types, unknown fields and ranges: what the API server's decoder refuses with strict validation, and what the schemas of CRDs refuse.
+
+The schemas are the API server's own (``joiner_local.kube_schemas`` packages them). ``Schemas.read`` answers the manifest as it was
+understood: nothing where it says null, whole numbers where they were written with a point, the defaults of CRDs filled in. Where a mistake
+leaves one meaning only (a text without quotes, a number in them) it is understood so; where it leaves several, the place is a doubt.
+
+>>> from joiner.pools.reading import Notes
+>>> notes = Notes("Namespace/shop")
+>>> namespace = {"kind": "Namespace", "metadata": {"name": 5, "lables": {"a": "b"}}}
+>>> understood = Schemas.packaged().read("v1/Namespace", namespace, notes)
+>>> understood.manifest["metadata"], understood.doubts
+({'name': '5'}, ('metadata.lables',))
+>>> print(notes.problems[1])
+Namespace/shop: metadata.lables is {a: b}: there is no such field; did you mean "labels"?
+"""
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from joiner.cluster import InvalidField
+from joiner.cluster.quantities import parse
+from joiner.pools.reading import Notes, meant
+from joiner.pools.v1 import TERMS
+
+Schema = Mapping[str, Any]
+
+QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+TIME: Final = re.compile(r"\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+LIMITS: Final = {"int32": 2**31 - 1, "int64": 2**63 - 1}
+TYPE_NAMES: Final = {
+    "object": "fields (key: value)",
+    "array": "a list",
+    "string": "a text",
+    "integer": "a whole number",
+    "boolean": "true or false",
+}
+
+
+FIELD_EXAMPLES: Final[Mapping[str, str]] = {
+    **TERMS,
+    "nodeClassRef": "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}",
+    "subnetSelector": "{karpenter.sh/discovery: my-cluster}",
+    "securityGroupSelector": "{karpenter.sh/discovery: my-cluster}",
+}
+"""Fields of Karpenter's kinds that nobody knows by heart, as they may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedManifest:
+    """A manifest as it was understood, and the fields of which nobody can say what they mean; use it only if ``notes`` has no errors,
+    or for what no doubt touches."""
+
+    manifest: dict[str, Any]
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """``kinds`` leads from ``version/Kind`` to the name of its schema; ``others`` are kinds of known versions that no plan reads."""
+
+    kinds: Mapping[str, str]
+    types: Mapping[str, Schema]
+    others: Mapping[str, frozenset[str]]
+    namespaced: frozenset[str]
+
+    @classmethod
+    def packaged(cls) -> "Schemas":
+        return _packaged()
+
+    def read(self, kind: str, manifest: Mapping[str, Any], notes: Notes) -> ParsedManifest:
+        reading = _ManifestParser(self.types, notes)
+        read: dict[str, Any] = reading.value(manifest, {"$ref": self.kinds[kind]}, "")
+        return ParsedManifest(read, tuple(reading.doubts))
+
+
+@cache
+def _packaged() -> Schemas:
+    built_in, ours = (
+        json.loads(gzip.decompress(files("joiner_cli").joinpath("data", name).read_bytes()))
+        for name in ("kubernetes.json.gz", "karpenter.json.gz")
+    )
+    return Schemas(
+        kinds={**built_in["kinds"], **ours["kinds"]},
+        types={**built_in["types"], **ours["types"]},
+        others={version: frozenset(kinds) for version, kinds in built_in["others"].items()},
+        namespaced=frozenset(built_in["namespaced"]),
+    )
+
+
+class _ManifestParser:
+    """One walk through one manifest."""
+
+    def __init__(self, types: Mapping[str, Schema], notes: Notes) -> None:
+        self.types = types
+        self.notes = notes
+        self.doubts: list[str] = []
+
+    def value(self, said: Any, schema: Schema, path: str) -> Any:
+        if "$ref" in schema:
+            if schema["$ref"] == QUANTITY:
+                return self._quantity(said, path)
+            schema = self.types[schema["$ref"]]
+        if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
+            return self._int_or_text(said, schema, path)
+        reader = READERS.get(schema.get("type", ""))
+        return said if reader is None else reader(self, said, schema, path)
+
+    def _wrong(self, path: str, said: Any, kind: str, instead: Any) -> Any:
+        if kind == "string" and not isinstance(said, dict | list):
+            self.notes.note(path, said, f'put it in quotes: "{_plain(said)}"')
+            return _plain(said)
+        unquoted = ", without quotes" if isinstance(said, str) and kind in ("integer", "boolean") else ""
+        self.notes.note(path, said, f"give {TYPE_NAMES[kind]} here{unquoted}")
+        if kind == "integer" and isinstance(said, str) and re.fullmatch(r"-?[0-9]{1,9}", said):
+            return int(said)
+        self.doubts.append(path)
+        return instead
+
+    def _boolean(self, said: Any, schema: Schema, path: str) -> bool:
+        del schema
+        return said if isinstance(said, bool) else bool(self._wrong(path, said, "boolean", False))
+
+    def _object(self, said: Any, schema: Schema, path: str) -> dict[str, Any]:
+        if not isinstance(said, Mapping):
+            found: dict[str, Any] = self._wrong(path, said, "object", {})
+            return found
+        if "properties" not in schema:
+            return self._map(said, schema, path)
+        if not path and "metadata" in schema["properties"]:  # CRDs leave it to the API server
+            schema = {**schema, "properties": {**schema["properties"], "metadata": {"$ref": METADATA}}}
+        known, read = schema["properties"], {}
+        for name, value in said.items():
+            if name not in known:
+                if not schema.get("x-kubernetes-preserve-unknown-fields"):
+                    self.doubts.append(_at(path, name))
+                    self.notes.note(_at(path, name), value, f"there is no such field{meant(str(name), sorted(known))}")
+            elif value is not None:
+                read[name] = self.value(value, known[name], _at(path, name))
+        for name, inner in known.items():
+            if name not in read and inner.get("default") is not None:
+                read[name] = self.value(inner["default"], inner, _at(path, name))
+        if not path.startswith("status"):  # what controllers write there is theirs
+            for name in schema.get("required", ()):
+                if name not in read:
+                    self.doubts.append(_at(path, name))
+                    like = f": write for example {FIELD_EXAMPLES[name]}" if name in FIELD_EXAMPLES else ""
+                    self.notes.missing(_at(path, name), f"{'it is empty' if name in said else 'it is missing'}{like}")
+        return read
+
+    def _map(self, said: Mapping[str, Any], schema: Schema, path: str) -> dict[str, Any]:
+        inner = schema.get("additionalProperties")
+        if not isinstance(inner, Mapping):
+            return dict(said)
+        most = schema.get("maxProperties")
+        if most is not None and len(said) > most:
+            self.doubts.append(path)
+            self.notes.note(path, said, f"give {most} entries at most")
+        empty = 0 if inner.get("$ref") == QUANTITY else ""
+        return {
+            name: self.value(empty if value is None else value, inner, f"{path}[{name}]")
+            for name, value in said.items()
+        }
+
+    def _list(self, said: Any, schema: Schema, path: str) -> list[Any]:
+        if not isinstance(said, list):
+            found: list[Any] = self._wrong(path, said, "array", [])
+            return found
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        if len(said) < least or (most is not None and len(said) > most):
+            self.doubts.append(path)
+            like = next((f", such as {example}" for name, example in TERMS.items() if path.endswith(f".{name}")), "")
+            self.notes.note(
+                path, said, (f"give {least} to {most} items" if most is not None else f"give at least {least}") + like
+            )
+        read = []
+        for number, one in enumerate(said):
+            if one is None:  # the API server makes it an empty one of its kind
+                one = {"object": {}, "string": ""}.get(_kind(schema["items"], self.types))  # noqa: PLW2901
+            read.append(self.value(one, schema["items"], f"{path}[{number}]"))
+        return read
+
+    def _text(self, said: Any, schema: Schema, path: str) -> str:
+        if not isinstance(said, str) and not (
+            _is_scalar(said) and "pattern" in schema and not _matches_pattern(_plain(said), schema)
+        ):
+            found: str = self._wrong(path, said, "string", "")
+            return found
+        remedy, text = "", _plain(said)
+        if schema.get("enum") and text not in schema["enum"] and not path.startswith("status"):
+            remedy = f"use one of {', '.join(map(str, schema['enum']))}{meant(text, schema['enum'])}"
+        elif len(text) > schema.get("maxLength", len(text)):
+            remedy = f"use {schema['maxLength']} characters at most"
+        elif len(text) < schema.get("minLength", 0):
+            remedy = "it must not be empty"
+        elif not _matches_pattern(text, schema):
+            remedy = _describe_pattern(schema["pattern"])
+        elif schema.get("format") == "date-time" and not TIME.fullmatch(text):
+            remedy = 'give a time such as "2026-01-02T03:04:05Z"'
+        if remedy:
+            self.notes.note(path, said, remedy)
+        return text
+
+    def _integer(self, said: Any, schema: Schema, path: str) -> int:
+        if isinstance(said, float) and said.is_integer():
+            said = int(said)
+        if isinstance(said, bool) or not isinstance(said, int):
+            found: int = self._wrong(path, said, "integer", 0)
+            return found
+        limit = LIMITS.get(schema.get("format", ""), LIMITS["int64"])
+        least, most = schema.get("minimum", -limit - 1), schema.get("maximum", limit)
+        if not least <= said <= most:
+            self.notes.note(path, said, f"give a number from {least} to {most}")
+        return said
+
+    def _int_or_text(self, said: Any, schema: Schema, path: str) -> Any:
+        if isinstance(said, float) and said.is_integer():
+            said = int(said)
+        if isinstance(said, bool) or not isinstance(said, int | str):
+            self.doubts.append(path)
+            self.notes.note(path, said, "give a whole number or a text")
+            return 0
+        if isinstance(said, int):
+            return self._integer(said, {"format": "int32" if "format" in schema else "int64"}, path)
+        return self._text(said, schema, path)
+
+    def _quantity(self, said: Any, path: str) -> Any:
+        if isinstance(said, dict | list):
+            self.doubts.append(path)
+            self.notes.note(path, said, 'give a quantity, such as "1000", "500m" or "64Gi"')
+            return "0"
+        said = said.strip(" ") if isinstance(said, str) else said
+        try:
+            parse(said)
+        except InvalidField as invalid:
+            self.notes.note(path, said, invalid.remedy)
+        return said
+
+
+READERS: Final[Mapping[str, Callable[[_ManifestParser, Any, Schema, str], Any]]] = {
+    "object": _ManifestParser._object,
+    "array": _ManifestParser._list,
+    "string": _ManifestParser._text,
+    "integer": _ManifestParser._integer,
+    "boolean": _ManifestParser._boolean,
+}
+
+
+def _at(path: str, name: object) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+def _kind(schema: Schema, types: Mapping[str, Schema]) -> str:
+    return str((types[schema["$ref"]] if "$ref" in schema else schema).get("type") or "")
+
+
+PATTERN_EXAMPLES: Final = {  # of a pattern, by texts that it takes
+    "90s": "write a duration such as 30s, 15m or 720h",
+    "12h": "write a duration in hours and minutes such as 12h or 8h30m",
+    "500m": "write a Kubernetes quantity such as 500m, 2 or 4Gi",
+    "20%": "write a number or a share such as 2 or 20%",
+}
+
+
+def _describe_pattern(pattern: str) -> str:
+    """What to write instead of what a pattern does not take: an example where there is one, for few people read patterns.
+
+    >>> _likeness("^(([0-9]+(s|m|h))+|Never)$")
+    'write a duration such as 30s, 15m or 720h, or Never'
+    >>> _likeness("^sg-[0-9a-z]+$")
+    'it must look like ^sg-[0-9a-z]+$'
+    """
+    found = next((said for example, said in PATTERN_EXAMPLES.items() if _pattern(pattern).search(example)), "")
+    if not found or _pattern(pattern).search("x"):
+        return f"it must look like {pattern}"
+    return f"{found}, or Never" if _pattern(pattern).search("Never") else found
+
+
+def _is_scalar(said: object) -> bool:
+    return not isinstance(said, dict | list)
+
+
+def _matches_pattern(said: str, schema: Schema) -> bool:
+    return "pattern" not in schema or bool(_pattern(schema["pattern"]).search(said))
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """Go's patterns in Python's words: both mean the same in what CRDs of ours use, but for the end of the text."""
+    return re.compile(re.sub(r"\$$", r"\\Z", text))
+
+
+def _plain(said: object) -> str:
+    return json.dumps(said) if not isinstance(said, str) else said

@@ -1,0 +1,68 @@
+"""What the API server's validation refuses beyond types: names, labels, selectors, quantities, and what must go together.
+
+As far as a plan depends on it, and as strict: a differential test holds it against a real API server (``tests/e2e/test_reading.py``).
+Each rule says the field, what stands there, and the remedy. Source: Kubernetes, ``pkg/apis/*/validation``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from joiner.pools import InvalidManifest, read
+from joiner.pools.reading import Notes
+from joiner_cli.manifests.validation import node_validation, pod_validation, volume_validation, workload_validation
+from joiner_cli.manifests.validation.independent_errors import is_independent, may_be_consequence, pod_spec_path
+from joiner_cli.manifests.validation.metadata_validation import check_metadata
+
+ManifestCheck = Callable[[Mapping[str, Any], Notes], None]
+
+CHECKS: Mapping[str, ManifestCheck] = {
+    "v1/Pod": pod_validation.check_pod,
+    "v1/Node": node_validation.check_node,
+    "v1/PersistentVolume": volume_validation.check_volume,
+    "v1/PersistentVolumeClaim": volume_validation.check_claim,
+    "v1/ReplicationController": workload_validation.check_replication_controller,
+    "v1/LimitRange": node_validation.check_limit_range,
+    "v1/PodTemplate": workload_validation.check_pod_template,
+    "v1/Service": node_validation.check_service,
+    "apps/v1/Deployment": workload_validation.check_workload,
+    "apps/v1/ReplicaSet": workload_validation.check_workload,
+    "apps/v1/StatefulSet": workload_validation.check_stateful_set,
+    "apps/v1/DaemonSet": workload_validation.check_workload,
+    "batch/v1/Job": workload_validation.check_job,
+    "policy/v1/PodDisruptionBudget": workload_validation.check_budget,
+    "scheduling.k8s.io/v1/PriorityClass": node_validation.check_priority_class,
+    "storage.k8s.io/v1/StorageClass": volume_validation.check_storage_class,
+    "node.k8s.io/v1/RuntimeClass": node_validation.check_runtime_class,
+}
+
+
+def check_manifest(kind: str, manifest: Mapping[str, Any], notes: Notes, *, namespaced: bool) -> None:
+    """Notes what is wrong with a manifest that its schema has let through."""
+    check_metadata(manifest.get("metadata") or {}, notes, kind=kind, namespaced=namespaced)
+    if kind in CHECKS:
+        CHECKS[kind](manifest, notes)
+
+
+def check_independent_fields(
+    kind: str, manifest: Mapping[str, Any], notes: Notes, *, namespaced: bool, doubts: Sequence[str]
+) -> None:
+    """Notes what else is certainly wrong with a manifest whose schema has refused something; ``doubts`` are fields that nobody can read."""
+    found = Notes(notes.subject)
+    check_manifest(kind, manifest, found, namespaced=namespaced)
+    pod = pod_spec_path(kind)
+    beside = [one for one in found.errors if is_independent(one.field, doubts, pod=pod)]
+    if kind.startswith("karpenter"):
+        declared = {name: part for name, part in manifest.items() if name != "status"}
+        beside += [one for one in read([declared]).problems if one.severity == "error" and not is_absent_class(one)]
+    told = tuple(notes.problems)
+    notes.problems.extend(one for one in beside if not may_be_consequence(one, told, doubts))
+
+
+def is_absent_class(problem: InvalidManifest) -> bool:
+    """Whether only the class of a pool is not among the manifests: on paper it is assumed."""
+    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith(
+        "there is no such"
+    )
+
+
+__all__ = ["check_independent_fields", "check_manifest", "is_absent_class"]

@@ -1,0 +1,127 @@
+"""Names, labels and selectors: their syntax, wherever they stand.
+
+Source: Kubernetes, "Object Names and IDs", "Labels and Selectors"; ``apimachinery/pkg/util/validation``.
+
+>>> notes = Notes("Pod/shop/web-0")
+>>> check_labels({"app": "web store"}, notes, "metadata.labels")
+>>> print(notes.problems[0].message)
+metadata.labels[app] is web store: a label value has up to 63 letters, digits, - _ . and begins and ends with a letter or digit
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from joiner.pools.reading import Notes
+
+LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+MOST_ANNOTATION_BYTES: Final = 256 * 1024
+
+DNS_LABEL = "use up to 63 small letters, digits and -, beginning and ending with a letter or digit"
+DNS_SUBDOMAIN = "use up to 253 small letters, digits, - and ., each part beginning and ending with a letter or digit"
+QUALIFIED_NAME = "use a key: an optional DNS prefix and /, then up to 63 letters, digits, - _ ."
+LABEL_VALUE = "a label value has up to 63 letters, digits, - _ . and begins and ends with a letter or digit"
+
+
+def is_label(text: str) -> bool:
+    return len(text) <= 63 and bool(LABEL.fullmatch(text))
+
+
+def is_subdomain(text: str) -> bool:
+    return len(text) <= 253 and bool(SUBDOMAIN.fullmatch(text))
+
+
+def is_key(text: str) -> bool:
+    """A qualified name: of a label, an annotation, a taint, a resource.
+
+    >>> is_key("topology.kubernetes.io/zone"), is_key("a/b/c"), is_key("/zone"), is_key("")
+    (True, False, False, False)
+    """
+    prefix, slash, name = text.partition("/")
+    if not slash:
+        prefix, name = "", text
+    return (not slash or is_subdomain(prefix)) and len(name) <= 63 and bool(QUALIFIED.fullmatch(name))
+
+
+def is_value(text: str) -> bool:
+    return bool(VALUE.fullmatch(text))
+
+
+def is_port_name(text: str) -> bool:
+    """An IANA service name.
+
+    >>> is_port_name("http-1"), is_port_name("1Gi"), is_port_name("a--b")
+    (True, False, False)
+    """
+    shaped = len(text) <= 15 and bool(LABEL.fullmatch(text)) and "--" not in text
+    return shaped and any(one.isalpha() for one in text)
+
+
+def check_metadata(metadata: Mapping[str, Any], notes: Notes, *, kind: str, namespaced: bool) -> None:
+    name, prefix = metadata.get("name"), metadata.get("generateName")
+    suits, remedy = (is_label, DNS_LABEL) if kind == "v1/Namespace" else (is_subdomain, DNS_SUBDOMAIN)
+    if name:
+        if not suits(name):
+            notes.note("metadata.name", name, remedy)
+    elif not prefix and kind != "v1/LimitRange":  # which gets a name if it has none
+        notes.note("metadata.name", name, "it is missing: name the object")
+    if prefix and not suits(f"{prefix}x"):
+        notes.note("metadata.generateName", prefix, remedy)
+    namespace = metadata.get("namespace")
+    if namespace and not namespaced:
+        notes.note("metadata.namespace", namespace, "objects of this kind are in no namespace; remove it")
+    elif namespace and not is_label(namespace):
+        notes.note("metadata.namespace", namespace, DNS_LABEL)
+    check_labels(metadata.get("labels") or {}, notes, "metadata.labels")
+    check_annotations(metadata.get("annotations") or {}, notes, "metadata.annotations")
+    for number, owner in enumerate(metadata.get("ownerReferences") or ()):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                notes.note(f"metadata.ownerReferences[{number}].{field}", owner.get(field), "it is missing")
+    if sum(bool(owner.get("controller")) for owner in metadata.get("ownerReferences") or ()) > 1:
+        notes.note("metadata.ownerReferences", metadata["ownerReferences"], "only one owner can be the controller")
+    for number, finalizer in enumerate(metadata.get("finalizers") or ()):
+        if not is_key(finalizer):
+            notes.note(f"metadata.finalizers[{number}]", finalizer, QUALIFIED_NAME)
+
+
+def check_labels(labels: Mapping[str, str], notes: Notes, path: str) -> None:
+    for key, value in labels.items():
+        if not is_key(key):
+            notes.note(f"{path}[{key}]", key, QUALIFIED_NAME)
+        elif not is_value(value):
+            notes.note(f"{path}[{key}]", value, LABEL_VALUE)
+
+
+def check_annotations(annotations: Mapping[str, str], notes: Notes, path: str) -> None:
+    for key in annotations:
+        if not is_key(key.lower()):
+            notes.note(f"{path}[{key}]", key, QUALIFIED_NAME)
+    if sum(len(key) + len(value) for key, value in annotations.items()) > MOST_ANNOTATION_BYTES:
+        notes.note(path, "", "annotations may have 256 KiB together")
+
+
+def check_selector(selector: Mapping[str, Any] | None, notes: Notes, path: str) -> None:
+    """A label selector: ``matchLabels`` and ``matchExpressions``."""
+    if selector is None:
+        return
+    check_labels(selector.get("matchLabels") or {}, notes, f"{path}.matchLabels")
+    for number, one in enumerate(selector.get("matchExpressions") or ()):
+        where = f"{path}.matchExpressions[{number}]"
+        operator, values = one.get("operator"), one.get("values") or []
+        if not is_key(one.get("key") or ""):
+            notes.note(f"{where}.key", one.get("key"), QUALIFIED_NAME)
+        if operator in ("In", "NotIn"):
+            if not values:
+                notes.note(f"{where}.values", values, f"the operator {operator} needs at least one value")
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                notes.note(f"{where}.values", values, f"the operator {operator} takes no values; remove them")
+        else:
+            notes.note(f"{where}.operator", operator, "use In, NotIn, Exists or DoesNotExist")
+        for position, value in enumerate(values):
+            if not is_value(value):
+                notes.note(f"{where}.values[{position}]", value, LABEL_VALUE)

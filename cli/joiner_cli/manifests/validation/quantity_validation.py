@@ -1,0 +1,81 @@
+"""Quantities by resource: names that exist, amounts that make sense, requests within limits.
+
+Source: Kubernetes, "Resource Management for Pods and Containers"; ``ValidateResourceRequirements``.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from joiner.cluster import InvalidField
+from joiner.cluster.quantities import LARGEST, parse
+from joiner.pools.reading import Notes, meant
+from joiner_cli.manifests.validation.metadata_validation import QUALIFIED_NAME, is_key
+
+NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
+POD_LEVEL: Final = ("cpu", "memory")
+HUGE: Final = "hugepages-"
+
+
+def is_extended_resource(name: str) -> bool:
+    """A device or the like: it has a domain that is not Kubernetes' own.
+
+    >>> extended("nvidia.com/gpu"), extended("cpu"), extended("kubernetes.io/x")
+    (True, False, False)
+    """
+    return "/" in name and not name.partition("/")[0].endswith("kubernetes.io") and not name.startswith("requests.")
+
+
+def check_amounts(said: Mapping[str, Any], notes: Notes, path: str, *, of_container: bool = True) -> None:
+    for name, quantity in said.items():
+        where = f"{path}[{name}]"
+        if not is_key(name):
+            notes.note(where, name, QUALIFIED_NAME)
+        elif of_container and not (name in NATIVE or name.startswith(HUGE) or is_extended_resource(name)):
+            notes.note(where, quantity, f"there is no such resource{meant(name, NATIVE)}")
+        elif (known := parse_quantity(quantity)) is None:
+            continue  # its type has been noted
+        elif known < 0:
+            notes.note(where, quantity, "give a quantity of at least zero")
+        elif (is_extended_resource(name) or name == "pods") and not _whole(quantity):
+            notes.note(where, quantity, "pods and devices are counted in whole numbers")
+
+
+def check_requirements(said: Mapping[str, Any], notes: Notes, path: str) -> None:
+    """``resources`` of a container: each request at most its limit; devices and huge pages exactly."""
+    limits, requests = said.get("limits") or {}, said.get("requests") or {}
+    check_amounts(limits, notes, f"{path}.limits")
+    check_amounts(requests, notes, f"{path}.requests")
+    for name, quantity in requests.items():
+        asked, most = parse_quantity(quantity, name), parse_quantity(limits[name], name) if name in limits else None
+        whole = is_extended_resource(name) or name.startswith(HUGE)
+        if most is not None and asked is not None and (asked > most or (whole and asked != most)):
+            remedy = f"it must be {'exactly' if whole else 'at most'} the limit, which is {limits[name]}"
+            notes.note(f"{path}.requests[{name}]", quantity, remedy)
+        elif whole and name not in limits:
+            notes.missing(f"{path}.limits[{name}]", f"{name} can be requested only with a limit that is the same")
+    names = {*limits, *requests}
+    if any(name.startswith(HUGE) for name in names) and not names & set(POD_LEVEL):
+        notes.note(path, said, "huge pages need cpu or memory beside them")
+
+
+@lru_cache(maxsize=4096, typed=True)  # thousands of pods say the same few quantities
+def parse_quantity(quantity: Any, name: str = "") -> int | None:
+    try:
+        return parse(quantity, scale=1000 if name == "cpu" else 1)
+    except InvalidField:
+        return None
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _whole(quantity: Any) -> bool:
+    """Whether it is a whole number before anything is rounded.
+
+    >>> _whole("2"), _whole("500m"), _whole("1500m"), _whole("2000m")
+    (True, False, False, True)
+    """
+    try:
+        thousandths = parse(quantity, scale=1000)
+        return thousandths % 1000 == 0 and thousandths < LARGEST
+    except InvalidField:
+        return False

@@ -1,0 +1,140 @@
+"""What makes pods: replicas that make sense, templates that are pods, selectors that select them. Source: ``pkg/apis/apps/validation``."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from joiner.cluster import InvalidField, LabelSelector
+from joiner.pools.reading import Notes
+from joiner_cli.manifests.validation.metadata_validation import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    check_annotations,
+    check_labels,
+    check_selector,
+    is_label,
+    is_subdomain,
+)
+from joiner_cli.manifests.validation.pod_validation import check_pod_spec
+from joiner_cli.manifests.validation.volume_validation import check_claim_spec
+
+Manifest = Mapping[str, Any]
+
+MAX_INDEXED_PARALLELISM: Final = 100_000
+
+
+def check_stateful_set(manifest: Manifest, notes: Notes) -> None:
+    check_workload(manifest, notes)
+    spec = manifest.get("spec") or {}
+    start = (spec.get("ordinals") or {}).get("start")
+    if start is not None and start < 0:
+        notes.note("spec.ordinals.start", start, "give a number of at least zero")
+    if spec.get("serviceName") and not is_label(spec["serviceName"]):
+        notes.note("spec.serviceName", spec["serviceName"], DNS_LABEL)
+    for number, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        where = f"spec.volumeClaimTemplates[{number}]"
+        name = (claim.get("metadata") or {}).get("name") or ""
+        if not is_subdomain(name):
+            notes.note(f"{where}.metadata.name", name, DNS_SUBDOMAIN)
+        check_claim_spec(claim.get("spec") or {}, notes, f"{where}.spec")
+
+
+def check_job(manifest: Manifest, notes: Notes) -> None:
+    spec = manifest.get("spec")
+    if not spec:
+        notes.missing("spec")
+        return
+    for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
+        if (spec.get(field) or 0) < 0:
+            notes.note(f"spec.{field}", spec[field], "give a number of at least zero")
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+        notes.missing("spec.completions", "a job of the mode Indexed needs it")
+    if spec.get("completionMode") == "Indexed" and (spec.get("parallelism") or 0) > MAX_INDEXED_PARALLELISM:
+        notes.note(
+            "spec.parallelism",
+            spec["parallelism"],
+            f"a job of the mode Indexed may run {MAX_INDEXED_PARALLELISM} pods at a time",
+        )
+    if spec.get("selector") is not None and not spec.get("manualSelector"):
+        notes.note("spec.selector", spec["selector"], "the API server makes it; remove it, or set manualSelector")
+    check_template(spec.get("template") or {}, notes, "spec.template", ("Never", "OnFailure"))
+
+
+def check_replication_controller(manifest: Manifest, notes: Notes) -> None:
+    spec = manifest.get("spec") or {}
+    _check_replicas(spec, notes)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    selector = spec.get("selector") or labels
+    if not selector:
+        notes.note("spec.selector", selector, "it is missing: say which pods are its own")
+    elif any(labels.get(key) != value for key, value in selector.items()):
+        notes.note("spec.template.metadata.labels", labels, "the selector must select the template's labels")
+    check_template(spec.get("template") or {}, notes, "spec.template", ("Always",))
+
+
+def check_pod_template(manifest: Manifest, notes: Notes) -> None:
+    check_template(manifest.get("template") or {}, notes, "template", ("Always", "Never", "OnFailure"))
+
+
+def check_budget(manifest: Manifest, notes: Notes) -> None:
+    spec = manifest.get("spec") or {}
+    check_selector(spec.get("selector"), notes, "spec.selector")
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        notes.note(
+            "spec.maxUnavailable",
+            spec["maxUnavailable"],
+            "minAvailable and maxUnavailable exclude each other; remove one",
+        )
+    for field in ("minAvailable", "maxUnavailable"):
+        value = spec.get(field)
+        digits = value.removesuffix("%") if isinstance(value, str) else ""
+        if isinstance(value, str) and not (value.endswith("%") and digits.isdecimal() and int(digits) <= 100):
+            notes.note(f"spec.{field}", value, 'give a number (5) or a percentage ("50%")')
+        elif isinstance(value, int) and value < 0:
+            notes.note(f"spec.{field}", value, "give a number of at least zero")
+
+
+def check_workload(manifest: Manifest, notes: Notes) -> None:
+    """A Deployment, ReplicaSet, DaemonSet; and what a StatefulSet has in common with them."""
+    spec = manifest.get("spec")
+    if not spec:
+        notes.missing("spec")
+        return
+    _check_replicas(spec, notes)
+    before = len(notes.errors)
+    check_selector(spec.get("selector"), notes, "spec.selector")
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    selector = spec.get("selector") or {}
+    if not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        notes.note("spec.selector", selector or None, "say which pods are its own, with the labels of its template")
+    elif len(notes.errors) == before and not _selects(selector, labels):
+        notes.note("spec.template.metadata.labels", labels, "the selector must select the template's labels")
+    claim_templates = manifest.get("kind") == "StatefulSet"
+    check_template(spec.get("template") or {}, notes, "spec.template", ("Always",), claim_templates=claim_templates)
+
+
+def _check_replicas(spec: Manifest, notes: Notes) -> None:
+    for field in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
+        if (spec.get(field) or 0) < 0:
+            notes.note(f"spec.{field}", spec[field], "give a number of at least zero")
+
+
+def _selects(selector: Manifest, labels: Manifest) -> bool:
+    try:
+        return LabelSelector.from_kube(selector).selects(labels)
+    except InvalidField:
+        return False
+
+
+def check_template(
+    template: Manifest, notes: Notes, path: str, policies: tuple[str, ...], *, claim_templates: bool = False
+) -> None:
+    metadata, spec = template.get("metadata") or {}, template.get("spec")
+    check_labels(metadata.get("labels") or {}, notes, f"{path}.metadata.labels")
+    check_annotations(metadata.get("annotations") or {}, notes, f"{path}.metadata.annotations")
+    if not spec:
+        notes.missing(f"{path}.spec")
+        return
+    policy = spec.get("restartPolicy") or "Always"
+    if policy not in policies:
+        notes.note(f"{path}.spec.restartPolicy", policy, f"use {' or '.join(policies)}")
+    check_pod_spec(spec, notes, f"{path}.spec", claim_templates=claim_templates)

@@ -1,0 +1,129 @@
+"""A plan as a platform engineer wants to read it: what it costs, how far from the least that is, nodes in groups, what stays pending.
+
+Nodes that are alike (pool, type, zone, capacity type) share a line. Requests stand beside what their nodes can allocate, daemons
+included, so that the share that is used can be seen.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from joiner.cluster import Resources, total
+from joiner.planning import PendingPod, Plan, PlannedNode, Reason
+from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, shorten_names
+
+PROVEN_GAP: Final = 0.00005
+"""Less than this above the bound is what the bound's own arithmetic may be wrong by."""
+
+
+def render_plan_table(plan: Plan) -> str:
+    """The whole of it, in parts with a blank line between."""
+    parts = [summarize_plan(plan), _render_nodes(plan.nodes), _render_existing(plan), _render_pending(plan.pending)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def summarize_plan(plan: Plan) -> str:
+    """What it costs, in one or two sentences."""
+    if not (plan.nodes or plan.existing or plan.pending):
+        return "No pods are pending: nothing to do."
+    said = [_count_nodes_and_pods(plan)]
+    if plan.nodes:
+        least = "which is proven to be the least" if plan.gap < PROVEN_GAP else _describe_gap(plan)
+        said.append(f"{format_dollars(plan.price_per_hour)}/h, {least}.")
+    greedy = plan.greedy_price_per_hour
+    if plan.nodes and greedy > plan.price_per_hour * 1.0005:
+        said.append(
+            f"First-fit as Karpenter packs would cost {format_dollars(greedy)}/h, {format_percent(greedy / plan.price_per_hour - 1)} more."
+        )
+    return "\n".join(said)
+
+
+def _describe_gap(plan: Plan) -> str:
+    return f"{format_percent(plan.gap)} above the proven minimum of {format_dollars(plan.lower_bound_per_hour)}/h"
+
+
+def _count_nodes_and_pods(plan: Plan) -> str:
+    new = sum(len(node.pods) for node in plan.nodes)
+    there = sum(len(one.pods) for one in plan.existing)
+    told = [f"{_number(len(plan.nodes), 'new node')} for {_number(new, 'pod')}"] if plan.nodes else []
+    told += [f"{_number(there, 'pod')} on {_number(len(plan.existing), 'existing node')}"] if there else []
+    told += [f"{_number(len(plan.pending), 'pod')} pending"] if plan.pending else []
+    return f"{', '.join(told)}."
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _render_nodes(nodes: Iterable[PlannedNode]) -> str:
+    groups: dict[tuple[str, ...], list[PlannedNode]] = {}
+    for node in nodes:
+        key = (node.pool_kind, node.pool_name, node.instance_type, node.zone, node.capacity_type)
+        groups.setdefault(key, []).append(node)
+    rows = []
+    for (_, pool, instance_type, zone, capacity_type), alike in groups.items():
+        price = sum(node.price_per_hour for node in alike)
+        used = total([*(node.requests for node in alike), *(node.daemon_overhead for node in alike)])
+        room = total(node.allocatable for node in alike)
+        pods = [pod for node in alike for pod in node.pods]
+        rows.append(
+            [
+                str(len(alike)),
+                pool,
+                instance_type,
+                zone,
+                capacity_type,
+                f"{alike[0].price_per_hour:.4f}",
+                f"{price:.4f}",
+                str(len(pods)),
+                _share(used, room, "cpu"),
+                _share(used, room, "memory"),
+                shorten_names(pods, most=3),
+            ]
+        )
+    headings = [
+        ">NODES",
+        "POOL",
+        "INSTANCE TYPE",
+        "ZONE",
+        "CAPACITY",
+        ">$/H EACH",
+        ">$/H",
+        ">PODS",
+        ">CPU",
+        ">MEMORY",
+        "WHICH",
+    ]
+    return format_columns(headings, rows) if rows else ""
+
+
+def _share(used: Resources, room: Resources, name: str) -> str:
+    there = room.get(name, 0)
+    return f"{used.get(name, 0) / there * 100:.0f} %" if there else "-"
+
+
+def _render_existing(plan: Plan) -> str:
+    rows = [
+        [one.node or f"(joining) {one.claim}", str(len(one.pods)), shorten_names(one.pods)] for one in plan.existing
+    ]
+    return format_columns(["EXISTING NODE", ">PODS", "WHICH"], rows) if rows else ""
+
+
+def _render_pending(pending: Sequence[PendingPod]) -> str:
+    """Pods that stay pending for the same reasons share their lines."""
+    groups: dict[tuple[Reason, ...], list[str]] = {}
+    for one in pending:
+        groups.setdefault(one.reasons, []).append(one.pod)
+    rows = []
+    for reasons, pods in groups.items():
+        shown = [f"{len(pods):,}", shorten_names(pods, most=3)]
+        for reason in reasons:
+            rows.append([*shown, reason.pool or "-", describe_reason(reason)])
+            shown = ["", ""]
+        if not reasons:
+            rows.append([*shown, "-", "no reason was found"])
+    return format_columns([">PENDING", "WHICH", "POOL", "WHY"], rows) if rows else ""
+
+
+def describe_reason(reason: Reason) -> str:
+    """The reason, with the offer that comes nearest."""
+    return f"{reason.reason} ({reason.near})" if reason.nearest else reason.reason

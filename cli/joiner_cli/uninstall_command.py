@@ -1,0 +1,130 @@
+"""`joiner uninstall`: what has to be done before the stack is deleted, so that no node is cut off.
+
+Like `joiner pause` it writes one SSM parameter, which everything that acts reads. `drain`: nothing is launched, and each sweep retires all
+nodes. `keep`: nothing acts, and the stack may be deleted while nodes run; the deletion itself releases claims and nodes.
+"""
+
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from joiner.adapters.ec2 import Ec2, Instance
+from joiner.adapters.pause import Pause
+from joiner.names import DRAINING, KEEPING, NODECLAIM, pause_parameter
+from joiner_cli.deployed_stack import (
+    Cluster,
+    DeployedStack,
+    Region,
+    aws_errors_reported,
+    commentary,
+    exit_with_error,
+)
+
+NODES_LEFT: Final = 2
+INTERRUPTED: Final = 130
+POLL_SECONDS: Final = 5.0  # seconds
+MAX_NAMED_NODES: Final = 5  # nodes in one line of progress
+
+
+class NodeHandling(StrEnum):
+    """What becomes of the nodes."""
+
+    KEEP = "keep"
+    DRAIN = "drain"
+
+
+def uninstall_command(
+    cluster: Cluster,
+    nodes: Annotated[
+        NodeHandling, typer.Option(help="keep: they run on without Joiner. drain: drain and terminate them.")
+    ],
+    region: Region = None,
+    wait: Annotated[bool, typer.Option(help="Wait until no node is left (drain).")] = True,
+    timeout: Annotated[float, typer.Option(metavar="MINUTES", min=0, help="How long to wait.")] = 60,
+) -> None:
+    """Prepare the deletion of the stack (`cdk destroy`), which is refused while nodes run.
+
+    Exit code 0: the stack can be deleted. 2: nodes are still there, and are being drained. 1: AWS could not be asked, or no Joiner is
+    deployed for the cluster. 130: interrupted; the drain goes on.
+    """
+    here = DeployedStack.find(cluster, region)
+    needs = f"ssm:GetParameter and ssm:PutParameter on {pause_parameter(cluster)}, ec2:DescribeInstances, states:StartExecution"
+    try:
+        with aws_errors_reported(needs):
+            _write_parameter(here, KEEPING if nodes is NodeHandling.KEEP else DRAINING)
+            left = _instances(here)
+            if nodes is NodeHandling.KEEP:
+                _report_kept(here, left)
+                return
+            _drain(here, left, until=time.monotonic() + 60 * timeout if wait else 0)
+    except KeyboardInterrupt:
+        commentary.print(
+            f"joiner: interrupted; the drain goes on. Run this again to watch it, or stop it: joiner pause {cluster}"
+        )
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _write_parameter(here: DeployedStack, value: str) -> None:
+    from botocore.exceptions import ClientError
+
+    try:
+        Pause(here.client("ssm"), here.cluster).write(value)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ParameterNotFound":
+            exit_with_error(
+                f"there is no parameter {pause_parameter(here.cluster)}: deploy the stack again, or delete it"
+            )
+        raise
+
+
+def _instances(here: DeployedStack) -> list[Instance]:
+    return Ec2(here.client("ec2", seconds=30)).instances_left_of_cluster(here.cluster)
+
+
+def _report_kept(here: DeployedStack, left: Sequence[Instance]) -> None:
+    typer.echo(f"Joiner does nothing any more in {here.cluster}; {_count_nodes(len(left))} will run on without it")
+    commentary.print(
+        f"Delete the stack now: cdk destroy -c cluster={here.cluster}. Access entries, instance profiles and roles of these nodes stay; "
+        f"docs/uninstall.md says how to delete them later. To let Joiner act again instead: joiner resume {here.cluster}"
+    )
+
+
+def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> None:
+    """Wait until no instance is left. The sweep of each minute retires nodes; the first is started here."""
+    if left:
+        here.client("stepfunctions").start_execution(stateMachineArn=here.outputs["SweepArn"], input="{}")
+    began, told = len(left), ""
+    while left:
+        progress = f"{began - len(left)} of {_count_nodes(began)} gone; left: {_list_names(left)}"
+        if progress != told:
+            commentary.print(progress)
+            told = progress
+        if time.monotonic() >= until:
+            typer.echo(f"{_count_nodes(len(left))} of Joiner in {here.cluster} are being drained")
+            commentary.print(
+                "What keeps a node stands on its claim: kubectl get nodeclaims -o yaml. Run this again to wait."
+            )
+            commentary.print(
+                "A claim without the condition Launched is finished by a scale-up only: "
+                f"joiner resume {here.cluster}, wait two minutes, and run this again."
+            )
+            raise typer.Exit(NODES_LEFT)
+        time.sleep(POLL_SECONDS)
+        left = _instances(here)
+        began = max(began, len(left))
+    typer.echo(f"No node of Joiner is left in {here.cluster}; nothing will be launched")
+    commentary.print(
+        f"Delete the stack now: cdk destroy -c cluster={here.cluster}. To let Joiner act again: joiner resume {here.cluster}"
+    )
+
+
+def _count_nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def _list_names(left: Sequence[Instance]) -> str:
+    names = [each.tags.get(NODECLAIM) or each.id for each in left[:MAX_NAMED_NODES]]
+    return ", ".join(names + ([f"and {len(left) - MAX_NAMED_NODES} more"] if len(left) > MAX_NAMED_NODES else []))
