@@ -1,6 +1,7 @@
 """The `joiner` command: results on stdout, commentary on stderr.
 
-Exit codes: 0 done; 1 it could not be done or the command line is wrong, stderr says why. 2 is a result of its own: pods stay pending.
+Exit codes: 0, the command succeeded; 1, the command failed or the command line is wrong, and stderr says why; 2, pods
+stay pending.
 """
 
 import importlib.metadata
@@ -16,11 +17,11 @@ app = typer.Typer(
     name="joiner",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: the same in a terminal, in a pipe and in the docs
-    pretty_exceptions_enable=False,  # a traceback is for our own mistakes, and then as Python writes it
+    pretty_exceptions_enable=False,  # a traceback means a defect of the command; show it as Python writes it
     help="Nodes for EKS clusters, with nothing running in the cluster.",
 )
 
-# 2 says that pods stay pending, and no script may take a mistyped option for that. typer does not export this class.
+# Exit code 2 means that pods stay pending; a mistyped option must not return it. typer does not export this class.
 typer.BadParameter.__bases__[0].exit_code = 1  # type: ignore[attr-defined]
 
 app.command("plan")(plan_commands.plan_command)
@@ -54,5 +55,5 @@ def _root(
 
 
 def main() -> None:
-    """The entry point of the installed command."""
+    """Run the command; the entry point of the installed package."""
     app()

@@ -1,6 +1,6 @@
-"""Why AWS could not be asked, in one sentence with its remedy: what a person can do about it is not what botocore's messages say.
+"""Describes errors of AWS calls in one line with a remedy, which botocore's messages lack.
 
-Whatever is not known here is told in AWS's own words.
+Other errors keep the message of AWS.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ MESSAGES_BY_CODE: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(
         ("UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException", "SignatureDoesNotMatch"),
-        f"AWS does not know these credentials, or they are another account's or partition's: {LOG_IN}",
+        f"the credentials are invalid, or belong to another account or partition: {LOG_IN}",
     ),
 }
-"""Codes that any service may answer."""
+"""Error codes that any service may return."""
 
 NO_CREDENTIALS: Final = (
     botocore.NoCredentialsError,
@@ -30,7 +30,7 @@ NO_CREDENTIALS: Final = (
 
 
 def describe_aws_error(error: Exception, *, needs: str) -> str:
-    """One line. ``needs`` are the permissions that the command wants, for whoever lacks one."""
+    """Return one line. ``needs`` lists the permissions of the command, for an access error."""
     said = _one_line(error)
     match error:
         case botocore.ClientError():
@@ -38,17 +38,15 @@ def describe_aws_error(error: Exception, *, needs: str) -> str:
         case botocore.ProfileNotFound():
             said = f"{said}: set AWS_PROFILE to one of `aws configure list-profiles`"
         case botocore.NoRegionError():
-            said = "no region is known: give --region, or set AWS_REGION"
+            said = "no region is set: give --region, or set AWS_REGION"
         case botocore.InvalidRegionError():
             said = f"{said}: give --region a name such as eu-west-1"
         case botocore.HTTPClientError() | botocore.ConnectionError():
             said = f"AWS does not answer: {said}: check the region, the network and AWS_ENDPOINT_URL"
         case _ if isinstance(error, NO_CREDENTIALS):
-            said = (
-                f"there are no credentials for AWS ({said}): {LOG_IN}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            )
+            said = f"there are no AWS credentials ({said}): {LOG_IN}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         case ValueError() if not isinstance(error, botocore.BotoCoreError):
-            said = f"{said}: check AWS_ENDPOINT_URL"  # botocore raises a bare one for an endpoint that is no URL
+            said = f"{said}: check AWS_ENDPOINT_URL"  # botocore raises a plain ValueError for an invalid endpoint URL
     return said
 
 
@@ -57,7 +55,7 @@ def _describe_client_error(error: botocore.ClientError, needs: str) -> str:
     if code in MESSAGES_BY_CODE:
         return MESSAGES_BY_CODE[code]
     if code in ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"):
-        return f"AWS refuses: {error.response['Error'].get('Message') or code}: have {needs} allowed to you"
+        return f"AWS refuses: {error.response['Error'].get('Message') or code}: allow {needs}"
     return _one_line(error)
 
 

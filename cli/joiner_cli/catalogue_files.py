@@ -1,7 +1,7 @@
-"""Catalogues to plan from without AWS: the one of us-east-1 that is packaged, or one that ``joiner catalogue -o json`` wrote.
+"""Catalogues for plans without AWS: the packaged one of us-east-1, or a file that ``joiner catalogue -o json`` wrote.
 
-The packaged one is computed when it is asked for, by the formulas of a deployed cluster, from facts that
-``python -m joiner_local.catalogue_facts`` collects.
+``python -m joiner_local.catalogue_facts`` collects the facts that are packaged. The packaged catalogue is computed from
+them at run time, with the same formulas as in a deployed cluster.
 """
 
 import fnmatch
@@ -30,7 +30,7 @@ MAX_REPORTED_ERRORS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LoadedCatalogue:
-    """A catalogue, where it comes from, and of which day its facts are."""
+    """A catalogue, its source (a file name or ``packaged``), and the date of its facts."""
 
     catalogue: Catalogue
     source: str
@@ -41,7 +41,10 @@ class LoadedCatalogue:
         return tuple(sorted({one.zone for known in self.catalogue.types.values() for one in known.offerings}))
 
     def select(self, patterns: Sequence[str]) -> tuple[Catalogue, list[str]]:
-        """The types that some pattern means (``*`` for anything), all without one; and the patterns that mean none."""
+        """Return the types that match a pattern (``*`` matches anything), and the patterns that match no type.
+
+        Without patterns, all types match.
+        """
         if not patterns:
             return self.catalogue, []
         meant = {pattern: fnmatch.filter(self.catalogue.types, pattern) for pattern in patterns}
@@ -52,7 +55,10 @@ class LoadedCatalogue:
 
 
 def load_catalogue(path: Path | None, region: str | None) -> LoadedCatalogue:
-    """The catalogue of the file, or the packaged one; of a file only what is offered in the region, if one is named."""
+    """Load the catalogue from a file, or the packaged one.
+
+    With a region, a file's catalogue keeps only the offerings of that region. Raises ``UnreadableInput``.
+    """
     if path is None:
         if region not in (None, PACKAGED_REGION):
             raise UnreadableInput(
@@ -68,14 +74,14 @@ def load_catalogue(path: Path | None, region: str | None) -> LoadedCatalogue:
     there = LoadedCatalogue(Catalogue.of(_only_in(region, found.catalogue.types.values())), str(path))
     if not there.zones:
         raise UnreadableInput(
-            str(path), f"nothing is offered in {region}", f"its zones are {', '.join(found.zones) or 'none'}"
+            str(path), f"it has no offerings in {region}", f"its zones are {', '.join(found.zones) or 'none'}"
         )
     return there
 
 
 @cache
 def packaged_catalogue() -> Catalogue:
-    """Every instance type of us-east-1, on demand."""
+    """Return every instance type of us-east-1 at its on-demand price."""
     facts = _facts()
     return Catalogue.of(
         instance_type_from_ec2(
@@ -114,7 +120,7 @@ def _read(path: Path) -> Catalogue:
         ) from error
     if not isinstance(said, Mapping):
         raise UnreadableInput(
-            str(path), "it is no mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
+            str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
         )
     notes = Notes(str(path))
     types = [_read_type(name, one, notes) for name, one in said.items()]
@@ -127,7 +133,7 @@ def _read(path: Path) -> Catalogue:
         raise UnreadableInput(str(path), "; ".join((*told, _describe_error(last))) + more, last.remedy)
     if not types:
         raise UnreadableInput(
-            str(path), "there is no instance type in it", "name a file that `joiner catalogue -o json` wrote"
+            str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote"
         )
     return Catalogue.of(types)
 
@@ -137,7 +143,7 @@ def _describe_error(one: InvalidManifest) -> str:
 
 
 def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
-    """One instance type, checked field by field: a catalogue may be written by hand."""
+    """Return one instance type; check every field, because people write catalogues by hand."""
     fields = Fields(said, name, notes)
     labels = fields.texts("labels")
     sides = {side: fields.resources(side) for side in ("capacity", "allocatable")}
@@ -151,7 +157,7 @@ def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
         if "network" in fields and network.integer(one, minimum=0) is None:
             network.wrong(one, "give a whole number")
     for side, amounts in sides.items():
-        if not amounts and not notes.errors:  # whatever else is wrong comes first
+        if not amounts and not notes.errors:  # report other errors first
             fields.wrong(side, "give cpu, memory and pods, as `joiner catalogue -o json` does")
     if notes.errors or not isinstance(said, Mapping):
         return InstanceType(name)
@@ -176,9 +182,9 @@ def _check_offering(fields: Fields) -> None:
 def assume_resolved_classes(
     refs: Iterable[ClassRef], classes: Iterable[NodeClass], manifests: Iterable[Mapping[str, Any]], zones: Iterable[str]
 ) -> dict[str, ResolvedNodeClass]:
-    """Node classes as EC2 would most likely resolve them: every zone, AL2023 where nothing is said.
+    """Return node classes with assumed subnets and AMI families, by key: a subnet in every zone, and AL2023 by default.
 
-    A class that a cluster has resolved already says its zones itself, in ``status.subnets``.
+    A manifest with ``status.subnets``, as a cluster writes it, keeps the zones of that status.
     """
     declared = {one.key: one for one in classes}
     known = {f"{one.get('kind')}/{one['metadata']['name']}": _status_zones(one) for one in manifests}

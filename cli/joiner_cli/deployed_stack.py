@@ -1,4 +1,4 @@
-"""A deployed Joiner as commands reach it: AWS clients that answer within seconds, and the outputs of the stack."""
+"""Access to a deployed Joiner: AWS clients with short timeouts, and the outputs of the stack."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from joiner.names import stack_name
 CLUSTER_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 """Source: EKS, CreateCluster."""
 TIMEOUT_SECONDS: Final = 10
-"""For a connection, and for an answer: boto3 by itself would wait for minutes."""
+"""Timeout of a connection and of a response; boto3's defaults are a minute each, with retries."""
 
 commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
@@ -30,7 +30,8 @@ Region = Annotated[
 
 @dataclass(slots=True)
 class DeployedStack:
-    """Joiner in one cluster. `outputs` are the stack's; `region` is the one that boto3 found."""
+    """The stack of Joiner for one cluster. `outputs` are the stack's outputs; `region` is the one that boto3 resolved.
+    """
 
     cluster: str
     region: str
@@ -40,10 +41,10 @@ class DeployedStack:
 
     @classmethod
     def find(cls, cluster: str, region: str | None) -> "DeployedStack":
-        """The deployment for a cluster; ends the command with exit code 1 if there is none."""
+        """Return the stack for a cluster; end the command with exit code 1 if there is none."""
         if not CLUSTER_NAME.fullmatch(cluster):
-            exit_with_error(f"{cluster!r} is no name of an EKS cluster: it has up to 100 letters, digits, - and _")
-        import boto3  # here: it takes longer to import than all other commands take to run
+            exit_with_error(f"{cluster!r} is not a valid EKS cluster name: use up to 100 letters, digits, - and _")
+        import boto3  # imported late: boto3 loads slowly
         from botocore.exceptions import ClientError
 
         stack = stack_name(cluster)
@@ -63,14 +64,14 @@ class DeployedStack:
         return here
 
     def credentials(self) -> Any:
-        """Those of the person who runs the command, to sign a token with."""
+        """Return the caller's credentials, which sign the token for the API server."""
         found = self._session.get_credentials()
         if found is None:
-            exit_with_error("there are no credentials for AWS to sign a token with")
+            exit_with_error("there are no AWS credentials to sign a token with")
         return found.get_frozen_credentials()
 
     def client(self, service: str, *, seconds: int = TIMEOUT_SECONDS) -> Any:
-        """The boto3 client of a service; a call that takes longer than `seconds` is an error."""
+        """Return the boto3 client of a service; `seconds` is its read timeout."""
         from botocore.config import Config
 
         if (service, seconds) not in self._clients:
@@ -81,7 +82,7 @@ class DeployedStack:
 
 @contextmanager
 def aws_errors_reported(needs: str) -> Iterator[None]:
-    """Errors of AWS end the command with exit code 1 and one line that says what to do. `needs` names the permissions."""
+    """Turn AWS errors into one line with a remedy, and exit code 1. `needs` names the permissions of the command."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     from joiner.adapters.ec2 import Ec2Error
@@ -94,12 +95,12 @@ def aws_errors_reported(needs: str) -> Iterator[None]:
         ClientError,
         Ec2Error,
         ValueError,
-    ) as error:  # botocore checks an endpoint with a bare ValueError
+    ) as error:  # botocore raises a plain ValueError for an invalid endpoint URL
         cause = error.__cause__ if isinstance(error, Ec2Error) and isinstance(error.__cause__, Exception) else error
         exit_with_error(describe_aws_error(cause, needs=needs))
 
 
 def exit_with_error(why: str) -> NoReturn:
-    """End the command."""
+    """Print the reason on stderr and end the command with exit code 1."""
     commentary.print(f"joiner: {why}")
     raise typer.Exit(1)

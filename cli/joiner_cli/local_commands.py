@@ -1,4 +1,6 @@
-"""`joiner local`: a whole EKS cluster and its AWS account on this machine, to try NodePools on before they touch a real one."""
+"""The commands `joiner local`: an EKS cluster and its AWS account on this machine, to try NodePools without a real
+cluster.
+"""
 
 import json
 from collections.abc import Iterator
@@ -17,19 +19,19 @@ from joiner_local.progress import StepFailed
 from joiner_local.stack import AGENT, REPOSITORY, Stack, StackFailed
 from joiner_local.toolchains import ToolMissing
 
-app = typer.Typer(no_args_is_help=True, help="A whole EKS cluster and its AWS account on this machine.")
+app = typer.Typer(no_args_is_help=True, help="An EKS cluster and its AWS account on this machine.")
 
 commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 Root = Annotated[
-    Path, typer.Option("--root", help="Folder of the stack; each folder is a stack of its own.", show_default=".local")
+    Path, typer.Option("--root", help="Folder of the stack; each folder is a separate stack.", show_default=".local")
 ]
 DEFAULT_ROOT = REPOSITORY / ".local"
 
 
 @contextmanager
 def _failures_reported() -> Iterator[None]:
-    """What can go wrong outside this program is one message and exit code 1; a traceback is for our own mistakes."""
+    """Turn expected failures into one line and exit code 1; other exceptions are defects and keep their traceback."""
     try:
         yield
     except (
@@ -59,10 +61,10 @@ def up(
     deploy: Annotated[bool, typer.Option(help="Deploy this checkout's app into it.")] = True,
     boot_seconds: Annotated[
         float | None,
-        typer.Option(help="From an instance's launch to its node's first sign.", show_default="5", min=0.0),
+        typer.Option(help="Seconds from an instance's launch to its Node.", show_default="5", min=0.0),
     ] = None,
 ) -> None:
-    """Start the stack and deploy into it; it stays up. If it is up already, only deploy."""
+    """Start the stack in the background and deploy into it. If it runs already, only deploy."""
     with _failures_reported():
         stack = Stack(root, boot_seconds=boot_seconds, say=commentary.print)
         deployment = Deployment(REPOSITORY, stack.root, say=commentary.print)
@@ -74,10 +76,10 @@ def up(
             stack.stop()
             raise
         finally:
-            stack.detach()  # a failed deployment leaves the stack, to look at and to deploy into again
+            stack.detach()  # the stack survives a failed deployment: inspect it, or deploy again
     for name, value in outputs.items():
         if name.endswith("Console"):
-            continue  # links into the real console, where this stack is not
+            continue  # links to the AWS console, which does not show this stack
         commentary.print(f"  {name} = {value}")
     for name, value in stack.environment().items():
         typer.echo(f"{name}={value}")
@@ -86,15 +88,15 @@ def up(
 
 @app.command()
 def down(root: Root = DEFAULT_ROOT) -> None:
-    """End the stack, or what a crash left of it."""
+    """Stop the stack, or what a crash left of it."""
     with _failures_reported():
         found = Stack(root).stop()
-    commentary.print("the stack is down" if found else "nothing to end")
+    commentary.print("the stack is stopped" if found else "no stack was running")
 
 
 @app.command()
 def status(root: Root = DEFAULT_ROOT) -> None:
-    """Whether the stack runs, and where; exit code 1 if it does not."""
+    """Show whether the stack runs, and its addresses; exit code 1 if it does not run."""
     stack = Stack(root)
     record = stack.record()
     if record is None or not stack.is_running:
@@ -114,7 +116,7 @@ def status(root: Root = DEFAULT_ROOT) -> None:
 
 @app.command("fire-sweep")
 def fire_sweep(root: Root = DEFAULT_ROOT) -> None:
-    """Run the sweep now instead of at the next full minute."""
+    """Run the sweep now instead of at the next minute."""
     with _failures_reported():
         typer.echo(json.dumps(Stack(root).fire_sweep()))
 
@@ -122,18 +124,19 @@ def fire_sweep(root: Root = DEFAULT_ROOT) -> None:
 @app.command()
 def knob(
     name: Annotated[
-        str, typer.Argument(help="Which; a wrong name lists all. Those of the node agent begin with agent/.")
+        str,
+        typer.Argument(help="Name of the knob; an unknown name lists all. Names of the node agent begin with agent/."),
     ],
     request: Annotated[str, typer.Argument(help="A JSON object.")] = "{}",
     root: Root = DEFAULT_ROOT,
 ) -> None:
-    """Turn the weather: capacity, prices, interruptions, boot times, faults."""
+    """Change what the local AWS simulates: capacity, prices, interruptions, boot times, faults."""
     try:
         asked = json.loads(request)
     except ValueError as error:
         raise typer.BadParameter(f"not JSON: {error}") from error
     if not isinstance(asked, dict):
-        raise typer.BadParameter(f"{request} is no JSON object: write {{...}}")
+        raise typer.BadParameter(f"{request} is not a JSON object: write {{...}}")
     with _failures_reported():
         stack = Stack(root)
         try:

@@ -1,6 +1,6 @@
-"""From files to a plan: what `joiner plan` and `joiner explain` have in common.
+"""Makes a plan from manifest files, for `joiner plan` and `joiner explain`.
 
-What cannot be used is told, and the plan is made without it: a cluster would refuse it, too, and go on with the rest.
+An invalid object is reported and left out of the plan: an API server would refuse it, too, and store the others.
 """
 
 import importlib
@@ -19,12 +19,12 @@ from joiner_cli.catalogue_files import LoadedCatalogue, assume_resolved_classes,
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
 
 SLOW_IMPORTS: Final = ("highspy", "joiner.planning.planner", "joiner.planning.result", "joiner.planning.searching")
-"""Imported when a plan is wanted, and before the clock runs: numpy and the solver take a while to load."""
+"""Imported before the deadline starts to count: numpy and the solver load slowly."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What is asked: the files, the catalogue, and how hard to look. ``deadline`` in seconds."""
+    """The input of a plan: manifest files, the catalogue, and the limits of the search. ``deadline`` is in seconds."""
 
     files: tuple[str, ...]
     catalogue: Path | None = None
@@ -35,7 +35,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """The plan, and what it is without (``errors``); seconds that reading and planning took."""
+    """A plan and what it was made from. ``errors`` are the objects that it leaves out; durations are in seconds."""
 
     question: PlanRequest
     world: ManifestSet
@@ -51,27 +51,30 @@ class ManifestPlan:
 
     @property
     def exit_code(self) -> int:
-        """0 all placed, 2 something stays pending, 1 the plan is without something that cannot be used."""
+        """0: every pod is placed. 2: pods stay pending. 1: the plan leaves out invalid objects."""
         return 1 if self.errors else 2 if self.plan.pending else 0
 
     @property
     def empty(self) -> bool:
-        """Whether there was nothing to plan for."""
+        """Whether the plan has no nodes and no pending pods."""
         return not (self.plan.nodes or self.plan.existing or self.plan.pending)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan's own JSON, and how long it took."""
+        """Return the plan's JSON with the seconds that reading and planning took."""
         seconds = {"read": round(self.read_seconds, 4), "plan": round(self.plan_seconds, 4)}
         return {**self.plan.to_json(), "seconds": seconds}
 
 
 def plan_manifests(question: PlanRequest) -> ManifestPlan:
-    """Reads and plans; Unreadable if the catalogue cannot be read."""
+    """Read the files and make the plan.
+
+    Raises ``UnreadableInput`` if the catalogue cannot be read; unreadable manifests become ``errors`` of the result.
+    """
     for module in SLOW_IMPORTS:
         importlib.import_module(module)
     began = time.perf_counter()
     found = load_catalogue(question.catalogue, question.region)
-    with uncollected():  # manifests hold no cycles, and there may be millions of small objects
+    with uncollected():  # manifests hold no reference cycles, and there may be millions of small objects
         world = read_manifests(read_documents(question.files))
     manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
     snapshot = world.snapshot
@@ -86,13 +89,13 @@ def plan_manifests(question: PlanRequest) -> ManifestPlan:
 def plan_snapshot(
     question: PlanRequest, snapshot: Snapshot, found: LoadedCatalogue, classes: Mapping[str, ResolvedNodeClass]
 ) -> Plan:
-    """The plan for this snapshot, under the question's deadline and seed."""
+    """Return the plan for a snapshot, with the request's deadline and seed."""
     effort = Effort(seconds=question.deadline, seed=question.seed, clock=time.perf_counter)
     return plan(snapshot, found.catalogue, classes=classes, effort=effort)
 
 
 def add_unplanned_pods(made: Plan, snapshot: Snapshot) -> Plan:
-    """The plan with those pending pods, too, that no node could help: each with the reason."""
+    """Add the pods that the planner leaves out, as pending pods with the reason."""
     told = {one.pod for one in made.pending}
     told.update(*(node.pods for node in made.nodes), *(one.pods for one in made.existing))
     more = [
@@ -104,22 +107,20 @@ def add_unplanned_pods(made: Plan, snapshot: Snapshot) -> Plan:
 
 
 def _reason_not_planned(pod: Pod) -> str:
-    """Why a pod without a node is nothing to plan for; empty if it needs none."""
+    """Return why the planner leaves out a pod without a node; empty if the pod needs no node."""
     if pod.node_name or pod.terminal or pod.deletion or pod.stays_with_node:
         return ""
     if pod.gates:
-        return (
-            f"it has scheduling gates: {', '.join(pod.gates)}; its scheduler will not look at it before they are gone"
-        )
+        return f"it has scheduling gates: {', '.join(pod.gates)}; its scheduler ignores it until they are removed"
     if pod.nominated_node:
         return f"it waits for pods to leave node {pod.nominated_node}, which its scheduler preempts for it"
     if pod.constraints.scheduler != "default-scheduler":
-        return f"it is left to its own scheduler, {pod.constraints.scheduler}"
-    return "it is not planned for: no new node would make its scheduler place it"
+        return f"its schedulerName is {pod.constraints.scheduler}, which Joiner does not plan for"
+    return "no new node would make it schedulable"
 
 
 def problem_lines(problems: Sequence[InvalidManifest], where: Mapping[str, str]) -> list[str]:
-    """One line a problem, with the file that it stands in."""
+    """Return one line for each problem, with the file of its object."""
     return [
         f"{where[one.object]}: {one}" if one.object in where and where[one.object] not in one.object else str(one)
         for one in problems

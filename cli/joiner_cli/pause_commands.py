@@ -1,4 +1,7 @@
-"""`joiner pause` and `joiner resume`: one SSM parameter, which whatever acts reads right before it acts."""
+"""The commands `joiner pause` and `joiner resume`, which write one SSM parameter.
+
+Every function that changes something reads this parameter first.
+"""
 
 import os
 import re
@@ -13,7 +16,7 @@ from joiner.names import pause_parameter
 CLUSTER_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 """Source: EKS, CreateCluster."""
 SECONDS: Final = 5
-"""For a connection, and for an answer: whoever pauses is in a hurry, and boto3 by itself would wait for minutes."""
+"""Timeout of a connection and of a response: a pause is urgent."""
 
 commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
@@ -27,8 +30,8 @@ Region = Annotated[
 def pause_command(cluster: Cluster, region: Region = None) -> None:
     """Stop Joiner in one cluster until `resume`.
 
-    No node comes and none goes; nodes that boot at this moment may still join.
-    Exit code 0: it is paused. 1: AWS could not be asked, or no Joiner is deployed for the cluster.
+    Joiner launches and terminates no nodes; instances that are booting may still join.
+    Exit code 0: Joiner is paused. 1: a call to AWS failed, or no Joiner is deployed for the cluster.
     """
     _set(cluster, region, paused=True)
     typer.echo(f"Joiner is paused in {cluster}")
@@ -37,7 +40,7 @@ def pause_command(cluster: Cluster, region: Region = None) -> None:
 def resume_command(cluster: Cluster, region: Region = None) -> None:
     """Let Joiner act again.
 
-    The next sweep, within a minute, sees to all that waited. Exit codes are those of `pause`.
+    The next sweep, within a minute, continues the work that waited. Exit codes are those of `pause`.
     """
     _set(cluster, region, paused=False)
     typer.echo(f"Joiner acts in {cluster}")
@@ -45,8 +48,8 @@ def resume_command(cluster: Cluster, region: Region = None) -> None:
 
 def _set(cluster: str, region: str | None, *, paused: bool) -> None:
     if not CLUSTER_NAME.fullmatch(cluster):
-        _refuse(f"{cluster!r} is no name of an EKS cluster: it has up to 100 letters, digits, - and _")
-    import boto3  # here: it takes longer to import than all other commands take to run
+        _refuse(f"{cluster!r} is not a valid EKS cluster name: use up to 100 letters, digits, - and _")
+    import boto3  # imported late: boto3 loads slowly
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -56,7 +59,7 @@ def _set(cluster: str, region: str | None, *, paused: bool) -> None:
     quick = Config(connect_timeout=SECONDS, read_timeout=SECONDS, retries={"total_max_attempts": 2})
     try:
         client = boto3.client("ssm", region_name=region or os.environ.get("AWS_REGION"), config=quick)
-    except (BotoCoreError, ValueError) as error:  # botocore checks an endpoint with a bare ValueError
+    except (BotoCoreError, ValueError) as error:  # botocore raises a plain ValueError for an invalid endpoint URL
         _refuse(describe_aws_error(error, needs=needed))
     try:
         Pause(client, cluster).set(paused)

@@ -1,4 +1,4 @@
-"""`joiner plan`, `joiner catalogue`, `joiner explain`: what would happen, without AWS and without a cluster."""
+"""The commands `joiner plan`, `joiner catalogue` and `joiner explain`, which need neither AWS nor a cluster."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from joiner_cli.rendering.plan_table import render_plan_table
 from joiner_cli.rendering.standard_output import print_result
 
 MAX_REPORTED_PROBLEMS: Final = 50
-"""So many are told; whoever has more has one mistake many times."""
+"""More problems than this usually repeat one mistake."""
 
 
 class PlanFormat(StrEnum):
@@ -50,17 +50,16 @@ CatalogueFile = Annotated[
     ),
 ]
 Region = Annotated[
-    str | None, typer.Option("--region", metavar="REGION", help="Offer only what this region has.", show_default=False)
+    str | None,
+    typer.Option("--region", metavar="REGION", help="Use only the offerings of this region.", show_default=False),
 ]
 Deadline = Annotated[
     float,
-    typer.Option("--deadline", metavar="SECONDS", min=0.01, max=3600.0, help="How long to look for a cheaper plan."),
+    typer.Option("--deadline", metavar="SECONDS", min=0.01, max=3600.0, help="How long to search for a cheaper plan."),
 ]
 Seed = Annotated[
     int,
-    typer.Option(
-        "--seed", metavar="NUMBER", min=0, help="Decides between plans that look alike; the same seed, the same plan."
-    ),
+    typer.Option("--seed", metavar="NUMBER", min=0, help="Seed of the search: the same seed gives the same plan."),
 ]
 
 
@@ -74,8 +73,8 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
 ) -> None:
     """Show which nodes these manifests would get, and their price.
 
-    The plan says how far it is from the proven minimum, and for each pod that stays pending what keeps it out of each pool.
-    Exit code 0: every pod has a place. 2: some stay pending. 1: something could not be read; the plan is without it.
+    The plan shows its distance from the proven minimum price and, for each pod that stays pending, the reason for each
+    pool. Exit code 0: every pod is placed. 2: some pods stay pending. 1: some input is invalid; the plan leaves it out.
     """
     with _input_errors_reported():
         found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed))
@@ -87,22 +86,20 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
 
 def catalogue_command(
     types: Annotated[
-        list[str] | None, typer.Argument(metavar="TYPE", help="Only these; * stands for anything (m7*.large).")
+        list[str] | None, typer.Argument(metavar="TYPE", help="Only these types; * matches anything (m7*.large).")
     ] = None,
     catalogue: CatalogueFile = None,
     region: Region = None,
-    output: Annotated[
-        CatalogueFormat, typer.Option("--output", "-o", help="How to show it.")
-    ] = CatalogueFormat.table,
+    output: Annotated[CatalogueFormat, typer.Option("--output", "-o", help="How to show it.")] = CatalogueFormat.table,
 ) -> None:
-    """List instance types: what their nodes carry, hold and cost."""
+    """List instance types: capacity, allocatable resources, and price."""
     with _input_errors_reported():
         found = load_catalogue(catalogue, region)
         chosen, unknown = found.select(types or [])
         if unknown:
             near = dict.fromkeys(name for one in unknown for name in near_types(one, found.catalogue.types)[:1])
             asked = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise UnreadableInput(" ".join(unknown), "no instance type is called so", f"see `joiner catalogue`{asked}")
+            raise UnreadableInput(" ".join(unknown), "there is no such instance type", f"see `joiner catalogue`{asked}")
         number = _number(len(chosen.types), "instance type")
         _print_to_stderr(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{number}")
         print_result(
@@ -110,7 +107,7 @@ def catalogue_command(
         )
 
 
-explain_app = typer.Typer(no_args_is_help=True, help="Why a pod is where it is, or nowhere.")
+explain_app = typer.Typer(no_args_is_help=True, help="Show why a pod is placed on a node, or why it stays pending.")
 
 
 @explain_app.command("pod")
@@ -122,9 +119,10 @@ def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the para
     deadline: Deadline = 1.0,
     seed: Seed = 0,
 ) -> None:
-    """Explain where a pod goes and what the next best would cost; or, for each pool and group of types, what keeps it out.
+    """Explain where a pod is placed and what the next best node costs; or which rule excludes each pool and instance
+    type.
 
-    Exit code 0: it has a place. 2: it stays pending. 1: something could not be read, or there is no such pod.
+    Exit code 0: the pod is placed. 2: it stays pending. 1: some input is invalid, or there is no such pod.
     """
     with _input_errors_reported():
         found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed))
@@ -132,7 +130,7 @@ def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the para
         try:
             told = explain_pod(name, found)
         except UnknownPod as unknown:
-            _print_to_stderr(f"joiner: {unknown}{'; what could not be read is told above' if found.errors else ''}")
+            _print_to_stderr(f"joiner: {unknown}{'; the invalid input is listed above' if found.errors else ''}")
             raise typer.Exit(1) from None
         print_result(told.text)
         raise typer.Exit(1 if found.errors else 0 if told.placed else 2)
@@ -155,7 +153,7 @@ def _render(found: ManifestPlan, output: PlanFormat) -> str:
 
 
 def _print_commentary(found: ManifestPlan) -> None:
-    """What a reader should know beside the result, on stderr."""
+    """Print problems, the catalogue's source, and durations on stderr."""
     problems = sorted(found.plan.problems, key=lambda one: one.severity != "error")
     shown = problems[:MAX_REPORTED_PROBLEMS]
     for one, line in zip(shown, problem_lines(shown, found.world.where), strict=True):
@@ -167,12 +165,12 @@ def _print_commentary(found: ManifestPlan) -> None:
             f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_count_omissions(found)}"
         )
     elif not (found.world.where or found.world.passed_over):
-        _print_to_stderr("joiner: there is no manifest in what was given")
+        _print_to_stderr("joiner: the input holds no manifests")
     if found.plan.cut_short:
-        _print_to_stderr("joiner: the deadline ended the search: a longer --deadline may find a cheaper plan")
+        _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
     if found.world.passed_over:
         _print_to_stderr(
-            f"passed over: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}"
+            f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}"
         )
     facts = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute, give them with --catalogue)"
     _print_to_stderr(f"catalogue: {found.market.source}{facts if found.market.dated else ''}")
@@ -180,11 +178,11 @@ def _print_commentary(found: ManifestPlan) -> None:
 
 
 def _count_omissions(found: ManifestPlan) -> str:
-    """How many objects are left out, and how many files could not be read, or not to their end."""
+    """Return how many objects are left out, and how many files could not be read completely."""
     files = len(set(found.world.unreadable))
     objects = len({one.object for one in found.errors} - {*found.world.unreadable})
-    told = [f"{_number(objects, 'object')} that cannot be used"] if objects else []
-    told += [f"what could not be read of {_number(files, 'file')}"] if files else []
+    told = [f"{_number(objects, 'invalid object')}"] if objects else []
+    told += [f"the unreadable parts of {_number(files, 'file')}"] if files else []
     return " and ".join(told)
 
 
@@ -193,15 +191,15 @@ def _number(number: int, noun: str) -> str:
 
 
 def _print_to_stderr(line: str) -> None:
-    if sys.stderr is None:  # closed; print would take stdout
+    if sys.stderr is None:  # stderr is closed; print would write to stdout
         return
-    with suppress(OSError):  # nobody can be told, and the result is worth writing all the same
+    with suppress(OSError):  # stderr cannot be written; the result on stdout still can
         print("".join(one if one.isprintable() else "?" for one in line), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def _input_errors_reported() -> Iterator[None]:
-    """A file that cannot be read is one sentence and exit code 1."""
+    """Turn ``UnreadableInput`` into one line on stderr and exit code 1."""
     try:
         yield
     except UnreadableInput as error:

@@ -1,8 +1,9 @@
-"""`joiner explain pod`: why a pod goes where it goes and what the next best would cost, or what keeps it out everywhere.
+"""The command `joiner explain pod`: why a pod is placed on a node, or why it stays pending.
 
-For a pod that stays pending, each pool and each group of its types has the first rule that keeps the pod out, in the order in which the
-planner asks: the pool's requirements, what is offered, the pod's own requirements, its size; then limits and the rules between pods.
-For a placed one, the next best is planned for: the same cluster with everything else in place, but without that type (or node).
+For a pending pod, the explanation lists for each pool and each group of instance types the first rule that excludes the
+pod, in the order of the planner: the pool's requirements, its offerings, the pod's requirements, the pod's size; then
+limits and the constraints between pods. For a placed pod, a second plan without its instance type (or without its
+existing node) gives the cost of the next best place.
 """
 
 import time
@@ -27,17 +28,17 @@ from joiner_cli.rendering.text_columns import format_columns, format_dollars
 from joiner_cli.rendering.text_columns import shorten_names as listed
 
 EVERY_ZONE: Final = "*"
-MAX_SUGGESTIONS: Final = 5  # names that a misspelt one could have meant
-WHAT_IF_SECONDS: Final = 0.5  # for a what-if, which concerns a few pods
+MAX_SUGGESTIONS: Final = 5  # names that a misspelt name may stand for
+WHAT_IF_SECONDS: Final = 0.5  # a what-if plan concerns a few pods
 
 
 class UnknownPod(ValueError):
-    """No pod is called so, or several are."""
+    """No pod has this name, or several have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodExplanation:
-    """What is told, and whether the pod has a place."""
+    """The text, and whether the pod is placed."""
 
     text: str
     placed: bool
@@ -63,11 +64,11 @@ def _find_pod(name: str, pods: Sequence[Pod]) -> Pod:
         return matches[0]
     if matches:
         raise UnknownPod(
-            f"several pods are called {name}: {', '.join(pod.key for pod in matches)}; say which with its namespace"
+            f"several pods have the name {name}: {', '.join(pod.key for pod in matches)}; give the namespace, too"
         )
     near = [pod.key for pod in pods if name.rpartition("/")[2] in pod.name]
     raise UnknownPod(
-        f"no pod is called {name} (deployments' pods are called NAMESPACE/DEPLOYMENT-0 and so on){_suggest(near)}"
+        f"there is no pod {name} (pods of a Deployment are called NAMESPACE/DEPLOYMENT-0 and so on){_suggest(near)}"
     )
 
 
@@ -76,7 +77,8 @@ def _suggest(near: Sequence[str]) -> str:
     return f"; there are {', '.join(near[:MAX_SUGGESTIONS])}{more}" if near else ""
 
 
-# A pod with a place ---------------------------------------------------------------------------------------------------------------
+# Placed pods
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
@@ -116,13 +118,13 @@ def _explain_choice(pod: Pod, node: PlannedNode, others: Sequence[str], found: M
     number = sum(len(group.types) for group in large)
     can = f"{number:,} instance types of {node.pool} can hold it"
     if not others:
-        return f"{can}; this is the cheapest way the plan found, with the pod alone on its node."
+        return f"{can}; this is the cheapest plan found, with the pod alone on its node."
     price = format_dollars(found.plan.price_per_hour)
     return f"{can}; with {listed(others, most=4)} this one is part of the cheapest plan found ({price}/h)."
 
 
 def _plan_next_best(node: PlannedNode, found: ManifestPlan) -> str:
-    """The node's pods placed anew, the rest of the plan in place, without this instance type."""
+    """Plan the node's pods again without its instance type; the rest of the plan stays."""
     snapshot = _apply_plan(found, without=node.name)
     short = [(capacity_type, node.instance_type, EVERY_ZONE) for capacity_type in names.CAPACITY_TYPES]
     other = plan(
@@ -138,7 +140,7 @@ def _plan_next_best(node: PlannedNode, found: ManifestPlan) -> str:
         return f"without {node.instance_type} there is no place for {listed(left)}."
     more = other.price_per_hour - node.price_per_hour
     kinds = sorted({f"{one.instance_type} in {one.zone}" for one in other.nodes})
-    where = f"on {', '.join(kinds)}" if kinds else "in the room that other nodes leave"
+    where = f"on {', '.join(kinds)}" if kinds else "on other nodes of the plan"
     number = "its pod" if len(mine) == 1 else f"its {len(mine)} pods"
     change = (
         f"{format_dollars(more)}/h more"
@@ -161,12 +163,16 @@ def _explain_existing_node(pod: Pod, there: ExistingNode, found: ManifestPlan) -
         effort=_effort(found),
     )
     where = f"node {there.node}" if there.node else _describe_joining_node(there.claim, snapshot)
-    lines = [f"{pod.key} goes to {where}, which has room for it.", "", "Why there: room that is there costs nothing."]
+    lines = [
+        f"{pod.key} goes to {where}, which has enough free resources.",
+        "",
+        "Why there: an existing node costs nothing more.",
+    ]
     place = next((one for one in other.existing if pod.key in one.pods), None)
     if any(one.pod == pod.key for one in other.pending):
         lines.append("Next best: there is none.")
     elif place is not None:
-        lines.append(f"Next best: node {place.node or place.claim}, for nothing, too.")
+        lines.append(f"Next best: node {place.node or place.claim}, at no cost, too.")
     else:
         told = ", ".join(_describe_offer(one.offer) for one in other.nodes)
         lines.append(f"Next best: a new node, {told}: {format_dollars(other.price_per_hour)}/h more.")
@@ -174,12 +180,12 @@ def _explain_existing_node(pod: Pod, there: ExistingNode, found: ManifestPlan) -
 
 
 def _describe_joining_node(name: str, snapshot: Snapshot) -> str:
-    """A node that has not joined yet: its claim, its instance, and until when it may."""
+    """Describe a node that has not registered yet: its NodeClaim, its instance, and its registration deadline."""
     claim = next((one for one in snapshot.claims if one.name == name), None)
     deadline = joins_by(claim) if claim else None
     if claim is None or deadline is None:
-        return f"the node of claim {name}, on its way"
-    return f"the node of claim {name} (instance {claim.instance_id}; it may join until {write_time(deadline)})"
+        return f"the node of NodeClaim {name}, which has not registered yet"
+    return f"the node of NodeClaim {name} (instance {claim.instance_id}; it may join until {write_time(deadline)})"
 
 
 def _effort(found: ManifestPlan) -> Effort:
@@ -188,7 +194,7 @@ def _effort(found: ManifestPlan) -> Effort:
 
 
 def _apply_plan(found: ManifestPlan, *, without: str = "", pending: str = "") -> Snapshot:
-    """The snapshot as it will be once the plan is carried out, but for one planned node, or for one pod."""
+    """Return the snapshot after the plan, without the planned node `without`, and with the pod `pending` unplaced."""
     before = found.world.snapshot
     planned = [node for node in found.plan.nodes if node.name != without]
     place = {pod: node.name for node in planned for pod in node.pods} | {
@@ -207,15 +213,16 @@ def _apply_plan(found: ManifestPlan, *, without: str = "", pending: str = "") ->
     return replace(before, nodes=(*before.nodes, *nodes), pods=tuple(pod for pod in pods if pod.key not in waiting))
 
 
-# A pod without a place ------------------------------------------------------------------------------------------------------------
+# Pending pods
+# ---------------------------------------------------------------------------------------------------------------------
 
 POOL, OFFERED, POD, SIZE, FITS = range(5)
-"""How far a type came: which rule kept the pod out, in the order of asking; FITS is none of these."""
+"""The rules that exclude an instance type, in the order of the planner; FITS means that none of them does."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeGroup:
-    """Instance types that the same rule keeps out; ``remedy`` is that of most of them."""
+    """Instance types that the same rule excludes; ``remedy`` is the most common remedy among them."""
 
     stage: int
     rule: str
@@ -236,12 +243,12 @@ def _explain_pending(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan) -
             rows = [
                 [f"{len(group.types):,}", _summarize_types(group.types), _first_rule(group, reason)] for group in groups
             ]
-            lines.append(format_columns([">TYPES", "WHICH", "FIRST RULE THAT KEEPS IT OUT"], rows, indent="  "))
+            lines.append(format_columns([">TYPES", "WHICH", "FIRST RULE THAT EXCLUDES THE POD"], rows, indent="  "))
         if reason.nearest:
             short = f"; it is short of {reason.short_of}" if reason.lacks else ""
             lines.append(f"  Nearest: {_describe_offer(reason.nearest)}{short}.")
         if give := _necessary_change(pod, pool, reason, groups):
-            lines.append(f"  What would have to give: {give}.")
+            lines.append(f"  What would have to change: {give}.")
     return "\n".join(lines)
 
 
@@ -252,21 +259,21 @@ def _first_rule(group: TypeGroup, reason: Reason) -> str:
 def _necessary_change(pod: Pod, pool: NodePool, reason: Reason, groups: Sequence[TypeGroup]) -> str:
     taint = pod.constraints.untolerated(pool.taints)
     if taint is not None:
-        return f"the pod would have to tolerate {taint}, or the pool to drop it"
+        return f"the pod would have to tolerate {taint}, or the pool would have to remove it"
     if not groups:
         return ""
     last = max(groups, key=lambda group: (group.stage, len(group.types)))
     if last.stage == FITS and "limit" in reason.reason:
-        return "the pool's limits would have to be raised, or other pods to leave"
+        return "the pool's limits would have to be raised, or other nodes of the pool removed"
     if last.stage == FITS:
-        return "the rule between pods above would have to allow one more, or another pool or zone to be open to it"
+        return "the constraint above would have to allow one more pod, or another pool or zone would have to accept the pod"
     if last.stage == SIZE and reason.lacks:
-        return f"the pod would have to ask for {reason.short_of} less, or the pool to allow larger types"
+        return f"the pod would have to request {reason.short_of} less, or the pool would have to allow larger types"
     return last.remedy
 
 
 def _group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[TypeGroup]:
-    """Every type of the catalogue by the rule that keeps the pod out, the first rule first."""
+    """Group all instance types of the catalogue by the rule that excludes the pod, in the order of the planner."""
     if pool is None:
         return []
     wanted = _pod_requirements(pod, found.world.snapshot)
@@ -291,7 +298,7 @@ def _group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[T
 
 
 def _most_common_remedy(remedies: Mapping[str, Sequence[str]]) -> str:
-    """The remedy that would open the most types."""
+    """Return the remedy that applies to the most types."""
     return max(remedies, key=lambda remedy: (len(remedies[remedy]), remedy))
 
 
@@ -311,14 +318,14 @@ def _pod_requirements(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:
 def _first_failed_rule(
     pod: Pod, pool: NodePool, known: InstanceType, wanted: Sequence[Requirements], found: ManifestPlan
 ) -> tuple[int, str, str]:
-    """The stage, the rule and the remedy for one type, size left out."""
+    """Return the stage, the rule and the remedy for one type; the pod's size is not checked here."""
     labels = node_labels(pool, known, "", "")
     open_keys = {key for key in pool.requirements if not DECIDED.fullmatch(key) and key not in pool.labels}
     place = {names.ZONE, names.CAPACITY_TYPE, names.REGION, names.HOSTNAME}
     if key := _unmet_key(pool.requirements, labels, place | open_keys):
         return (
             POOL,
-            f"the pool wants {key} {pool.requirements[key]}",
+            f"the pool requires {key} {pool.requirements[key]}",
             f"{pool.key} would have to allow other values of {key}",
         )
     zones = found.classes[pool.class_ref.key].zones
@@ -330,30 +337,30 @@ def _first_failed_rule(
         or not _unmet_key(pool.requirements, {**labels, **_offering_labels(one)}, open_keys | {names.HOSTNAME})
     ]
     if not allowed:
-        rule = "it is not offered in the zones and capacity types of the pool"
+        rule = "it has no offering in the zones and capacity types of the pool"
         return (
             OFFERED,
             rule,
-            f"{pool.key} would have to allow {_describe_offerings(offered) or 'a zone in which there are offers'}",
+            f"{pool.key} would have to allow {_describe_offerings(offered) or 'a zone with offerings'}",
         )
     told = {_failed_pod_requirement(one, labels, allowed, open_keys, pool) for one in wanted}
     if not told or "" in told:
         return (FITS, "", "") if wanted else (POD, *_unsatisfiable_affinity(pod))
     rule = " or ".join(sorted(told))
-    return POD, f"the pod wants {rule}", f"the pod would have to drop {rule}, or {pool.key} to allow it"
+    return POD, f"the pod requires {rule}", f"the pod would have to drop {rule}, or {pool.key} would have to allow it"
 
 
 def _unsatisfiable_affinity(pod: Pod) -> tuple[str, str]:
-    """The rule and the remedy for a pod whose node affinity no new node can suit."""
+    """Return the rule and the remedy for a pod whose node affinity no new node can satisfy."""
     if pod.constraints.suits_no_node:
-        return NO_TERMS, "its terms would have to say something, or to go"
-    return "the pod asks for a node by name", "the pod would have to drop the name"
+        return NO_TERMS, "its empty node selector terms would have to be filled in or removed"
+    return "the pod requires a node by name", "the pod would have to drop the node name"
 
 
 def _failed_pod_requirement(
     wanted: Requirements, labels: Mapping[str, str], allowed: Iterable[Offering], open_keys: set[str], pool: NodePool
 ) -> str:
-    """Which of the pod's requirements no node of this type meets in any of its places; empty if one does."""
+    """Return the pod requirement that no offering of this type satisfies; empty if an offering satisfies all."""
     rules = []
     for offering in allowed:
         there = {**labels, **_offering_labels(offering)}
@@ -390,7 +397,7 @@ def _find_pool(key: str, found: ManifestPlan) -> NodePool | None:
 
 
 def _summarize_types(types: Sequence[str]) -> str:
-    """``m5.* (9), c5.* (8)`` for many, the names for a few."""
+    """Return the names of up to three types, or the largest families: ``m5.* (9), c5.* (8)``."""
     if len(types) <= 3:
         return ", ".join(types)
     families: dict[str, int] = {}

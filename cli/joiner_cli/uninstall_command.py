@@ -1,7 +1,7 @@
-"""`joiner uninstall`: what has to be done before the stack is deleted, so that no node is cut off.
+"""The command `joiner uninstall`, which prepares the deletion of the stack.
 
-Like `joiner pause` it writes one SSM parameter, which everything that acts reads. `drain`: nothing is launched, and each sweep retires all
-nodes. `keep`: nothing acts, and the stack may be deleted while nodes run; the deletion itself releases claims and nodes.
+Like `joiner pause` it writes one SSM parameter. `drain`: Joiner launches nothing, and each sweep retires all nodes.
+`keep`: Joiner does nothing, and the stack can be deleted while nodes run; the deletion releases NodeClaims and Nodes.
 """
 
 import time
@@ -30,7 +30,7 @@ MAX_NAMED_NODES: Final = 5  # nodes in one line of progress
 
 
 class NodeHandling(StrEnum):
-    """What becomes of the nodes."""
+    """What happens to the nodes."""
 
     KEEP = "keep"
     DRAIN = "drain"
@@ -39,7 +39,7 @@ class NodeHandling(StrEnum):
 def uninstall_command(
     cluster: Cluster,
     nodes: Annotated[
-        NodeHandling, typer.Option(help="keep: they run on without Joiner. drain: drain and terminate them.")
+        NodeHandling, typer.Option(help="keep: nodes continue to run without Joiner. drain: drain and terminate them.")
     ],
     region: Region = None,
     wait: Annotated[bool, typer.Option(help="Wait until no node is left (drain).")] = True,
@@ -47,8 +47,8 @@ def uninstall_command(
 ) -> None:
     """Prepare the deletion of the stack (`cdk destroy`), which is refused while nodes run.
 
-    Exit code 0: the stack can be deleted. 2: nodes are still there, and are being drained. 1: AWS could not be asked, or no Joiner is
-    deployed for the cluster. 130: interrupted; the drain goes on.
+    Exit code 0: the stack can be deleted. 2: nodes are left and are being drained. 1: a call to AWS failed, or no
+    Joiner is deployed for the cluster. 130: interrupted; the drain continues.
     """
     here = DeployedStack.find(cluster, region)
     needs = f"ssm:GetParameter and ssm:PutParameter on {pause_parameter(cluster)}, ec2:DescribeInstances, states:StartExecution"
@@ -62,7 +62,7 @@ def uninstall_command(
             _drain(here, left, until=time.monotonic() + 60 * timeout if wait else 0)
     except KeyboardInterrupt:
         commentary.print(
-            f"joiner: interrupted; the drain goes on. Run this again to watch it, or stop it: joiner pause {cluster}"
+            f"joiner: interrupted; the drain continues. Run this again to wait for it, or stop it: joiner pause {cluster}"
         )
         raise typer.Exit(INTERRUPTED) from None
 
@@ -85,7 +85,7 @@ def _instances(here: DeployedStack) -> list[Instance]:
 
 
 def _report_kept(here: DeployedStack, left: Sequence[Instance]) -> None:
-    typer.echo(f"Joiner does nothing any more in {here.cluster}; {_count_nodes(len(left))} will run on without it")
+    typer.echo(f"Joiner is stopped in {here.cluster}; {_count_nodes(len(left))} will continue to run without it")
     commentary.print(
         f"Delete the stack now: cdk destroy -c cluster={here.cluster}. Access entries, instance profiles and roles of these nodes stay; "
         f"docs/uninstall.md says how to delete them later. To let Joiner act again instead: joiner resume {here.cluster}"
@@ -93,7 +93,7 @@ def _report_kept(here: DeployedStack, left: Sequence[Instance]) -> None:
 
 
 def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> None:
-    """Wait until no instance is left. The sweep of each minute retires nodes; the first is started here."""
+    """Start a sweep, and wait until no instance is left; the sweep of each minute retires nodes."""
     if left:
         here.client("stepfunctions").start_execution(stateMachineArn=here.outputs["SweepArn"], input="{}")
     began, told = len(left), ""
@@ -105,10 +105,10 @@ def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> No
         if time.monotonic() >= until:
             typer.echo(f"{_count_nodes(len(left))} of Joiner in {here.cluster} are being drained")
             commentary.print(
-                "What keeps a node stands on its claim: kubectl get nodeclaims -o yaml. Run this again to wait."
+                "The NodeClaim of each node says what blocks it: kubectl get nodeclaims -o yaml. Run this again to wait."
             )
             commentary.print(
-                "A claim without the condition Launched is finished by a scale-up only: "
+                "Only a scale-up finishes a NodeClaim without the condition Launched: "
                 f"joiner resume {here.cluster}, wait two minutes, and run this again."
             )
             raise typer.Exit(NODES_LEFT)

@@ -121,7 +121,7 @@ def test_every_step_is_shown_and_nothing_is_left(classed: Actor, person: Mapping
     assert outcomes(said) == dict.fromkeys(STEPS, "shown")
     assert json.loads(report.read_text()) == said
     by_name = {each["step"]: each["said"] for each in said["steps"]}
-    assert by_name["run-instances"] == "EC2 would do it (DryRunOperation)"
+    assert by_name["run-instances"] == "EC2 allows the request (DryRunOperation)"
     assert re.search(
         r"the pod runs after \d+ s on t\w+\.(small|medium) in us-east-1\w \(0\.0\d+ US\$ an hour\)", by_name["node-up"]
     )
@@ -180,7 +180,7 @@ def test_an_interrupted_run_removes_what_it_made(classed: Actor, person: Mapping
     assert running.returncode == 130, out + err
     assert re.search(r"node-up +failed +interrupted", out)
     assert re.search(r"node-down +skipped +the run was interrupted", out)
-    assert re.search(r"cleanup +shown +claim, node and instance are gone", out)
+    assert re.search(r"cleanup +shown +NodeClaim, Node and instance are gone", out)
     time.sleep(1)
     assert left(classed) == []
 

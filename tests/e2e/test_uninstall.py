@@ -230,7 +230,7 @@ def test_after_uninstall_keep_the_stack_goes_and_the_nodes_stay_ready(account: A
 
     said = account.joiner("uninstall", "--nodes", "keep")
     assert said.returncode == 0, said.stderr
-    assert f"{len(instances)} nodes will run on without it" in said.stdout
+    assert f"{len(instances)} nodes will continue to run without it" in said.stdout
     assert account.delete() == "DELETE_COMPLETE"
 
     assert {each["InstanceId"] for each in running.instances()} == instances

@@ -21,7 +21,7 @@ def test_the_version_goes_to_stdout() -> None:
     ("words", "code", "told"),
     [
         (["status"], 1, "no stack is ready in"),
-        (["down"], 0, "nothing to end"),
+        (["down"], 0, "no stack was running"),
         (["fire-sweep"], 1, "`joiner local up` starts one"),
         (["knob", "capacity"], 1, "`joiner local up` starts one"),
         (["knob", "capacity", "not json"], 1, "not JSON"),

@@ -1,1 +1,1 @@
-"""`joiner accept`: what only AWS can answer, asked in order, from what costs nothing to one small node."""
+"""The command `joiner accept`: tests on a real account, from dry runs to one small node."""

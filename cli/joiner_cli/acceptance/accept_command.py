@@ -33,19 +33,20 @@ def accept_command(  # noqa: PLR0917  typer calls it by keyword
     node_class: Annotated[str, typer.Option(metavar="NAME", help="EC2NodeClass of the node.")] = "default",
     image: Annotated[str, typer.Option(metavar="IMAGE", help="Image of the pod that runs on the node.")] = PAUSE,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Stop before anything is made in the cluster or in EC2.")
+        bool, typer.Option("--dry-run", help="Stop before creating anything in the cluster or in EC2.")
     ] = False,
     output: Annotated[
         ReportFormat, typer.Option("--output", "-o", help="How to show the result.")
     ] = ReportFormat.TABLE,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the result there, too.")
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the result to this file, too.")
     ] = None,
 ) -> None:
-    """Show on a real account what only AWS can answer, and that one small node comes and goes.
+    """Test a deployed Joiner on its real account; launch and terminate one small node.
 
-    Costs less than 5 US cents: one node of a small type for some minutes. Exit code 0: every step was shown. 2: one was not. 1: no Joiner
-    is deployed for the cluster, or AWS could not be asked. 130: interrupted; what the run made is removed.
+    Costs less than 5 US cents: one small instance for a few minutes. Exit code 0: every step passed. 2: a step failed.
+    1: no Joiner is deployed for the cluster, or a call to AWS failed. 130: interrupted; everything that the run created
+    is removed.
     """
     from joiner_cli.acceptance.acceptance_run import AcceptanceRun, api_server
     from joiner_cli.acceptance.acceptance_steps import CLEANUP, STEPS
@@ -97,7 +98,7 @@ def _write_report(results: list[StepResult], about: dict[str, str], output: Repo
 
 
 def describe_error(error: Exception) -> AcceptanceFailed:
-    """What an error that a step did not expect says, and what to do."""
+    """Describe an unexpected error of a step, with a remedy."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     from joiner.adapters.ec2 import Ec2Error
@@ -111,15 +112,15 @@ def describe_error(error: Exception) -> AcceptanceFailed:
             return AcceptanceFailed(describe_aws_error(cause, needs="the permissions of this command"), remedy)
         case Unauthorized() | Forbidden():
             return AcceptanceFailed(
-                f"the API server refuses you: {cause}",
+                f"the API server denies your request: {cause}",
                 "give your role an access entry with AmazonEKSClusterAdminPolicy",
             )
         case Unreachable():
             return AcceptanceFailed(
                 f"the API server does not answer: {cause}",
-                "a private endpoint answers inside its network only: run this there",
+                "a private endpoint answers only inside its VPC: run this command there",
             )
         case KubeError():
-            return AcceptanceFailed(f"the API server: {cause}", "kubectl shows the object")
+            return AcceptanceFailed(f"the API server returned an error: {cause}", "inspect the object with kubectl")
         case _:
             return AcceptanceFailed(f"{type(cause).__name__}: {cause}", "this is a defect of the command: report it")

@@ -1,7 +1,7 @@
-"""The objects that an acceptance run makes in the cluster: one NodePool and one pod that only belong to each other.
+"""The objects that an acceptance run creates in the cluster: one NodePool and one pod, which match only each other.
 
-The pool's nodes have a taint that only this pod tolerates, and the pod wants a label that only this pool's nodes have. So no other pool
-gets a node for the pod, and no other pod comes to the node, unless it tolerates every taint.
+Nodes of the pool have a taint that only this pod tolerates; the pod selects a label that only this pool's nodes have.
+So no other pool launches a node for the pod, and no other pod runs on the node, unless it tolerates every taint.
 """
 
 from collections.abc import Mapping
@@ -10,21 +10,23 @@ from typing import Any, Final
 from joiner.names import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND
 
 KEY: Final = "joiner-accept"
-"""Label and taint of the run's node; its value is the run's id. Pools may not define labels of the domain joiner.dev."""
+"""Key of the label and the taint of the run's node; the value is the run's id. NodePools may not set labels under
+joiner.dev.
+"""
 TYPES: Final = ("t4g.small", "t3a.small", "t3.small", "t4g.medium", "t3a.medium", "t3.medium")
-"""The cheapest that hold the pods of a node's own daemons; the most expensive costs about 4 US cents an hour."""
+"""The cheapest instance types that can hold the usual DaemonSets; the most expensive costs about 4 US cents an hour."""
 PAUSE: Final = "registry.k8s.io/pause:3.10"
 
 Manifest = dict[str, Any]
 
 
 def object_name(run: str) -> str:
-    """The name of both objects."""
+    """Return the name of the NodePool and the pod."""
     return f"joiner-accept-{run}"
 
 
 def node_pool(run: str, node_class: str) -> Manifest:
-    """A pool of one small on-demand node, which expires by itself should everything else fail."""
+    """Return a NodePool for one small on-demand node. The node expires after 30 minutes if the run cannot remove it."""
     spec = {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class},
         "requirements": [
@@ -48,7 +50,7 @@ def node_pool(run: str, node_class: str) -> Manifest:
 
 
 def pod(run: str, image: str) -> Manifest:
-    """A pod that only the run's node may run."""
+    """Return a pod that only the run's node can run."""
     container = {"name": "main", "image": image, "resources": {"requests": {"cpu": "100m", "memory": "32Mi"}}}
     return {
         "apiVersion": "v1",
@@ -65,12 +67,12 @@ def pod(run: str, image: str) -> Manifest:
 
 
 def pools_naming_label(pools: list[Manifest]) -> list[str]:
-    """Names of pools that might take the run's pod: those that name its label at all."""
+    """Return the names of pools that might launch a node for the run's pod: pools that mention its label."""
     return [str(pool["metadata"]["name"]) for pool in pools if KEY in str(pool.get("spec", {}))]
 
 
 def conditions(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Status and message of each condition, by type."""
+    """Return the status, reason and message of each condition, by type."""
     said = (manifest.get("status") or {}).get("conditions") or ()
     return {
         str(each["type"]): f"{each['status']} {each.get('reason', '')}: {each.get('message', '')}".rstrip(": ")

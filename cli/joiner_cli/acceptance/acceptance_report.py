@@ -1,4 +1,4 @@
-"""The report of an acceptance run: no secrets, account numbers masked, so that it can be attached to an issue."""
+"""The report of an acceptance run, without secrets and account numbers, so that it can be attached to an issue."""
 
 import json
 import re
@@ -15,17 +15,18 @@ TOKEN: Final = re.compile(r"k8s-aws-v1\.[\w-]+|(?<=/ring/)[\w-]{20,}")
 
 
 def mask_secrets(text: str) -> str:
-    """
-    >>> masked("arn:aws:iam::123456789012:role/node")
+    """Replace account numbers, tokens and doorbell paths.
+
+    >>> mask_secrets("arn:aws:iam::123456789012:role/node")
     'arn:aws:iam::************:role/node'
-    >>> masked("https://api/ring/abcdefghijklmnopqrstuvwxyz/pods")
+    >>> mask_secrets("https://api/ring/abcdefghijklmnopqrstuvwxyz/pods")
     'https://api/ring/.../pods'
     """
     return ACCOUNT.sub(MASK, TOKEN.sub("...", text))
 
 
 def report_data(results: Sequence[StepResult], about: Mapping[str, str]) -> dict[str, Any]:
-    """What the machine-readable forms hold."""
+    """Return the report's data, masked."""
     found: dict[str, Any] = {
         "about": dict(about),
         "passed": all_passed(results),
@@ -36,12 +37,12 @@ def report_data(results: Sequence[StepResult], about: Mapping[str, str]) -> dict
 
 
 def all_passed(results: Sequence[StepResult]) -> bool:
-    """Was every step shown?"""
+    """Return whether every step passed."""
     return all(each.outcome == "shown" for each in results)
 
 
 def render_report(results: Sequence[StepResult], about: Mapping[str, str], output: str) -> str:
-    """The report as `table`, `json` or `yaml`."""
+    """Return the report as `table`, `json` or `yaml`."""
     data = report_data(results, about)
     if output == "json":
         return json.dumps(data, indent=2)
@@ -52,6 +53,6 @@ def render_report(results: Sequence[StepResult], about: Mapping[str, str], outpu
 
 
 def render_step(result: StepResult, width: int = 15) -> str:
-    """One step, for people."""
+    """Return the line of one step, and a second line with its remedy if it failed."""
     remedy = f"\n{'':{width + 9}}{result.remedy}" if result.remedy else ""
     return mask_secrets(f"{result.step:{width}} {result.outcome:7} {result.said}{remedy}")

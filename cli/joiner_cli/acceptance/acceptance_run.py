@@ -1,4 +1,4 @@
-"""One acceptance run: the actions of its steps, and the traces that it must not leave."""
+"""One acceptance run: the actions of its steps, and the removal of everything that it created."""
 
 import base64
 import json
@@ -23,19 +23,19 @@ from joiner_cli.deployed_stack import DeployedStack
 
 DRY_RUN_ALLOWED: Final = "DryRunOperation"
 NO_TEMPLATE: Final = "InvalidLaunchTemplate"
-"""EC2 came as far as the launch template, which only a real launch creates."""
+"""The dry run passed all checks up to the launch template, which only a real launch creates."""
 COMPLETE: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
 DOORBELL_EXECUTION: Final = re.compile(r"up-\d{8}T\d{6}")
-"""How the doorbell names the executions that it starts; the sweep adds a word."""
+"""Names of executions that the doorbell starts; names of the sweep have a suffix."""
 FIND_PENDING_PODS: Final = "Find pending pods"
-LEASE_WAIT_SECONDS: Final = 5.0  # seconds until the lease is probably free
+LEASE_WAIT_SECONDS: Final = 5.0  # until the lease is probably free
 
 Manifest = dict[str, Any]
 
 
 @dataclass(slots=True)
 class AcceptanceRun:
-    """`made` is what cleanup has to look for."""
+    """One run. `made` is true once it may have created objects, which cleanup deletes."""
 
     here: DeployedStack
     kube: Callable[[], Kube]
@@ -47,11 +47,11 @@ class AcceptanceRun:
 
     @property
     def name(self) -> str:
-        """Of the pool and the pod."""
+        """The name of the NodePool and the pod."""
         return acceptance_objects.object_name(self.run)
 
     def actions(self) -> dict[str, Callable[[AcceptanceStep], str]]:
-        """By the step's name."""
+        """Return the action of each step, by the step's name."""
         return {
             "deployment": self.deployment,
             "cluster-access": self.cluster_access,
@@ -65,10 +65,10 @@ class AcceptanceRun:
             "cleanup": self.cleanup,
         }
 
-    # nothing is changed
+    # Steps that change nothing
 
     def deployment(self, _: AcceptanceStep) -> str:
-        """The stack and the pause parameter."""
+        """Check the stack's status and the pause parameter."""
         stack = self.here.client("cloudformation").describe_stacks(StackName=stack_name(self.here.cluster))["Stacks"][0]
         status = str(stack["StackStatus"])
         if status not in COMPLETE:
@@ -79,7 +79,7 @@ class AcceptanceRun:
         return f"{stack['StackName']} is {status}, Joiner acts"
 
     def cluster_access(self, step: AcceptanceStep) -> str:
-        """The node class, as Joiner resolved it."""
+        """Wait until Joiner has resolved the node class."""
         said: dict[str, str] = {}
 
         def look() -> str:
@@ -110,12 +110,12 @@ class AcceptanceRun:
             ) from None
 
     def _dry_run(self, name: str) -> str:
-        """All three are asked by one invocation of the function whose role launches."""
+        """Return the answer of one dry run; one invocation of launch_instances makes all three."""
         if not self._answers:
             self._answers = self._rehearse()
         code, message = self._answers[name]["code"], self._answers[name]["message"]
         if code == DRY_RUN_ALLOWED:
-            return f"EC2 would do it ({code})"
+            return f"EC2 allows the request ({code})"
         if name == "create-fleet" and code.startswith(NO_TEMPLATE):
             return f"EC2 allows it as far as the launch template, which a dry run does not create ({code}); node-up shows the rest"
         raise AcceptanceFailed(
@@ -148,10 +148,12 @@ class AcceptanceRun:
         found: Mapping[str, Mapping[str, str]] = body
         return found
 
-    # nothing is launched
+    # Steps that launch nothing
 
     def token(self, step: AcceptanceStep) -> str:
-        """A scale-up reads the cluster, with the token of a function's role. One that finds another at work is started again."""
+        """Start a scale-up, which reads the cluster with a function's token; start it again if another one holds the
+        lease.
+        """
         states, arn = self.here.client("stepfunctions"), self.here.outputs["ScaleUpArn"]
         deadline = time.monotonic() + step.seconds
         for number in range(1, step.seconds):
@@ -195,7 +197,7 @@ class AcceptanceRun:
         return look
 
     def ring(self, step: AcceptanceStep) -> str:
-        """A pod that no node may run: kube-scheduler writes an event, which rings."""
+        """Create a pod that no node can run: kube-scheduler's event calls the doorbell."""
         if affected := acceptance_objects.pools_naming_label(
             [*self.kube().list(kinds.NODEPOOLS), *self.kube().list(kinds.PROVISIONERS)]
         ):
@@ -221,21 +223,23 @@ class AcceptanceRun:
         return wait_for(
             look,
             step,
-            missing=lambda: f"no ring (rings in the ledger: {before} before, {ledger.lease().rings} now)",
+            missing=lambda: (
+                f"the doorbell was not called (rings in the ledger: {before} before, {ledger.lease().rings} now)"
+            ),
             remedy="kubectl get validatingwebhookconfiguration joiner-doorbell; the control plane must reach the DoorbellUrl of the stack",
         )
 
     def _executions(self) -> set[str]:
-        """Names of the newest scale-ups, but for those of this command."""
+        """Return the names of the latest scale-ups, without those of this command."""
         listed = self.here.client("stepfunctions").list_executions(
             stateMachineArn=self.here.outputs["ScaleUpArn"], maxResults=50
         )
         return {str(each["name"]) for each in listed["executions"] if not each["name"].startswith("accept-")}
 
-    # one node
+    # Steps with one node
 
     def node_up(self, step: AcceptanceStep) -> str:
-        """The pool of one small node for the pod."""
+        """Create the NodePool, and wait until the pod runs."""
         began = time.monotonic()
         self.kube().create(kinds.NODEPOOLS, acceptance_objects.node_pool(self.run, self.node_class))
         return wait_for(
@@ -259,10 +263,10 @@ class AcceptanceRun:
         ]
         events = self.kube().list(kinds.EVENTS, namespace="default", fields=f"regarding.name={self.name}")
         notes = [str(each.get("note") or "") for each in events][-2:]
-        return "; ".join([*notes, *claims])[:800] or "no claim and no event"
+        return "; ".join([*notes, *claims])[:800] or "there is no NodeClaim and no event"
 
     def node_down(self, step: AcceptanceStep) -> str:
-        """Pod and pool are deleted; Joiner drains the node and terminates its instance."""
+        """Delete the pod and the pool, and wait until Joiner has drained the node and terminated its instance."""
         began = time.monotonic()
         self._delete()
         said = wait_for(
@@ -274,15 +278,15 @@ class AcceptanceRun:
         return f"{said} after {time.monotonic() - began:.0f} s"
 
     def cleanup(self, step: AcceptanceStep) -> str:
-        """Whatever is left of the run."""
+        """Delete everything that is left of the run, and wait until it is gone."""
         if not self.made:
-            return "nothing was made"
+            return "the run created nothing"
         self._delete()
         return wait_for(
             self._is_gone,
             step,
             missing=self._what_is_left,
-            remedy="terminate what is named here, then delete its claims: it costs money",
+            remedy="terminate the instances named here, then delete their NodeClaims: they cost money",
         )
 
     def _delete(self) -> None:
@@ -300,7 +304,7 @@ class AcceptanceRun:
         return [each for each in ours if each.tags.get(NODEPOOL) == self.name]
 
     def _is_gone(self) -> str:
-        return "" if self._claims() or self._instances() else "claim, node and instance are gone"
+        return "" if self._claims() or self._instances() else "NodeClaim, Node and instance are gone"
 
     def _what_is_left(self) -> str:
         claims = [
@@ -311,7 +315,7 @@ class AcceptanceRun:
 
 
 def api_server(here: DeployedStack) -> Callable[[], Kube]:
-    """The cluster's API server, as the person who runs the command; connected at the first use."""
+    """Return a function that connects to the cluster's API server with the caller's credentials, at the first call."""
     connected: list[Kube] = []
 
     def kube() -> Kube:

@@ -1,6 +1,6 @@
-"""The steps of an acceptance run: what each needs, how long it may take, and how they are run so that the last one always happens.
+"""The steps of an acceptance run: prerequisites, time limits, and the order. The cleanup step always runs.
 
-A step returns a sentence that says what it showed, or raises `AcceptanceFailed`.
+A step returns a sentence with its result, or raises `AcceptanceFailed`.
 A step whose prerequisite did not pass is skipped, with the reason.
 """
 
@@ -13,7 +13,7 @@ StepOutcome = Literal["shown", "failed", "skipped"]
 
 
 class AcceptanceFailed(Exception):
-    """A step did not show what it should; the message says what was found, `remedy` what to do."""
+    """A step failed; the message says what was found, `remedy` what to do."""
 
     def __init__(self, found: str, remedy: str) -> None:
         super().__init__(found)
@@ -22,7 +22,9 @@ class AcceptanceFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceStep:
-    """One step. `shows` is what a success proves; `seconds` bounds it."""
+    """One step. `shows` is what a success proves; `seconds` is its time limit; `needs` names the steps that must pass
+    first.
+    """
 
     name: str
     shows: str
@@ -43,32 +45,32 @@ STEPS: Final = (
     ),
     AcceptanceStep(
         "run-instances",
-        "it may run the image, in the subnet, with tags and the instance profile's role (dry run)",
+        "it may run the image in the subnet, with tags and the instance profile's role (dry run)",
         60,
         ("cluster-access",),
     ),
     AcceptanceStep("create-fleet", "it may create the fleet (dry run)", 60, ("cluster-access",)),
     AcceptanceStep(
-        "token", "a deployed function reaches the API server with its own token, and is let in", 240, ("deployment",)
+        "token", "a deployed function reaches the API server, which accepts its token", 240, ("deployment",)
     ),
     AcceptanceStep(
         "ring", "the API server's webhook reaches the doorbell, and the ledger counts the ring", 90, ("cluster-access",)
     ),
     AcceptanceStep(
         "node-up",
-        "a pending pod gets a node, which joins and runs it",
+        "a pending pod gets a node, which joins the cluster and runs the pod",
         600,
         ("run-instances", "create-fleet", "token", "ring"),
     ),
     AcceptanceStep("node-down", "the node is drained and its instance is terminated", 420, ("node-up",)),
 )
 CLEANUP: Final = AcceptanceStep("cleanup", "nothing of this run is left", 420)
-"""Runs whatever happened before it, also after an interruption."""
+"""Runs after failures and interruptions, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What became of one step."""
+    """The result of one step; `said` is its sentence."""
 
     step: str
     outcome: StepOutcome
@@ -94,7 +96,10 @@ def run_steps(
     steps: Sequence[AcceptanceStep] = (*STEPS, CLEANUP),
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[StepResult], bool]:
-    """The results, and whether the run was interrupted. `explained` gives the remedy of an error that a step did not expect."""
+    """Run the steps in order. Return the results, and whether the run was interrupted.
+
+    `told` receives each result; `explained` turns an unexpected exception into a failure with a remedy.
+    """
     results: dict[str, StepResult] = {}
     interrupted = False
     for step in steps:
@@ -139,7 +144,8 @@ def wait_for(
     every: float = 2.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """The first sentence that `look` returns; after the step's time `AcceptanceFailed` with what is `missing`."""
+    """Call `look` until it returns a sentence. After the step's time limit, raise `AcceptanceFailed` with `missing()`.
+    """
     deadline = clock() + step.seconds
     while True:
         if said := look():

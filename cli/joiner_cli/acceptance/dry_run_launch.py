@@ -1,4 +1,4 @@
-"""The launch that the dry runs ask for: built by the code that builds real launches, from a node class as the cluster resolved it."""
+"""Builds the launch of the dry runs, with the code of real launches and the node class's status in the cluster."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ Manifest = Mapping[str, Any]
 
 
 def read_resolved_class(manifest: Manifest) -> ResolvedNodeClass:
-    """The class's status as a value."""
+    """Return an EC2NodeClass's status as a value."""
     status = manifest.get("status") or {}
     return ResolvedNodeClass(
         name=str(manifest["metadata"]["name"]),
@@ -32,7 +32,7 @@ def read_resolved_class(manifest: Manifest) -> ResolvedNodeClass:
 def build_dry_run_launch(
     node_class: NodeClass, pool: NodePool, resolved: ResolvedNodeClass, *, cluster: str, run: str, types: Sequence[str]
 ) -> Launch:
-    """One launch of one node. It is only ever sent as a dry run."""
+    """Return the launch of one node, which is sent as a dry run only."""
     image, subnet = resolved.images[0], resolved.subnets[0]
     template = template_for(
         node_class, resolved, pool, cluster=cluster, image=image.id, user_data="#!/bin/true\n", capacity_type=ON_DEMAND

@@ -1,12 +1,12 @@
-"""Manifests from files into a world to plan for, read as the API server would read them.
+"""Reads manifests from files into a snapshot, with the API server's rules.
 
-documents   files, folders and stdin -> documents, each knowing where it stands
-schemas     types, unknown fields, values out of range: what the API server's decoder and our CRDs refuse
-rules       what the API server's validation refuses beyond that, as far as a plan depends on it
-admission   what admission fills in: priorities, limit ranges, runtime classes, the default storage class
-conditions  what a cluster itself says of its pools and node classes, in a dump of it
-workloads   deployments, stateful sets and jobs -> their pods
-world       all of it together -> a snapshot, or the problems that stand against it
+documents   files, folders and stdin -> documents, each with its place
+schemas     types, unknown fields and ranges: what the API server's decoder and the CRDs refuse
+rules       what the API server's validation refuses beyond that, where a plan depends on it
+admission   what admission plugins fill in: limit ranges, tolerations, the default storage class
+conditions  warnings about pools and node classes whose status is not ready
+workloads   Deployments, StatefulSets and Jobs -> their missing pods
+world       the snapshot of all valid objects, and the problems of the others
 """
 
 from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput, read_documents

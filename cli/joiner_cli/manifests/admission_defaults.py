@@ -1,7 +1,7 @@
-"""What admission fills in on an EKS cluster beside what a snapshot resolves itself (priorities, runtime classes).
+"""Fills in what the admission plugins of an EKS cluster fill in: limits, tolerations and the default storage class.
 
-The limits of the namespace, the tolerations that every pod gets, the default storage class. Source: Kubernetes, "Admission Control"
-(LimitRanger, DefaultTolerationSeconds, DefaultStorageClass). What has been through it once stays as it is.
+The snapshot resolves PriorityClasses and RuntimeClasses itself. Applying these defaults twice changes nothing.
+Source: Kubernetes, "Admission Control" (LimitRanger, DefaultTolerationSeconds, DefaultStorageClass).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,9 @@ TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/u
 
 @dataclass(frozen=True, slots=True)
 class AdmissionDefaults:
-    """Limits by namespace; names of the priority and runtime classes that there are; the default storage class; what is broken."""
+    """Limits by namespace, names of the existing priority and runtime classes, the default storage class, and broken
+    objects.
+    """
 
     limits: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
     priorities: frozenset[str] = frozenset(SYSTEM_PRIORITIES)
@@ -33,7 +35,7 @@ class AdmissionDefaults:
 
     @classmethod
     def of(cls, by_kind: Mapping[str, Sequence[Manifest]], broken: frozenset[str] = frozenset()) -> "AdmissionDefaults":
-        """``broken`` are objects that cannot be used, as ``Kind/name``."""
+        """Read the defaults from manifests by kind; ``broken`` names invalid objects as ``Kind/name``."""
         limits: dict[str, list[Manifest]] = {}
         for one in by_kind.get("LimitRange", ()):
             limits.setdefault(_namespace(one), []).extend(
@@ -55,21 +57,24 @@ class AdmissionDefaults:
         )
 
     def pod(self, manifest: Manifest) -> dict[str, Any]:
-        """The pod as it would be stored, but for its classes: the snapshot resolves those."""
+        """Return the pod with its namespace's limits and the default tolerations."""
         spec = dict(manifest["spec"])
         self._limit(spec, _namespace(manifest))
         _tolerate(spec)
         return {**manifest, "spec": spec}
 
     def claim(self, manifest: Manifest) -> Manifest:
-        """The PersistentVolumeClaim as it would be stored: an unset class is the default one, an empty one is none."""
+        """Return the PersistentVolumeClaim with the default storage class, unless it sets one; an empty class means
+        none.
+        """
         spec = manifest.get("spec") or {}
         if spec.get("storageClassName") is not None or not self.storage_class:
             return manifest
         return {**manifest, "spec": {**spec, "storageClassName": self.storage_class}}
 
     def missing(self, subject: str, path: str, spec: Manifest) -> Iterable[InvalidManifest]:
-        """What the pod names and nobody declares: the API server would refuse it, a plan goes on without."""
+        """Yield a warning for each class that a pod names and that does not exist: the API server would refuse the pod.
+        """
         name = spec.get("priorityClassName")
         if name and name not in self.priorities and spec.get("priority") is None:
             remedy = f"{self._lacking('PriorityClass', name)}; the plan counts it as 0"
@@ -81,11 +86,7 @@ class AdmissionDefaults:
 
     def _lacking(self, kind: str, name: str) -> str:
         broken = f"{kind}/{name}" in self.broken
-        return (
-            f"this {kind} cannot be used before it is put right"
-            if broken
-            else f"there is no such {kind} among the manifests"
-        )
+        return f"this {kind} is invalid" if broken else f"there is no such {kind} among the manifests"
 
     def _limit(self, spec: dict[str, Any], namespace: str) -> None:
         limits: dict[str, Any] = {}
@@ -102,7 +103,7 @@ class AdmissionDefaults:
 
 
 def _with_defaults(container: Manifest, limits: Manifest, requests: Manifest) -> Manifest:
-    """Its own word comes first; a request that it does not make follows its own limit before any default."""
+    """Add missing limits and requests; a missing request is the container's own limit before it is the default."""
     said = container.get("resources") or {}
     own = {**(said.get("limits") or {}), **(said.get("requests") or {})}
     resources = {**said, "limits": {**limits, **(said.get("limits") or {})}, "requests": {**requests, **own}}

@@ -1,7 +1,8 @@
-"""Files, folders and stdin as documents: one a manifest, each knowing where it stands.
+"""Reads files, folders and stdin into documents: one for each manifest, with its place.
 
-A folder is read as `kubectl apply -f` reads it, with what is below it: every file that ends in .yaml, .yml or .json, in order of name.
-Lists are taken apart. What cannot be read is handed on beside what can: a mistake in one file says nothing of the others.
+A folder is read as by `kubectl apply -R -f`: every file that ends in .yaml, .yml or .json, sorted by name. Lists are
+expanded into their items. An unreadable file does not affect the others: it is returned as an error among the
+documents.
 
 >>> [one.where for one in read_text('{"kind": "List", "items": [{"kind": "Pod"}, {"kind": "Node"}]}', "all.json")]
 ['all.json, item 1', 'all.json, item 2']
@@ -25,7 +26,7 @@ MAX_BYTES: Final = 2 * 2**30
 
 
 class UnreadableInput(Exception):
-    """A file that cannot be read at all: ``where`` it stands, what is wrong, and the remedy."""
+    """An input that cannot be read: ``where`` it is, what is wrong, and the remedy."""
 
     def __init__(self, where: str, problem: str, remedy: str) -> None:
         self.where, self.problem, self.remedy = where, problem, remedy
@@ -34,14 +35,14 @@ class UnreadableInput(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ManifestDocument:
-    """One manifest; ``where`` is its file and, if there are several in it, its number."""
+    """One manifest; ``where`` is its file and, if the file has several documents, its number."""
 
     where: str
     manifest: Any
 
 
 def read_documents(paths: Iterable[str]) -> Iterator[ManifestDocument | UnreadableInput]:
-    """Every document of these files and folders, ``-`` for stdin; what cannot be read stands among them."""
+    """Yield every document of these files and folders (``-`` is stdin), and an error for each unreadable input."""
     for path in paths:
         if path == STDIN and sys.stdin is None:
             yield UnreadableInput("stdin", "it is closed", "pipe manifests into the command, or name files")
@@ -66,7 +67,8 @@ def read_file(file: Path) -> Iterator[ManifestDocument | UnreadableInput]:
 
 
 def read_text(text: str, source: str) -> Iterator[ManifestDocument | UnreadableInput]:
-    """The documents in one text, YAML or JSON; of a torn one those that come before the tear."""
+    """Yield the documents of one YAML or JSON text. After a syntax error, yield the documents before it and the error.
+    """
     found, torn = [], None
     try:
         for manifest in _parse(text, source):
@@ -88,9 +90,7 @@ def _read_folder(folder: Path) -> Iterator[ManifestDocument | UnreadableInput]:
     for file in files:
         yield from read_file(file)
     for error in closed:
-        yield UnreadableInput(
-            str(error.filename), error.strerror or str(error), "give yourself the right to read this folder"
-        )
+        yield UnreadableInput(str(error.filename), error.strerror or str(error), "allow yourself to read this folder")
     if not files and not closed:
         yield UnreadableInput(
             str(folder), "there is no manifest in this folder", f"put files there that end in {', '.join(SUFFIXES)}"
@@ -132,7 +132,9 @@ def _parse(text: str, source: str) -> Iterator[Any]:
 
 
 def _parse_json_stream(text: str) -> list[Any] | None:
-    """JSON documents one after the other, as kubectl takes them; None if it is no JSON (YAML may begin with a brace, too)."""
+    """Parse consecutive JSON documents, which kubectl accepts; None if the text is not JSON (YAML may begin with a
+    brace, too).
+    """
     decoder, position, found = json.JSONDecoder(), 0, []
     try:
         while text[position:].strip():
@@ -145,7 +147,7 @@ def _parse_json_stream(text: str) -> list[Any] | None:
 
 
 def _expand_list(where: str, manifest: Any) -> Iterator[ManifestDocument | UnreadableInput]:
-    """A list gives its items: a ``List`` as they are, a ``PodList`` with the kind that the items leave out."""
+    """Yield the items of a ``List``; items of a typed list such as ``PodList`` get the kind that they leave out."""
     if not isinstance(manifest, Mapping):
         yield ManifestDocument(where, manifest)
         return
@@ -160,7 +162,7 @@ def _expand_list(where: str, manifest: Any) -> Iterator[ManifestDocument | Unrea
         inner = {**given, **item} if isinstance(item, Mapping) else item
         if isinstance(item, Mapping) and str(item.get("kind") or "").endswith("List"):
             yield UnreadableInput(
-                f"{where}, item {number}", "it is a list inside of a list", "put its items into the outer list"
+                f"{where}, item {number}", "it is a list inside a list", "put its items into the outer list"
             )
             continue
         yield ManifestDocument(f"{where}, item {number}", inner)

@@ -1,8 +1,8 @@
-"""Which manifests a plan is made from, which are passed over, and which the API server would not know.
+"""Decides which kinds a plan reads, which it ignores, and which do not exist.
 
->>> known("apps/v1", "Deployment"), known("v1", "Secret"), known("argoproj.io/v1alpha1", "Rollout")
+>>> recognize_kind("apps/v1", "Deployment"), recognize_kind("v1", "Secret"), recognize_kind("argoproj.io/v1alpha1", "Rollout")
 ('apps/v1/Deployment', None, None)
->>> known("apps/v1", "Deploymnt")
+>>> recognize_kind("apps/v1", "Deploymnt")
 Traceback (most recent call last):
 joiner_cli.manifests.manifest_kinds.UnknownKind: kind: apps/v1 has no such kind; did you mean "Deployment"?
 """
@@ -16,17 +16,17 @@ from joiner_cli.manifests.openapi_schemas import Schemas
 
 WORKLOADS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 PLURALS: Final[Mapping[str, str]] = {kind: plural for plural, kind in LISTED.items()}
-"""Kind -> the list of a snapshot that holds it."""
+"""The snapshot's list for each kind."""
 
 WITHOUT_SCHEMA: Final[Mapping[str, str]] = {
     "NodeOverlay": "karpenter.sh/v1alpha1",
     "CapacityBuffer": "autoscaling.x-k8s.io/v1beta1",
 }
-"""Kinds whose own readers do all the checking: we do not install their CRDs."""
+"""Kinds without a packaged schema, because Joiner does not install their CRDs; their readers check every field."""
 
 
 class UnknownKind(ValueError):
-    """No API server has this kind in this version; ``field`` is the wrong one of the two."""
+    """The kind does not exist in this API version; ``field`` is the wrong one of `apiVersion` and `kind`."""
 
     def __init__(self, field: str, said: str, remedy: str) -> None:
         self.field, self.said, self.remedy = field, said, remedy
@@ -34,7 +34,10 @@ class UnknownKind(ValueError):
 
 
 def recognize_kind(version: str, kind: str) -> str | None:
-    """``version/Kind`` of a kind that counts; None for one that no plan is made from; UnknownKind if there is none such."""
+    """Return ``version/Kind`` of a kind that plans read, or None for a kind that they ignore.
+
+    Raises ``UnknownKind`` if Kubernetes or Karpenter has no such kind.
+    """
     schemas = Schemas.packaged()
     name = f"{version}/{kind}"
     if name in schemas.kinds or (
@@ -56,6 +59,7 @@ def recognize_kind(version: str, kind: str) -> str | None:
 
 
 def _is_kubernetes_group(version: str) -> bool:
-    """Whether Kubernetes or Karpenter speaks for the group; kinds of other people may have the same names."""
+    """Return whether the API group belongs to Kubernetes or Karpenter; kinds of other groups may have the same names.
+    """
     group = version.rpartition("/")[0]
     return "." not in group or group.endswith(".k8s.io") or group in ("karpenter.sh", "karpenter.k8s.aws")

@@ -1,10 +1,10 @@
-"""Everything that was declared, as the API server would hold it: a snapshot to plan for, and the problems that stand against the rest.
+"""Reads documents into a snapshot for the planner, and collects the problems of invalid objects.
 
-What is wrong stops nothing else: an object with an error is told and left out, as the API server would refuse it and store the others.
-Of an object that is said twice and differently nobody knows which is meant: it is left out, too.
+An object with an error is reported and left out; the others stay, as on an API server. An object that is defined twice
+with different content is left out, too, because its meaning is unknown.
 
 >>> from joiner_cli.manifests.manifest_documents import read_text
->>> found = read_world(read_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"contaners": []}}', "a.json"))
+>>> found = read_manifests(read_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"contaners": []}}', "a.json"))
 >>> [str(problem) for problem in found.errors][0]
 'Pod/default/a: spec.contaners is []: there is no such field; did you mean "containers"?'
 """
@@ -31,15 +31,16 @@ from joiner_cli.manifests.workload_replicas import UNSCHEDULABLE, Replicas, desi
 Manifest = Mapping[str, Any]
 
 MAX_PODS: Final = 200_000
-"""More pods than any cluster of Kubernetes has: a number of replicas beyond it is a slip of the finger."""
+"""Kubernetes supports 150,000 pods in a cluster; a larger number of replicas is a typing mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestSet:
-    """``lists`` holds what was given, by the names of a snapshot's lists; ``replicas`` are pods of workloads that are all alike beside it.
+    """The valid objects and the problems of the others.
 
-    ``where`` leads from an object to the document that it stands in; ``passed_over`` counts the kinds that no plan is made from;
-    ``unreadable`` are the places where no document could be read at all.
+    ``lists`` holds the manifests by the names of a snapshot's lists; ``replicas`` are further pods, equal within a
+    workload. ``where`` maps an object to its document; ``passed_over`` counts objects of kinds that plans ignore;
+    ``unreadable`` are the places that could not be read.
     """
 
     snapshot: Snapshot
@@ -55,14 +56,14 @@ class ManifestSet:
         return tuple(one for one in self.problems if one.severity == "error")
 
     def all_lists(self) -> dict[str, list[Manifest]]:
-        """Every object by itself, as the API server would list it once the controllers have done their work."""
+        """Return every object as a manifest, with the pods that the controllers would create."""
         found = {plural: list(items) for plural, items in self.lists.items()}
         found.setdefault("pods", []).extend(pod for one in self.replicas for pod in one.manifests())
         return found
 
 
 def read_manifests(documents: Iterable[ManifestDocument | UnreadableInput]) -> ManifestSet:
-    """The world that these documents declare, without what has errors."""
+    """Read the documents; objects with errors are left out and reported."""
     reading = _ManifestReader()
     for document in documents:
         if isinstance(document, UnreadableInput):
@@ -73,7 +74,7 @@ def read_manifests(documents: Iterable[ManifestDocument | UnreadableInput]) -> M
 
 
 class _ManifestReader:
-    """What has been read so far: good manifests by kind, and every problem."""
+    """Collects valid manifests by kind, and all problems."""
 
     def __init__(self) -> None:
         self.schemas = Schemas.packaged()
@@ -119,7 +120,7 @@ class _ManifestReader:
             manifest = _default_name(manifest, len(self.by_kind.get(short, ())))
         if subject in self.seen and has_name:
             if self.seen[subject] != manifest:
-                remedy = f"another document says something else of it ({document.where}); keep one of them"
+                remedy = f"another document defines it differently ({document.where}); keep one of them"
                 self.problems.append(InvalidManifest(subject, "metadata.name", manifest["metadata"]["name"], remedy))
                 self.contradicted.add(subject)
             return
@@ -127,7 +128,7 @@ class _ManifestReader:
         self.by_kind.setdefault(short, []).append(manifest)
 
     def _kind(self, document: ManifestDocument) -> str | None:
-        """``version/Kind`` if it counts; what is no object at all is noted."""
+        """Return ``version/Kind`` if plans read this kind; note a document that is not an object."""
         manifest = document.manifest
         if not isinstance(manifest, Mapping):
             self._refuse(document.where, "", manifest, _not_an_object(manifest))
@@ -135,7 +136,7 @@ class _ManifestReader:
         for name in ("apiVersion", "kind"):
             if not isinstance(manifest.get(name), str) or not manifest[name]:
                 missing = "it is missing: " if manifest.get(name) is None else ""
-                remedy = f"{missing}say which kind of object this is, or leave this document out"
+                remedy = f"{missing}set the kind of the object, or remove this document"
                 self._refuse(self._placed(document, ""), name, manifest.get(name), remedy)
                 return None
         try:
@@ -148,7 +149,7 @@ class _ManifestReader:
         return kind
 
     def _placed(self, document: ManifestDocument, kind: str) -> str:
-        """The subject of a document whose kind nobody knows, its place noted."""
+        """Return the subject of a document with an unknown kind, and remember its place."""
         subject = _subject(document.manifest, kind, document.where)
         self.where.setdefault(subject, document.where)
         return subject
@@ -193,7 +194,7 @@ class _ManifestReader:
             self.by_kind = {kind: [one for one in items if id(one) not in gone] for kind, items in self.by_kind.items()}
 
     def _too_many_pods(self) -> list[Manifest]:
-        """Workloads with which there are more pods than can be planned for."""
+        """Return the workloads that exceed the maximum number of pods."""
         number, found = len(self.by_kind.get("Pod", ())), []
         for kind in sorted(WORKLOADS):
             field = "spec.parallelism" if kind == "Job" else "spec.replicas"
@@ -201,7 +202,7 @@ class _ManifestReader:
                 if number + desired_replicas(one) <= max(MAX_PODS, number):
                     number += desired_replicas(one)
                     continue
-                remedy = f"with it there are more than {MAX_PODS:,} pods; plan for fewer at a time"
+                remedy = f"with it there are more than {MAX_PODS:,} pods; reduce the number"
                 self._refuse(_subject(one, kind, "", namespaced=True), field, desired_replicas(one), remedy)
                 found.append(one)
         return found
@@ -214,7 +215,7 @@ class _ManifestReader:
         return [admission.claim(one) for one in (*given, *more)]
 
     def _snapshot(self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas]) -> Snapshot:
-        """Of what is good; the problems that its own readers find join the others."""
+        """Return the snapshot of the valid objects, and collect the problems that its readers find."""
         snapshot = Snapshot.from_lists(lists)
         self.problems.extend(warn_not_ready(self.by_kind))
         self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
@@ -227,7 +228,7 @@ class _ManifestReader:
         return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)))
 
     def _pods(self, made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:
-        """The values of these pods, read once: they are alike."""
+        """Yield the pods as values; the first is parsed, the others differ only in their names."""
         try:
             sample = Pod.from_kube(classes.admit(made.pod))
         except InvalidField as invalid:
@@ -237,19 +238,21 @@ class _ManifestReader:
 
 
 def _not_an_object(said: object) -> str:
-    """The remedy for a document that is none: a list of objects is meant well, and only lacks its head."""
+    """Return the remedy for a document that is not an object."""
     if isinstance(said, list) and said and all(isinstance(one, Mapping) for one in said):
-        return "write it as {apiVersion: v1, kind: List, items: [...]}, or each object as a document of its own, with --- between"
+        return "write it as {apiVersion: v1, kind: List, items: [...]}, or write each object as a separate document, with --- between them"
     return "write an object here, with apiVersion, kind, metadata and spec"
 
 
 ABSENT_CLASS: Final = "there is no such class among the manifests"
-BROKEN_CLASS: Final = "this class cannot be used before it is put right"
+BROKEN_CLASS: Final = "this class is invalid"
 ASSUMED_CLASS: Final = "AL2023 with its defaults is assumed, in every zone"
 
 
 def _assume_class(absent: InvalidManifest, classes: Iterable[NodeClass], broken: Collection[str]) -> InvalidManifest:
-    """A class that is left out is no mistake; one that is broken is, and one whose name is nearly that of another most likely, too."""
+    """Return the problem of a missing node class: a note, or a warning if the class is invalid or its name is similar
+    to another.
+    """
     if absent.value in broken:
         return replace(absent, severity="warning", remedy=f"{BROKEN_CLASS}; {ASSUMED_CLASS}")
     near = meant(absent.value, [one.key for one in classes])
@@ -257,7 +260,7 @@ def _assume_class(absent: InvalidManifest, classes: Iterable[NodeClass], broken:
 
 
 def _mark_pending(pod: Manifest) -> Manifest:
-    """A pod that nobody has scheduled waits for a node: on paper every scheduler has looked already."""
+    """Mark a pod without a node as unschedulable, as kube-scheduler would."""
     spec, status = pod["spec"], pod.get("status") or {}
     if spec.get("nodeName") or spec.get("schedulingGates") or status.get("phase") in ("Succeeded", "Failed"):
         return pod
@@ -266,7 +269,7 @@ def _mark_pending(pod: Manifest) -> Manifest:
 
 
 def _default_name(manifest: Manifest, number: int) -> Manifest:
-    """With its namespace, and with a name where only its beginning is given, or nothing where nothing is needed."""
+    """Set the default namespace, and a name if the manifest has only `generateName` or none."""
     metadata = manifest.get("metadata") or {}
     given = {"namespace": metadata.get("namespace") or "default"}
     if not metadata.get("name"):
@@ -275,7 +278,7 @@ def _default_name(manifest: Manifest, number: int) -> Manifest:
 
 
 def _subject(manifest: Manifest, kind: str, where: str, *, namespaced: bool = False) -> str:
-    """``Kind/namespace/name``; where the object has no name, where it stands."""
+    """Return ``Kind/namespace/name``, or the place of an object without a name."""
     metadata = manifest.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     name = metadata.get("name") or metadata.get("generateName")

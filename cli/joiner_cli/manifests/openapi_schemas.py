@@ -1,8 +1,8 @@
-"""Types, unknown fields and ranges: what the API server's decoder refuses with strict validation, and what the schemas of CRDs refuse.
+"""Checks types, unknown fields and ranges: the API server's strict decoding, and the schemas of CRDs.
 
-The schemas are the API server's own (``joiner_local.kube_schemas`` packages them). ``Schemas.read`` answers the manifest as it was
-understood: nothing where it says null, whole numbers where they were written with a point, the defaults of CRDs filled in. Where a mistake
-leaves one meaning only (a text without quotes, a number in them) it is understood so; where it leaves several, the place is a doubt.
+The schemas are the API server's own (``joiner_local.kube_schemas`` packages them). ``Schemas.read`` returns the parsed
+manifest: without null fields, with 2.0 as 2, and with the defaults of CRDs. A wrong value with only one meaning (a text
+without quotes, a number in quotes) is parsed as that; a field with any other wrong value is listed in ``doubts``.
 
 >>> from joiner.pools.reading import Notes
 >>> notes = Notes("Namespace/shop")
@@ -49,13 +49,15 @@ FIELD_EXAMPLES: Final[Mapping[str, str]] = {
     "subnetSelector": "{karpenter.sh/discovery: my-cluster}",
     "securityGroupSelector": "{karpenter.sh/discovery: my-cluster}",
 }
-"""Fields of Karpenter's kinds that nobody knows by heart, as they may be written."""
+"""Examples for required fields of Karpenter's kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedManifest:
-    """A manifest as it was understood, and the fields of which nobody can say what they mean; use it only if ``notes`` has no errors,
-    or for what no doubt touches."""
+    """A parsed manifest, and the fields whose meaning is unknown (``doubts``).
+
+    Use it only if ``notes`` has no errors, or for fields that do not depend on a doubt.
+    """
 
     manifest: dict[str, Any]
     doubts: tuple[str, ...] = ()
@@ -63,7 +65,9 @@ class ParsedManifest:
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """``kinds`` leads from ``version/Kind`` to the name of its schema; ``others`` are kinds of known versions that no plan reads."""
+    """``kinds`` maps ``version/Kind`` to the name of its schema; ``others`` are kinds of known versions that plans
+    ignore.
+    """
 
     kinds: Mapping[str, str]
     types: Mapping[str, Schema]
@@ -95,7 +99,7 @@ def _packaged() -> Schemas:
 
 
 class _ManifestParser:
-    """One walk through one manifest."""
+    """Parses one manifest and collects its problems."""
 
     def __init__(self, types: Mapping[str, Schema], notes: Notes) -> None:
         self.types = types
@@ -133,7 +137,7 @@ class _ManifestParser:
             return found
         if "properties" not in schema:
             return self._map(said, schema, path)
-        if not path and "metadata" in schema["properties"]:  # CRDs leave it to the API server
+        if not path and "metadata" in schema["properties"]:  # CRDs leave metadata to the API server
             schema = {**schema, "properties": {**schema["properties"], "metadata": {"$ref": METADATA}}}
         known, read = schema["properties"], {}
         for name, value in said.items():
@@ -146,7 +150,7 @@ class _ManifestParser:
         for name, inner in known.items():
             if name not in read and inner.get("default") is not None:
                 read[name] = self.value(inner["default"], inner, _at(path, name))
-        if not path.startswith("status"):  # what controllers write there is theirs
+        if not path.startswith("status"):  # controllers write the status
             for name in schema.get("required", ()):
                 if name not in read:
                     self.doubts.append(_at(path, name))
@@ -181,7 +185,7 @@ class _ManifestParser:
             )
         read = []
         for number, one in enumerate(said):
-            if one is None:  # the API server makes it an empty one of its kind
+            if one is None:  # the API server turns null into an empty value
                 one = {"object": {}, "string": ""}.get(_kind(schema["items"], self.types))  # noqa: PLW2901
             read.append(self.value(one, schema["items"], f"{path}[{number}]"))
         return read
@@ -260,7 +264,7 @@ def _kind(schema: Schema, types: Mapping[str, Schema]) -> str:
     return str((types[schema["$ref"]] if "$ref" in schema else schema).get("type") or "")
 
 
-PATTERN_EXAMPLES: Final = {  # of a pattern, by texts that it takes
+PATTERN_EXAMPLES: Final = {  # descriptions of patterns, by a text that matches
     "90s": "write a duration such as 30s, 15m or 720h",
     "12h": "write a duration in hours and minutes such as 12h or 8h30m",
     "500m": "write a Kubernetes quantity such as 500m, 2 or 4Gi",
@@ -269,11 +273,11 @@ PATTERN_EXAMPLES: Final = {  # of a pattern, by texts that it takes
 
 
 def _describe_pattern(pattern: str) -> str:
-    """What to write instead of what a pattern does not take: an example where there is one, for few people read patterns.
+    """Describe a pattern by an example, or by the pattern itself.
 
-    >>> _likeness("^(([0-9]+(s|m|h))+|Never)$")
+    >>> _describe_pattern("^(([0-9]+(s|m|h))+|Never)$")
     'write a duration such as 30s, 15m or 720h, or Never'
-    >>> _likeness("^sg-[0-9a-z]+$")
+    >>> _describe_pattern("^sg-[0-9a-z]+$")
     'it must look like ^sg-[0-9a-z]+$'
     """
     found = next((said for example, said in PATTERN_EXAMPLES.items() if _pattern(pattern).search(example)), "")
@@ -292,7 +296,9 @@ def _matches_pattern(said: str, schema: Schema) -> bool:
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
-    """Go's patterns in Python's words: both mean the same in what CRDs of ours use, but for the end of the text."""
+    """Compile a Go pattern. In the patterns of the CRDs only ``$`` differs: in Python it also matches before a last
+    newline.
+    """
     return re.compile(re.sub(r"\$$", r"\\Z", text))
 
 

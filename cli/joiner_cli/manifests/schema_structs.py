@@ -1,7 +1,7 @@
-"""The same schemas as types that msgspec checks in C: for lists of thousands of objects, nearly all of them good.
+"""Converts the schemas into msgspec types, a fast path for lists of thousands of valid objects.
 
-What passes here would pass ``schemas`` and is answered in the same form. What does not is read there once more, which can say what is
-wrong; so these types may be stricter than the schemas, and never laxer.
+An object that these types accept is valid, and is returned in the same form as by ``openapi_schemas``. An object that
+they refuse is read again there, which reports the errors. So these types may be stricter than the schemas, never laxer.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from joiner.cluster.quantities import PATTERN
 from joiner_cli.manifests.openapi_schemas import LIMITS, METADATA, QUANTITY, TIME, Schema
 
 OBJECTS_BEFORE_STRUCT: Final = 20
-"""Objects of a kind that are read the slow way before it is worth to make the types."""
+"""Objects of a kind that are read by the schemas first: building the types takes longer than reading this many."""
 
 
 class SchemaStructs:
-    """Types by kind, each made when it is wanted first."""
+    """msgspec types by kind, built at the first use."""
 
     def __init__(self, kinds: Mapping[str, str], types: Mapping[str, Schema]) -> None:
         self._kinds = kinds
@@ -26,7 +26,7 @@ class SchemaStructs:
         self._seen: dict[str, int] = {}
 
     def read(self, kind: str, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The manifest as understood; None if it must be looked at the slow way."""
+        """Return the parsed manifest, or None if it must be read by the schemas."""
         self._seen[kind] = self._seen.get(kind, 0) + 1
         if self._seen[kind] <= OBJECTS_BEFORE_STRUCT:
             return None
@@ -68,11 +68,11 @@ class SchemaStructs:
             inner = schema.get("additionalProperties")
             if not isinstance(inner, Mapping):
                 return dict[str, Any]
-            values: Any = dict[str, self._type(inner, f"{name}[]")]  # type: ignore[misc]  # made as the program runs
+            values: Any = dict[str, self._type(inner, f"{name}[]")]  # type: ignore[misc]  # built at run time
             most = schema.get("maxProperties")
             return values if most is None else Annotated[values, msgspec.Meta(max_length=most)]
         if any(one.get("default") is not None for one in schema["properties"].values()):
-            return _Never  # defaults are filled in the slow way
+            return _Never  # the schemas fill in defaults
         required = set(schema.get("required", ()))
         fields: list[Any] = []
         names: dict[str, str] = {}
@@ -86,7 +86,7 @@ class SchemaStructs:
         )  # fmt: skip
 
     def _list(self, schema: Schema, name: str) -> Any:
-        items: Any = list[self._type(schema["items"], f"{name}[]")]  # type: ignore[misc]  # made as the program runs
+        items: Any = list[self._type(schema["items"], f"{name}[]")]  # type: ignore[misc]  # built at run time
         least, most = schema.get("minItems"), schema.get("maxItems")
         return (
             items
@@ -110,7 +110,7 @@ class SchemaStructs:
 
 
 class _Never(msgspec.Struct, forbid_unknown_fields=True):
-    """What no manifest can be."""
+    """A type that no manifest matches."""
 
     nothing: Literal["\0"]
 

@@ -1,7 +1,7 @@
-"""Deployments, replica sets, stateful sets and jobs as their pods: those that the controllers would make now.
+"""Creates the pods of Deployments, ReplicaSets, StatefulSets and Jobs, as their controllers would.
 
-Pods that are among the manifests already and belong to a workload count; only what it lacks is made. Names are the workload's with a
-number, which a reader of a plan recognises (a real deployment's pods carry hashes that nobody knows beforehand).
+Pods of a workload that are among the manifests count; only the missing ones are created. Their names are the workload's
+name and a number, because the hashes in the names of a Deployment's pods are not known beforehand.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ UNSCHEDULABLE: Final[Mapping[str, Any]] = {
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "not scheduled yet"}
     ],
 }
-"""The status of a pod that waits for a node."""
+"""The status of a pod that is pending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Pods of one template: ``pod`` is one of them, ``names`` are all; ``alike`` if they differ in nothing else.
+    """Pods of one template: ``pod`` is the first, ``names`` are the names of all; ``alike`` if only their names differ.
 
-    ``claims`` are the names of volumeClaimTemplates, each with the spec of the claim that every pod gets; ``ephemeral`` says that the
-    pods bring claims of their own.
+    ``claims`` maps each volumeClaimTemplate to the spec of its PersistentVolumeClaims; ``ephemeral`` says that the pods
+    have generic ephemeral volumes.
     """
 
     workload: str
@@ -42,7 +42,7 @@ class Replicas:
         return not self.claims and not self.ordinal_labels and not self.ephemeral
 
     def manifests(self) -> Iterator[dict[str, Any]]:
-        """Every pod by itself."""
+        """Yield the manifest of each pod."""
         for name in self.names:
             metadata = {**self.pod["metadata"], "name": name}
             ordinal = name.rpartition("-")[2]
@@ -52,7 +52,7 @@ class Replicas:
             yield {**self.pod, "metadata": metadata, "spec": _with_claims(self.pod["spec"], name, self.claims)}
 
     def claim_manifests(self) -> Iterator[dict[str, Any]]:
-        """The PersistentVolumeClaims that come with the pods."""
+        """Yield the PersistentVolumeClaims of the pods' volumeClaimTemplates."""
         for name in self.names:
             for template, spec in self.claims.items():
                 yield {
@@ -72,7 +72,10 @@ def _with_claims(spec: Manifest, name: str, claims: Mapping[str, Manifest]) -> M
 
 
 def missing_replicas(by_kind: Mapping[str, Sequence[Manifest]]) -> Iterator[Replicas]:
-    """What every workload among these manifests lacks, in the order of kind and name; pods and replica sets may be among them."""
+    """Yield the missing pods of every workload, sorted by kind and then as given.
+
+    ``by_kind`` may hold Pods and ReplicaSets of the workloads; they count as existing.
+    """
     pods = [one for one in by_kind.get("Pod", ()) if _is_running(one)]
     owned = _count_by_owner(pods)
     taken = {(_namespace(one), one["metadata"].get("name")) for one in by_kind.get("Pod", ())}
@@ -101,7 +104,7 @@ def missing_replicas(by_kind: Mapping[str, Sequence[Manifest]]) -> Iterator[Repl
 
 
 def desired_replicas(manifest: Manifest) -> int:
-    """How many pods the workload wants to have; those that are there are among them."""
+    """Return the desired number of pods of a workload."""
     return _desired_of_job(manifest) if manifest.get("kind") == "Job" else _desired(manifest)
 
 
@@ -132,7 +135,7 @@ def _missing_pods(manifest: Manifest, number: int, owner_kind: str, taken: set[t
 
 
 def _missing_stateful_set_pods(manifest: Manifest, taken: set[tuple[str, str]]) -> Iterator[Replicas]:
-    """Its pods have names for ever: one that is there is there."""
+    """Yield the missing pods of a StatefulSet; a pod exists if its name is taken."""
     spec, name, namespace = manifest["spec"], manifest["metadata"]["name"], _namespace(manifest)
     start = (spec.get("ordinals") or {}).get("start") or 0
     names = tuple(
@@ -177,7 +180,7 @@ def _desired(manifest: Manifest) -> int:
 
 
 def _desired_of_job(manifest: Manifest) -> int:
-    """As many as run at a time, and no more than are still to be done."""
+    """Return the number of pods that a Job runs now: its parallelism, at most the completions that are left."""
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     if spec.get("suspend") or status.get("completionTime"):
         return 0
@@ -199,7 +202,7 @@ def _owner(manifest: Manifest) -> tuple[str, str] | None:
 
 
 def _count_by_owner(pods: Iterable[Manifest]) -> dict[tuple[str, str, str], int]:
-    """Namespace, kind and name of a controller -> how many of the pods are its own."""
+    """Count pods by the namespace, kind and name of their controller."""
     found: dict[tuple[str, str, str], int] = {}
     for pod in pods:
         if owner := _owner(pod):
@@ -208,9 +211,9 @@ def _count_by_owner(pods: Iterable[Manifest]) -> dict[tuple[str, str, str], int]
 
 
 def _is_replica_set_of(name: str, deployment: Manifest) -> bool:
-    """Whether a replica set that is not among the manifests is the deployment's: ``<deployment>-<hash>``.
+    """Return whether a ReplicaSet's name is one of the Deployment's: ``<deployment>-<hash>``.
 
-    >>> _looks_like_its_set("web-5d8f7c", {"metadata": {"name": "web"}}), _looks_like_its_set("web-api-5d8", {"metadata": {"name": "web"}})
+    >>> _is_replica_set_of("web-5d8f7c", {"metadata": {"name": "web"}}), _is_replica_set_of("web-api-5d8", {"metadata": {"name": "web"}})
     (True, False)
     """
     prefix, _, last = name.rpartition("-")

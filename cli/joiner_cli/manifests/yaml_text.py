@@ -1,7 +1,8 @@
-"""YAML as kubectl and the API server read it, which is YAML 1.1 with differences that change what a manifest says.
+"""Reads YAML as kubectl and the API server do: YAML 1.1 with differences that change the meaning of a manifest.
 
-`y`, `yes` and `on` are true; `1:30` and `2026-01-02` are texts; a key that is a number or a boolean becomes a text. What JSON cannot say
-(sets, binary data, infinities) cannot stand in a manifest. A key that stands twice is refused rather than read one way or the other.
+`y`, `yes` and `on` are true; `1:30` and `2026-01-02` are texts; a key that is a number or a boolean becomes a text.
+Values that JSON does not have (sets, binary data, infinities) are refused. A duplicate key is refused, because its
+meaning is ambiguous.
 
 >>> list(read_yaml("a: 1:30\\nb: yes\\n---\\n1: 2026-01-02\\n"))
 [{'a': '1:30', 'b': True}, {'1': '2026-01-02'}]
@@ -15,16 +16,16 @@ from typing import Any, Final
 import yaml
 
 MAX_VALUES: Final = 5_000_000
-"""So many values may a document have once its aliases are written out; a few lines of aliases can mean billions."""
+"""The most values of a document with its aliases expanded; a few lines of aliases can expand to billions."""
 
 MAX_DEPTH: Final = 200
-"""So deep may values be nested: the C loader goes down one call a level and would end the process, not the reading."""
+"""The deepest nesting: the C loader recurses once for each level, and a stack overflow would end the process."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class NotYaml(ValueError):
-    """What is wrong with the text, and in which line (from 1; 0 if unknown)."""
+    """The text is not valid YAML; ``line`` counts from 1, and is 0 if it is unknown."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -39,7 +40,9 @@ class _Loader(_Base):  # type: ignore[misc]  # the C loader, where there is one,
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:  # noqa: ARG002 - PyYAML's signature
         if not isinstance(node, yaml.MappingNode):
-            raise yaml.constructor.ConstructorError(None, None, "fields (key: value) are wanted here", node.start_mark)
+            raise yaml.constructor.ConstructorError(
+                None, None, "fields (key: value) are required here", node.start_mark
+            )
         own = [
             key.value
             for key, _ in node.value
@@ -48,7 +51,7 @@ class _Loader(_Base):  # type: ignore[misc]  # the C loader, where there is one,
         if len(set(own)) < len(own):
             twice = next(key for key in own if own.count(key) > 1)
             raise yaml.constructor.ConstructorError(
-                None, None, f"the key {twice!r} stands twice in one mapping", node.start_mark
+                None, None, f"the key {twice!r} is duplicated in one mapping", node.start_mark
             )
         self.flatten_mapping(node)
         return {
@@ -78,9 +81,7 @@ def _float(loader: Any, node: Any) -> float:
     text = loader.construct_scalar(node).replace("_", "").lower()
     found = float(text.replace(".inf", "inf").replace(".nan", "nan"))
     if not math.isfinite(found):
-        raise yaml.constructor.ConstructorError(
-            None, None, f"{text} is no number that a manifest can hold", node.start_mark
-        )
+        raise yaml.constructor.ConstructorError(None, None, f"{text} is not a finite number", node.start_mark)
     return found
 
 
@@ -121,7 +122,7 @@ _Loader.yaml_constructors[_TAG + "timestamp"] = lambda loader, node: loader.cons
 
 
 def read_yaml(text: str) -> Iterator[Any]:
-    """The documents of the text, empty ones as None; NotYaml where it is none, or means more than anybody could hold."""
+    """Yield the documents of the text, None for an empty one. Raises ``NotYaml`` for invalid or too large documents."""
     aliases = "&" in text and "*" in text
     try:
         _check_depth(text)
@@ -137,12 +138,14 @@ def read_yaml(text: str) -> Iterator[Any]:
         raise NotYaml(" ".join(str(error).split())) from error
     except RecursionError:
         raise NotYaml("it is nested too deeply") from None
-    except ValueError as error:  # a number of more digits than Python reads, a character that is none
+    except ValueError as error:  # a number with too many digits, an invalid character
         raise error if isinstance(error, NotYaml) else NotYaml(str(error)) from error
 
 
 def _check_depth(text: str) -> None:
-    """Looks at the events of the text, which costs a while, only where something in it may be nested at all that deeply."""
+    """Raise ``NotYaml`` if the text is nested too deeply; parse its events only if brackets or indentation allow that
+    depth.
+    """
     longest = max((len(line) - len(line.lstrip(" -?:")) for line in text.splitlines()), default=0)
     if text.count("[") + text.count("{") + longest < MAX_DEPTH:
         return
@@ -161,7 +164,7 @@ def _line(mark: Any) -> int:
 
 
 def _check_size(document: Any) -> None:
-    """Counts the values with every alias written out; NotYaml if they are too many, or an alias stands inside what it means."""
+    """Raise ``NotYaml`` if the document with its aliases expanded has too many values, or an alias contains itself."""
     known: dict[int, int] = {}
     open_now: set[int] = set()
 
@@ -169,7 +172,7 @@ def _check_size(document: Any) -> None:
         if not isinstance(value, dict | list):
             return 1
         if id(value) in open_now:
-            raise NotYaml("an alias (*) stands inside of what it means")
+            raise NotYaml("an alias (*) contains itself")
         if id(value) not in known:
             open_now.add(id(value))
             known[id(value)] = 1 + sum(map(size, value.values() if isinstance(value, dict) else value))
@@ -177,4 +180,4 @@ def _check_size(document: Any) -> None:
         return known[id(value)]
 
     if size(document) > MAX_VALUES:
-        raise NotYaml(f"its aliases (*) mean more than {MAX_VALUES:,} values")
+        raise NotYaml(f"its aliases (*) expand to more than {MAX_VALUES:,} values")

@@ -1,1 +1,1 @@
-"""Results as people and programs read them: aligned columns, JSON, YAML, and a page with a picture. Values in, text out."""
+"""Renders results as text: aligned columns, and an HTML page. Pure functions from values to strings."""

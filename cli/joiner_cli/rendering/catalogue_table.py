@@ -1,4 +1,4 @@
-"""Instance types side by side: what a node of each can allocate, and what it costs where."""
+"""Renders instance types as a table: allocatable resources, price and zones."""
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType
@@ -8,7 +8,7 @@ DEVICES = ("nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/
 
 
 def render_catalogue_table(catalogue: Catalogue) -> str:
-    """One line a type and capacity type; the price is the lowest of its zones."""
+    """Return one line for each instance type and capacity type; the price is the lowest of its zones."""
     headings = ["INSTANCE TYPE", "ARCH", ">VCPU", ">CPU", ">MEMORY", ">PODS", "DEVICES", "CAPACITY", ">$/H", "ZONES"]
     return format_columns(headings, [row for known in catalogue.types.values() for row in _rows(known)])
 
@@ -39,7 +39,7 @@ def _rows(known: InstanceType) -> list[list[str]]:
 
 
 def _zones(zones: list[str]) -> str:
-    """Zones of one region share its name.
+    """List zones; the zones of one region share its name.
 
     >>> _zones(["us-east-1b", "us-east-1a"]), _zones(["eu-west-1a"]), _zones(["use1-az1", "moon"])
     ('us-east-1 a b', 'eu-west-1a', 'moon use1-az1')

@@ -1,7 +1,8 @@
-"""A plan as one page that needs nothing else: nodes as boxes, pods as blocks as wide as what they request, the why under the pointer.
+"""Renders a plan as one self-contained HTML page, without scripts, fonts or requests.
 
-Each node has a lane a resource, as long as what it can allocate; a block is as wide as its pods' share of that. Pods of one workload
-on one node are one block. What daemons take is grey, what stays free is white. No script, no font, no request to anywhere.
+Each node is a box with one bar for each resource; the bar's length is the node's allocatable amount. A block in the bar
+is as wide as the share that the pods of one workload request. Daemon overhead is grey, free resources are white. The
+reasons show under the mouse pointer.
 """
 
 import hashlib
@@ -17,35 +18,33 @@ from joiner_cli.rendering.plan_table import describe_reason, summarize_plan
 from joiner_cli.rendering.text_columns import format_dollars, format_percent, shorten_names
 
 MAX_DRAWN_NODES: Final = 2000
-"""So many boxes a browser draws at once; the rest is in the table."""
+"""Browsers become slow with more boxes; `-o table` shows all nodes."""
 ALWAYS_DRAWN: Final = ("cpu", "memory")
 NEVER_DRAWN: Final = frozenset({"pods", "ephemeral-storage"})
 
 STYLE: Final = """
 :root{color-scheme:light;--ink:#1d2733;--soft:#64748b;--line:#cbd5e1;--paper:#f8fafc}
-*{box-sizing:border-box}body{margin:0;padding:24px 28px 140px;background:var(--paper);color:var(--ink);font:14px/1.45 system-ui,sans-serif}
-h1{font-size:20px;margin:0 0 4px}h2{font-size:15px;margin:28px 0 10px}p{margin:2px 0;color:var(--soft)}
-.nodes{display:flex;flex-wrap:wrap;gap:14px}
-.node{width:300px;background:#fff;border:1px solid var(--line);border-radius:8px;padding:9px 11px 11px;position:relative}
-.node b{font-weight:600}
-.node small{color:var(--soft);display:block;margin-bottom:5px}.price{float:right;font-variant-numeric:tabular-nums}
-.lane{display:flex;align-items:center;gap:6px;margin-top:4px}
-.lane i{width:52px;font-style:normal;font-size:11px;color:var(--soft);overflow:hidden}
+*{box-sizing:border-box}body{margin:0;padding:24px 28px 140px;background:var(--paper);color:var(--ink);font:14px/1.45
+system-ui,sans-serif} h1{font-size:20px;margin:0 0 4px}h2{font-size:15px;margin:28px 0 10px}p{margin:2px
+0;color:var(--soft)} .nodes{display:flex;flex-wrap:wrap;gap:14px} .node{width:300px;background:#fff;border:1px solid
+var(--line);border-radius:8px;padding:9px 11px 11px;position:relative} .node b{font-weight:600} .node
+small{color:var(--soft);display:block;margin-bottom:5px}.price{float:right;font-variant-numeric:tabular-nums}
+.lane{display:flex;align-items:center;gap:6px;margin-top:4px} .lane
+i{width:52px;font-style:normal;font-size:11px;color:var(--soft);overflow:hidden}
 .bar{flex:1;display:flex;height:24px;border:1px solid var(--line);border-radius:3px;background:#fff}
 .block{position:relative;height:100%;border-right:1px solid #fff;min-width:1px;cursor:default}
 .daemons{background:repeating-linear-gradient(45deg,#cbd5e1 0 4px,#e2e8f0 4px 8px)!important}
 [data-why]:hover::after{content:attr(data-why);position:fixed;left:28px;right:28px;bottom:16px;z-index:9;background:var(--ink);color:#fff;
 padding:10px 14px;border-radius:8px;font-size:13px;white-space:pre-line;max-height:40vh;overflow:hidden}
-.block:hover{outline:2px solid var(--ink);z-index:2}
-table{border-collapse:collapse;background:#fff;border:1px solid var(--line)}
-td,th{padding:5px 10px;text-align:left;border-top:1px solid var(--line);vertical-align:top}
+.block:hover{outline:2px solid var(--ink);z-index:2} table{border-collapse:collapse;background:#fff;border:1px solid
+var(--line)} td,th{padding:5px 10px;text-align:left;border-top:1px solid var(--line);vertical-align:top}
 th{font-weight:600;color:var(--soft);border-top:0}.none{color:var(--soft)}
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """What is drawn of one node, planned or there already."""
+    """What the page shows of one node, planned or existing."""
 
     title: str
     below: str
@@ -59,12 +58,15 @@ class _Box:
 def render_plan_page(
     plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Resources] | None = None, *, notes: Sequence[str] = ()
 ) -> str:
-    """The page. ``pods`` are those of the snapshot, for what each requests; ``existing`` is what nodes that are there can allocate;
-    ``notes`` are what was left out, or taken in another way than it may have been meant."""
+    """Return the page as HTML.
+
+    ``pods`` are those of the snapshot, for their requests; ``existing`` holds the allocatable resources of existing
+    nodes by name; ``notes`` are the problems of the manifests.
+    """
     requests = {pod.key: pod.requests for pod in pods}
     boxes = [_box_of_planned_node(node, requests) for node in plan.nodes[:MAX_DRAWN_NODES]]
     there = [
-        _Box(one.node or one.claim, "is there" if one.node else "is on its way", "", "Room that is there costs nothing.",
+        _Box(one.node or one.claim, "exists" if one.node else "has not registered yet", "", "An existing node costs nothing more.",
              (existing or {}).get(one.node, Resources()), Resources(), _blocks(one.pods, requests))
         for one in plan.existing[:MAX_DRAWN_NODES]
     ]  # fmt: skip
@@ -77,9 +79,7 @@ def render_plan_page(
         _render_section("New nodes", boxes, len(plan.nodes)),
         _render_section("Existing nodes", there, len(plan.existing)),
         _render_pending(plan),
-        f"<h2>Left out, or to be known</h2><ul>{''.join(f'<li>{_escape(one)}</li>' for one in notes)}</ul>"
-        if notes
-        else "",
+        f"<h2>Problems and notes</h2><ul>{''.join(f'<li>{_escape(one)}</li>' for one in notes)}</ul>" if notes else "",
         "</body></html>",
     ]
     return "\n".join(part for part in parts if part)
@@ -107,9 +107,9 @@ def _box_of_planned_node(node: PlannedNode, requests: Mapping[str, Resources]) -
     why.append(f"uses {', '.join(shares)}")
     if near:
         told_near = ", ".join(f"{one.instance_type} in {one.zone} {format_dollars(one.price_per_hour)}" for one in near)
-        why.append(f"could also be: {told_near}")
+        why.append(f"alternatives: {told_near}")
     else:
-        why.append("no other offer within 10 % of its price holds these pods")
+        why.append("no other offering within 10 % of its price can hold these pods")
     return _Box(
         title=node.instance_type,
         below=f"{node.pool_name} · {node.zone} · {node.capacity_type}",
@@ -122,7 +122,7 @@ def _box_of_planned_node(node: PlannedNode, requests: Mapping[str, Resources]) -
 
 
 def _blocks(pods: Sequence[str], requests: Mapping[str, Resources]) -> list[tuple[str, Sequence[str], Resources]]:
-    """Pods by workload: its name, which pods, what they request together."""
+    """Group pods by workload: its name, its pods, their total requests."""
     grouped: dict[str, list[str]] = {}
     for pod in pods:
         prefix, _, number = pod.rpartition("-")
@@ -145,7 +145,7 @@ def _render_lane(name: str, box: _Box) -> str:
     room = box.room.get(name) or sum(asked.get(name, 0) for _, _, asked in box.blocks) or 1
     drawn = []
     if box.daemons.get(name):
-        why = f"Daemon sets take {amount(name, box.daemons[name])}"
+        why = f"DaemonSets request {amount(name, box.daemons[name])}"
         drawn.append(
             f'<div class="block daemons" style="width:{box.daemons[name] / room * 100:.2f}%" data-why="{_escape(why)}"></div>'
         )
@@ -186,7 +186,7 @@ def _share(used: Resources, room: Resources, name: str) -> str:
 
 
 def _colour(workload: str) -> str:
-    """The same workload has the same colour on every node."""
+    """Return the colour of a workload; it is the same on every node."""
     digest = hashlib.blake2b(workload.encode(), digest_size=2).digest()
     return f"hsl({int.from_bytes(digest, 'big') % 360} 62% 62%)"
 

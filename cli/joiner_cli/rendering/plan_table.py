@@ -1,7 +1,7 @@
-"""A plan as a platform engineer wants to read it: what it costs, how far from the least that is, nodes in groups, what stays pending.
+"""Renders a plan as text: its price, its distance from the proven minimum, the nodes in groups, and the pending pods.
 
-Nodes that are alike (pool, type, zone, capacity type) share a line. Requests stand beside what their nodes can allocate, daemons
-included, so that the share that is used can be seen.
+Nodes with the same pool, instance type, zone and capacity type share a line. The shares of CPU and memory are requests
+and daemon overhead divided by allocatable.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,22 +12,22 @@ from joiner.planning import PendingPod, Plan, PlannedNode, Reason
 from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, shorten_names
 
 PROVEN_GAP: Final = 0.00005
-"""Less than this above the bound is what the bound's own arithmetic may be wrong by."""
+"""A gap below this is within the numerical error of the bound."""
 
 
 def render_plan_table(plan: Plan) -> str:
-    """The whole of it, in parts with a blank line between."""
+    """Return the summary and the tables, with a blank line between them."""
     parts = [summarize_plan(plan), _render_nodes(plan.nodes), _render_existing(plan), _render_pending(plan.pending)]
     return "\n\n".join(part for part in parts if part)
 
 
 def summarize_plan(plan: Plan) -> str:
-    """What it costs, in one or two sentences."""
+    """Return the number of nodes and pods and the price, in up to three lines."""
     if not (plan.nodes or plan.existing or plan.pending):
         return "No pods are pending: nothing to do."
     said = [_count_nodes_and_pods(plan)]
     if plan.nodes:
-        least = "which is proven to be the least" if plan.gap < PROVEN_GAP else _describe_gap(plan)
+        least = "which is the proven minimum" if plan.gap < PROVEN_GAP else _describe_gap(plan)
         said.append(f"{format_dollars(plan.price_per_hour)}/h, {least}.")
     greedy = plan.greedy_price_per_hour
     if plan.nodes and greedy > plan.price_per_hour * 1.0005:
@@ -109,7 +109,7 @@ def _render_existing(plan: Plan) -> str:
 
 
 def _render_pending(pending: Sequence[PendingPod]) -> str:
-    """Pods that stay pending for the same reasons share their lines."""
+    """Return the table of pending pods; pods with the same reasons share lines."""
     groups: dict[tuple[Reason, ...], list[str]] = {}
     for one in pending:
         groups.setdefault(one.reasons, []).append(one.pod)
@@ -125,5 +125,5 @@ def _render_pending(pending: Sequence[PendingPod]) -> str:
 
 
 def describe_reason(reason: Reason) -> str:
-    """The reason, with the offer that comes nearest."""
+    """Return the reason, with the nearest offering."""
     return f"{reason.reason} ({reason.near})" if reason.nearest else reason.reason

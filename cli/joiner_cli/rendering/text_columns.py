@@ -1,6 +1,6 @@
-"""Columns of text, aligned as kubectl aligns them, the same in a terminal and in a pipe.
+"""Text in aligned columns, as kubectl prints it; the same in a terminal and in a pipe.
 
->>> print(columns(["POOL", ">PODS"], [["default", "3"], ["gpu", "12"]]))
+>>> print(format_columns(["POOL", ">PODS"], [["default", "3"], ["gpu", "12"]]))
 POOL     PODS
 default     3
 gpu        12
@@ -13,7 +13,7 @@ GAP: Final = "  "
 
 
 def format_columns(headings: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
-    """One line a row; a heading that begins with ``>`` has its column to the right."""
+    """Return one line for each row. A heading that begins with ``>`` aligns its column to the right."""
     shown = [[one.removeprefix(">") for one in headings], *([_printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[position]) for row in shown) for position in range(len(headings))]
     lines = []
@@ -27,14 +27,14 @@ def format_columns(headings: Sequence[str], rows: Sequence[Sequence[str]], *, in
 
 
 def _printable(cell: str) -> str:
-    """Without characters that would move the cursor: names come from files that anybody may have written."""
+    """Replace control characters: names in manifests are untrusted and could move the cursor."""
     return "".join(one if one.isprintable() else "?" for one in cell)
 
 
 def shorten_names(keys: Sequence[str], *, most: int = 6) -> str:
-    """Names, those that only differ in their number taken together.
+    """List names, with consecutive numbers as a range.
 
-    >>> names(["shop/web-0", "shop/web-1", "shop/web-2", "shop/db-0", "shop/web-7"])
+    >>> shorten_names(["shop/web-0", "shop/web-1", "shop/web-2", "shop/db-0", "shop/web-7"])
     'shop/db-0, shop/web-0…2, shop/web-7'
     """
     runs: list[tuple[str, int, int]] = []
@@ -51,23 +51,27 @@ def shorten_names(keys: Sequence[str], *, most: int = 6) -> str:
 
 
 def _split_number(key: str) -> tuple[str, str]:
-    """``web-12`` -> ``web-`` and ``12``; no number where there is none that counts (``web-007``)."""
+    """Split ``web-12`` into ``web-`` and ``12``; the number is empty if there is none, or with leading zeros
+    (``web-007``).
+    """
     prefix, dash, number = key.rpartition("-")
     counted = dash and number.isascii() and number.isdecimal() and len(number) < 10 and str(int(number)) == number
     return (f"{prefix}-", number) if counted else (key, "")
 
 
 def format_dollars(amount: float) -> str:
-    """
-    >>> dollars(0.096), dollars(1234.5), dollars(0.0)
+    """Format an amount in US$ with four decimals.
+
+    >>> format_dollars(0.096), format_dollars(1234.5), format_dollars(0.0)
     ('$0.0960', '$1,234.5000', '$0.0000')
     """
     return f"${amount:,.4f}"
 
 
 def format_percent(share: float) -> str:
-    """
-    >>> percent(0.0312), percent(0.0)
+    """Format a share (1.0 is all) as a percentage.
+
+    >>> format_percent(0.0312), format_percent(0.0)
     ('3.1 %', '0.0 %')
     """
     return f"{share * 100:.1f} %"

@@ -80,7 +80,7 @@ def test_an_interruption_skips_all_but_the_cleanup() -> None:
     ("error", "said", "remedy"),
     [
         (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "X"), "AWS refuses: no", "docs/command.md"),
-        (Unauthorized("401"), "the API server refuses you", "AmazonEKSClusterAdminPolicy"),
+        (Unauthorized("401"), "the API server denies your request", "AmazonEKSClusterAdminPolicy"),
         (ValueError("odd"), "ValueError: odd", "a defect of the command"),
     ],
 )

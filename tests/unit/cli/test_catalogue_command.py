@@ -56,14 +56,14 @@ def test_a_type_that_nobody_knows_is_an_error() -> None:
     assert (answer.exit_code, answer.out) == (1, "")
     assert (
         answer.err
-        == "joiner: m55.large: no instance type is called so: see `joiner catalogue`; did you mean m5.large?\n"
+        == "joiner: m55.large: there is no such instance type: see `joiner catalogue`; did you mean m5.large?\n"
     )
 
 
 @pytest.mark.parametrize(
     ("said", "refusal"),
     [
-        ("[]", "it is no mapping"),
+        ("[]", "it is not a mapping"),
         ("{", "Input data was truncated"),
         ({"m5.large": []}, "m5.large is []: give fields (key: value) here"),
         ({"m5.large": {"capacity": {"cpu": "two"}}}, "m5.large.capacity.cpu is two: give a quantity"),
@@ -76,7 +76,7 @@ def test_a_type_that_nobody_knows_is_an_error() -> None:
         ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "sport", "pricePerHour": 1}]}},
          "m5.large.offerings[0].capacityType is sport: write one of on-demand, spot, reserved"),
         ({"m5.large": {"offerings": [{"capacityType": "spot", "pricePerHour": 1}]}}, "m5.large.offerings[0].zone is missing: give"),
-        ({}, "there is no instance type in it"),
+        ({}, "it has no instance types"),
     ],
 )  # fmt: skip
 def test_a_catalogue_that_is_none_is_refused_with_its_field(said: Any, refusal: str, tmp_path: Path) -> None:

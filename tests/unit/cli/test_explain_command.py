@@ -23,11 +23,11 @@ def test_a_pod_that_is_too_large_gets_each_group_of_types_and_the_nearest_offer(
 default/huge stays pending. It requests 20 cpu, 128 MiB memory.
 
 default: no instance type has enough resources.
-  TYPES  WHICH                                                FIRST RULE THAT KEEPS IT OUT
-      3  c7g.xlarge, m7g.large, r6g.2xlarge                   the pool wants kubernetes.io/arch In [amd64]
+  TYPES  WHICH                                                FIRST RULE THAT EXCLUDES THE POD
+      3  c7g.xlarge, m7g.large, r6g.2xlarge                   the pool requires kubernetes.io/arch In [amd64]
       8  c6i.* (2), m5.* (2), g4dn.* (1) and 3 more families  too small: short of cpu
   Nearest: c6i.4xlarge in us-east-1a, on-demand, $0.6800/h; it is short of 4.11 cpu.
-  What would have to give: the pod would have to ask for 4.11 cpu less, or the pool to allow larger types.
+  What would have to change: the pod would have to request 4.11 cpu less, or the pool would have to allow larger types.
 """
     )
 
@@ -36,9 +36,9 @@ def test_a_pod_that_no_type_of_the_pool_suits_is_told_the_requirement(tmp_path: 
     files = write(tmp_path, pool(requirements=AMD), pod("arm", nodeSelector={"kubernetes.io/arch": "arm64"}))
     told = joiner("explain", "pod", "default/arm", "-f", files, "--catalogue", catalogue).out
 
-    assert "the pod wants kubernetes.io/arch In [arm64]" in told
+    assert "the pod requires kubernetes.io/arch In [arm64]" in told
     assert (
-        "What would have to give: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default to allow it."
+        "What would have to change: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default would have to allow it."
         in told
     )
 
@@ -49,8 +49,8 @@ def test_types_that_one_rule_keeps_out_share_a_line_and_the_remedy_of_most(tmp_p
         "explain", "pod", "a", "-f", write(tmp_path, pool(requirements=[spot]), pod("a")), "--catalogue", catalogue
     ).out
 
-    assert told.count("it is not offered in the zones and capacity types of the pool") == 1
-    assert "What would have to give: NodePool/default would have to allow on-demand in us-east-1a" in told
+    assert told.count("it has no offering in the zones and capacity types of the pool") == 1
+    assert "What would have to change: NodePool/default would have to allow on-demand in us-east-1a" in told
 
 
 def test_a_pod_whose_affinity_has_empty_terms_only_is_told_so(tmp_path: Path, catalogue: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_pod_whose_affinity_has_empty_terms_only_is_told_so(tmp_path: Path, ca
         "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in told
     )
     assert "asks for a node by name" not in told
-    assert told.endswith("What would have to give: its terms would have to say something, or to go.\n")
+    assert told.endswith("What would have to change: its empty node selector terms would have to be filled in or removed.\n")
 
 
 def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path)
 
     assert "gpu: did not tolerate taint nvidia.com/gpu:NoSchedule." in told
     assert (
-        "What would have to give: the pod would have to tolerate nvidia.com/gpu:NoSchedule, or the pool to drop it."
+        "What would have to change: the pod would have to tolerate nvidia.com/gpu:NoSchedule, or the pool would have to remove it."
         in told
     )
 
@@ -107,7 +107,7 @@ def test_a_pod_on_an_existing_node_is_told_what_a_new_one_would_cost(tmp_path: P
     )
 
     assert answer.out.startswith(
-        "default/a goes to node here, which has room for it.\n\nWhy there: room that is there costs nothing.\n"
+        "default/a goes to node here, which has enough free resources.\n\nWhy there: an existing node costs nothing more.\n"
     )
     assert "Next best: a new node, c6i.large" in answer.out
 
@@ -140,7 +140,8 @@ def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when
     answer = joiner("explain", "pod", "a", "-f", write(tmp_path, pool(), claim, pod("a")), "--catalogue", catalogue)
 
     assert answer.out.startswith(
-        "default/a goes to the node of claim default-a (instance i-1; it may join until 2026-11-21T12:15:00Z), which has room for it.\n"
+        "default/a goes to the node of NodeClaim default-a (instance i-1; it may join until 2026-11-21T12:15:00Z), "
+        "which has enough free resources.\n"
     )
     assert "Next best: a new node, " in answer.out
 
@@ -156,7 +157,7 @@ def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, c
     assert placed.out.startswith("default/a goes to a new node of NodePool/default: ")
     assert "NodePool/broken: spec.template.spec.requirements[0].operator is Inn" in placed.err
     assert (refused.exit_code, refused.out) == (1, "")
-    assert refused.err.endswith("; what could not be read is told above\n")
+    assert refused.err.endswith("; the invalid input is listed above\n")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, c
     [
         (
             "nothing",
-            "joiner: no pod is called nothing (deployments' pods are called NAMESPACE/DEPLOYMENT-0 and so on)\n",
+            "joiner: there is no pod nothing (pods of a Deployment are called NAMESPACE/DEPLOYMENT-0 and so on)\n",
         ),
         (
             "web",

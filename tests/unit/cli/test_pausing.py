@@ -71,10 +71,10 @@ KEYS = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({}, "no region is known: give --region, or set AWS_REGION"),
+        ({}, "no region is set: give --region, or set AWS_REGION"),
         (
             {"AWS_REGION": "eu-west-1"},
-            "there are no credentials for AWS (Unable to locate credentials): run `aws configure`",
+            "there are no AWS credentials (Unable to locate credentials): run `aws configure`",
         ),
         (
             {"AWS_PROFILE": "prod"},
@@ -106,7 +106,7 @@ def test_what_is_no_cluster_name_is_told_before_anybody_is_asked(nowhere: pytest
 
     assert (answer.exit_code, answer.err) == (
         1,
-        "joiner: 'my cluster' is no name of an EKS cluster: it has up to 100 letters, digits, - and _\n",
+        "joiner: 'my cluster' is not a valid EKS cluster name: use up to 100 letters, digits, - and _\n",
     )
 
 
@@ -114,8 +114,8 @@ def test_what_is_no_cluster_name_is_told_before_anybody_is_asked(nowhere: pytest
     ("code", "said"),
     [
         ("ExpiredTokenException", "the credentials have expired: run `aws configure`"),
-        ("UnrecognizedClientException", "AWS does not know these credentials"),
-        ("AccessDeniedException", "AWS refuses: no: have ssm:PutParameter allowed to you"),
+        ("UnrecognizedClientException", "the credentials are invalid"),
+        ("AccessDeniedException", "AWS refuses: no: allow ssm:PutParameter"),
         ("ThrottlingException", "An error occurred (ThrottlingException) when calling the PutParameter operation: no"),
     ],
 )

@@ -52,13 +52,13 @@ def test_the_table_shows_price_bound_nodes_in_groups_and_what_stays_pending(shop
         answer.out
         == """\
 1 new node for 15 pods, 2 pods pending.
-$0.6800/h, which is proven to be the least.
+$0.6800/h, which is the proven minimum.
 
 NODES  POOL     INSTANCE TYPE  ZONE        CAPACITY   $/H EACH     $/H  PODS   CPU  MEMORY  WHICH
     1  default  c6i.4xlarge    us-east-1a  on-demand    0.6800  0.6800    15  94 %    56 %  shop/web-0…14
 
 PENDING  WHICH          POOL     WHY
-      1  default/gated  -        it has scheduling gates: example.com/quota; its scheduler will not look at it before they are gone
+      1  default/gated  -        it has scheduling gates: example.com/quota; its scheduler ignores it until they are removed
       1  default/huge   default  no instance type has enough resources (nearest: c6i.4xlarge in us-east-1a, short of 484.11 cpu)
 """
     )
@@ -143,7 +143,7 @@ def test_exit_codes_tell_placed_pending_and_unreadable_apart(tmp_path: Path, sho
         f"joiner: {wrong}, document 2: Pod/default/a: spec.containers[0].resources.requests[cpu] is one: "
         "write a Kubernetes quantity such as 500m, 2 or 4Gi\n"
     )
-    assert "joiner: there is nothing to plan without 1 object that cannot be used\n" in answer.err
+    assert "joiner: there is nothing to plan without 1 invalid object\n" in answer.err
 
 
 def test_one_broken_pool_is_told_and_everything_else_is_planned(tmp_path: Path, catalogue: Path) -> None:
@@ -162,7 +162,7 @@ def test_one_broken_pool_is_told_and_everything_else_is_planned(tmp_path: Path, 
         ("default", ["default/a", "shop/web-0", "shop/web-1"])
     ]
     assert answer.json["pending"] == []
-    assert "joiner: the plan is without 2 objects that cannot be used\n" in answer.err
+    assert "joiner: the plan is without 2 invalid objects\n" in answer.err
     assert joiner("plan", "-f", files, "--catalogue", catalogue).out.startswith("1 new node for 3 pods.\n")
 
 
@@ -172,7 +172,7 @@ def test_a_file_that_is_torn_stops_no_other(tmp_path: Path, catalogue: Path) -> 
     answer = joiner("plan", "-f", tmp_path, "--catalogue", catalogue, "-o", "json")
 
     assert (answer.exit_code, [node["pods"] for node in answer.json["nodes"]]) == (1, [["default/a", "default/before"]])
-    assert "joiner: the plan is without what could not be read of 1 file\n" in answer.err
+    assert "joiner: the plan is without the unreadable parts of 1 file\n" in answer.err
 
 
 def test_what_two_documents_contradict_each_other_about_is_left_out(tmp_path: Path, catalogue: Path) -> None:
@@ -181,7 +181,7 @@ def test_what_two_documents_contradict_each_other_about_is_left_out(tmp_path: Pa
 
     assert (answer.exit_code, [node["pods"] for node in answer.json["nodes"]]) == (1, [["default/a", "default/same"]])
     assert (
-        f"Pod/default/twice: metadata.name is twice: another document says something else of it ({files}, document 6)"
+        f"Pod/default/twice: metadata.name is twice: another document defines it differently ({files}, document 6)"
         in answer.err
     )
 
@@ -231,7 +231,7 @@ def test_one_unreadable_file_does_not_hide_what_is_wrong_with_the_others(tmp_pat
         "torn.yaml, line 2",
         "nowhere.yaml",
     ]
-    said = "there is nothing to plan without 1 object that cannot be used and what could not be read of 2 files"
+    said = "there is nothing to plan without 1 invalid object and the unreadable parts of 2 files"
     assert f"joiner: {said}\n" in answer.err
 
 
@@ -239,7 +239,7 @@ def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path)
     answer = joiner("plan", "-f", write(tmp_path, "# nothing yet"), "--catalogue", catalogue)
 
     assert (answer.exit_code, answer.out) == (0, "No pods are pending: nothing to do.\n")
-    assert answer.err.startswith("joiner: there is no manifest in what was given\n")
+    assert answer.err.startswith("joiner: the input holds no manifests\n")
 
 
 def test_a_pool_of_a_capacity_type_that_the_catalogue_has_no_prices_of_is_told(tmp_path: Path, catalogue: Path) -> None:
@@ -265,7 +265,7 @@ def test_the_region_chooses_from_a_catalogue_of_several(tmp_path: Path, catalogu
     answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", catalogue, "--region", "eu-west-1")
 
     assert answer.exit_code == 1
-    assert "nothing is offered in eu-west-1: its zones are us-east-1a" in answer.err
+    assert "it has no offerings in eu-west-1: its zones are us-east-1a" in answer.err
 
 
 def test_a_resolved_class_says_its_zones_itself(tmp_path: Path, catalogue: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_dump_tells_what_the_cluster_finds_wrong_with_its_own_pools_and_classe
         ("NodePool/default", "status.conditions[Ready]", "False", "warning"),
     ]
     assert answer.json["problems"][0]["message"].startswith(
-        "SubnetsReady: no subnet has tag a = b; the cluster makes no nodes of it until"
+        "SubnetsReady: no subnet has tag a = b; the cluster launches no nodes for it"
     )
     assert (
         "EC2NodeClass/default: status.conditions[Ready] is False: SubnetsReady: no subnet has tag a = b" in answer.err

@@ -128,7 +128,7 @@ def test_what_the_api_server_refuses_is_refused(change: dict[str, Any], refusal:
          'did you mean "DoNotSchedule"?'),
         ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {}}]}}},
          "requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: it is missing"),
-        ({"nodeName": "Node 1"}, "spec.nodeName is Node 1: use up to 253 small letters"),
+        ({"nodeName": "Node 1"}, "spec.nodeName is Node 1: use up to 253 lowercase letters"),
     ],
 )  # fmt: skip
 def test_a_pod_is_checked_where_a_plan_depends_on_it(spec: dict[str, Any], refusal: str) -> None:
@@ -203,12 +203,12 @@ def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused_whe
 
 def test_the_same_object_twice_is_read_once_and_two_different_ones_are_refused() -> None:
     assert len(world(pod("a"), pod("a")).snapshot.pods) == 1
-    assert "another document says something else of it (file.json)" in refusals(pod("a"), pod("a", cpu="2"))[0]
+    assert "another document defines it differently (file.json)" in refusals(pod("a"), pod("a", cpu="2"))[0]
 
 
 def test_more_pods_than_a_cluster_can_have_are_a_slip_of_the_finger() -> None:
     assert refusals(deployment("web", 2_000_000_000)) == [
-        "Deployment/shop/web: spec.replicas is 2000000000: with it there are more than 200,000 pods; plan for fewer at a time"
+        "Deployment/shop/web: spec.replicas is 2000000000: with it there are more than 200,000 pods; reduce the number"
     ]
     assert [one.key for one in world(deployment("web", 2_000_000_000), deployment("api", 1)).snapshot.pods] == [
         "shop/api-0"
@@ -229,11 +229,11 @@ def test_yaml_is_read_as_kubectl_reads_it() -> None:
     ("text", "problem"),
     [
         ("a: [", "file.yaml, line 2: did not find expected node content"),
-        ("a: 1\na: 2\n", "file.yaml, line 1: the key 'a' stands twice in one mapping"),
+        ("a: 1\na: 2\n", "file.yaml, line 1: the key 'a' is duplicated in one mapping"),
         ("a: &a [*a]\n", "found unconstructable recursive node"),
         (
             "\n".join(["a0: &a0 [1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]),
-            "its aliases (*) mean more than",
+            "its aliases (*) expand to more than",
         ),
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("[" * 100_000, "nested too deeply"),
@@ -254,7 +254,7 @@ def test_documents_before_a_tear_are_read_and_both_are_told() -> None:
     )
 
     assert [str(one) for one in found.errors] == [
-        "Pod/default/B: metadata.name is B: use up to 253 small letters, digits, - and ., each part beginning and ending with a letter "
+        "Pod/default/B: metadata.name is B: use up to 253 lowercase letters, digits, - and ., each part beginning and ending with a letter "
         "or digit",
         "file.yaml, line 7: did not find expected node content: write valid YAML or JSON",
     ]
@@ -395,8 +395,8 @@ def test_what_is_there_and_broken_is_not_said_to_be_missing() -> None:
         "PriorityClass/first",
     ]
     assert [str(one) for one in found.problems if one.severity != "error"] == [
-        "Pod/default/a: spec.priorityClassName is first: this PriorityClass cannot be used before it is put right; the plan counts it as 0",
-        "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: this class cannot be used before it is put right; "
+        "Pod/default/a: spec.priorityClassName is first: this PriorityClass is invalid; the plan counts it as 0",
+        "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: this class is invalid; "
         "AL2023 with its defaults is assumed, in every zone",
     ]
 
@@ -418,10 +418,10 @@ def test_what_is_no_object_is_told_with_its_place() -> None:
     assert [str(one) for one in of_yaml("").errors] == []
     assert [str(one) for one in of_yaml("[{kind: Pod}, {kind: Pod}]").errors] == [
         "file.yaml: it is [{kind: Pod}, {kind: Pod}]: write it as {apiVersion: v1, kind: List, items: [...]}, "
-        "or each object as a document of its own, with --- between"
+        "or write each object as a separate document, with --- between them"
     ]
     assert [str(one) for one in of_yaml("kind: Pod\n").errors] == [
-        "file.yaml: apiVersion: it is missing: say which kind of object this is, or leave this document out"
+        "file.yaml: apiVersion: it is missing: set the kind of the object, or remove this document"
     ]
 
 

@@ -78,7 +78,7 @@ def test_keep_stops_joiner_and_says_how_many_nodes_run_on(account: Account) -> N
 
     assert (answer.exit_code, answer.out) == (
         0,
-        "Joiner does nothing any more in prod; 1 node will run on without it\n",
+        "Joiner is stopped in prod; 1 node will continue to run without it\n",
     )
     assert "cdk destroy -c cluster=prod" in answer.err
     assert (account.value(), account.sweeps()) == (KEEPING, 0)
@@ -125,7 +125,7 @@ def test_an_interrupted_wait_goes_on_in_the_cluster(account: Account, monkeypatc
     answer = uninstall("--nodes", "drain")
 
     assert answer.exit_code == 130
-    assert "the drain goes on" in answer.err
+    assert "the drain continues" in answer.err
     assert account.value() == DRAINING
 
 

@@ -1,7 +1,8 @@
-"""What the API server's validation refuses beyond types: names, labels, selectors, quantities, and what must go together.
+"""The API server's validation beyond types: names, labels, selectors, quantities, and fields that depend on each other.
 
-As far as a plan depends on it, and as strict: a differential test holds it against a real API server (``tests/e2e/test_reading.py``).
-Each rule says the field, what stands there, and the remedy. Source: Kubernetes, ``pkg/apis/*/validation``.
+Only rules that plans depend on are here. A differential test compares them with a real API server
+(``tests/e2e/test_reading.py``). Each problem names the field, its value and the remedy.
+Source: Kubernetes, ``pkg/apis/*/validation``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ CHECKS: Mapping[str, ManifestCheck] = {
 
 
 def check_manifest(kind: str, manifest: Mapping[str, Any], notes: Notes, *, namespaced: bool) -> None:
-    """Notes what is wrong with a manifest that its schema has let through."""
+    """Note the problems of a manifest that its schema accepts."""
     check_metadata(manifest.get("metadata") or {}, notes, kind=kind, namespaced=namespaced)
     if kind in CHECKS:
         CHECKS[kind](manifest, notes)
@@ -46,7 +47,9 @@ def check_manifest(kind: str, manifest: Mapping[str, Any], notes: Notes, *, name
 def check_independent_fields(
     kind: str, manifest: Mapping[str, Any], notes: Notes, *, namespaced: bool, doubts: Sequence[str]
 ) -> None:
-    """Notes what else is certainly wrong with a manifest whose schema has refused something; ``doubts`` are fields that nobody can read."""
+    """Note further problems of a manifest that its schema refuses, where they do not depend on ``doubts`` (unparsed
+    fields).
+    """
     found = Notes(notes.subject)
     check_manifest(kind, manifest, found, namespaced=namespaced)
     pod = pod_spec_path(kind)
@@ -59,7 +62,7 @@ def check_independent_fields(
 
 
 def is_absent_class(problem: InvalidManifest) -> bool:
-    """Whether only the class of a pool is not among the manifests: on paper it is assumed."""
+    """Return whether the problem is a missing node class, for which an offline plan assumes defaults."""
     return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith(
         "there is no such"
     )

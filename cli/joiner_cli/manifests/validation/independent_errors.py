@@ -1,12 +1,12 @@
-"""What else is certainly wrong with a manifest whose shape is wrong already: told in one go with it, and never a guess.
+"""Selects the problems of a manifest that do not depend on its schema errors, so that all can be reported at once.
 
-A field that nobody can read (a misspelt one, a list where a map belongs) is a doubt. The checks of values run all the same, over what was
-understood, and of what they find only that is told which no doubt can have caused: what stands beside it in the same object, or in a part
-of the manifest that the check compares with it, is not.
+A field that could not be parsed (a misspelled one, a list instead of a map) is a doubt. The checks of values run over
+the fields that were parsed. A problem that they find is reported only if no doubt can have caused it: not if the check
+reads a part of the manifest that holds a doubt.
 
->>> certain("spec.template.spec.tolerations[0].operator", ["spec.replicaz"], pod="spec.template.spec")
+>>> is_independent("spec.template.spec.tolerations[0].operator", ["spec.replicaz"], pod="spec.template.spec")
 True
->>> certain("spec.template.metadata.labels", ["spec.selektor"], pod="spec.template.spec")
+>>> is_independent("spec.template.metadata.labels", ["spec.selektor"], pod="spec.template.spec")
 False
 """
 
@@ -17,15 +17,15 @@ from typing import Final
 from joiner.pools import InvalidManifest
 
 INDEPENDENT_FIELDS: Final = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
-"""Fields of a pod that are checked without a look at the rest of it."""
+"""Fields of a pod whose checks read no other field."""
 
 CONTAINERS: Final = ("containers", "initContainers")
 
 POD_SPEC_PATHS: Final[Mapping[str, str]] = {"v1/Pod": "spec", "v1/PodTemplate": "template.spec"}
-"""Where the spec of a pod stands; in all workloads at the same place."""
+"""The path of the pod spec in kinds other than workloads."""
 
 DEPENDS_ON: Final[Mapping[str, str]] = {"spec.amiFamily": "spec.amiSelectorTerms"}
-"""Fields of Karpenter's kinds that may be left out because of what another one says."""
+"""Fields of Karpenter's kinds that are optional if another field is set."""
 
 
 def pod_spec_path(kind: str) -> str:
@@ -33,15 +33,15 @@ def pod_spec_path(kind: str) -> str:
 
 
 def is_independent(field: str, doubts: Iterable[str], *, pod: str) -> bool:
-    """Whether the check of this field looks at nothing that is in doubt; ``pod`` is where the manifest has its pod."""
+    """Return whether the check of this field reads no field in doubt; ``pod`` is the path of the pod spec."""
     parts = _parts_read(field, pod)
-    if not parts:  # all but the metadata, which has checks of its own
+    if not parts:  # the check reads everything except the metadata
         return all(_within(one, "metadata") for one in doubts)
     return not any(_within(one, part) for one in doubts for part in parts)
 
 
 def may_be_consequence(problem: InvalidManifest, told: Iterable[InvalidManifest], doubts: Iterable[str]) -> bool:
-    """Whether the problem may be one that was told already in other words, or what follows from a field in doubt right beside it."""
+    """Return whether the problem may repeat a reported one, or follow from a field in doubt in the same object."""
     field = _plain(problem.field)
     near = [_plain(one.field) for one in told]
     doubtful = [_plain(one) for one in doubts]
@@ -55,7 +55,7 @@ def may_be_consequence(problem: InvalidManifest, told: Iterable[InvalidManifest]
 
 
 def _parts_read(field: str, pod: str) -> tuple[str, ...]:
-    """The smallest parts of the manifest that the check of this field reads; none for the whole of it."""
+    """Return the parts of the manifest that the check of this field reads; an empty tuple means all of it."""
     if _within(field, "metadata"):
         return ("metadata",)
     for name in INDEPENDENT_FIELDS:
@@ -71,7 +71,7 @@ def _within(field: str, part: str) -> bool:
 
 
 def _plain(field: str) -> str:
-    """The field with its keys and positions written like names: readers of different kinds write them differently.
+    """Return the field with keys and indexes written as names: the readers of different kinds write them differently.
 
     >>> _plain("spec.limits[cpu]"), _plain("spec.taints[0].key")
     ('spec.limits.cpu', 'spec.taints.0.key')

@@ -1,11 +1,12 @@
-"""Names, labels and selectors: their syntax, wherever they stand.
+"""Validates the syntax of names, labels, annotations and selectors.
 
 Source: Kubernetes, "Object Names and IDs", "Labels and Selectors"; ``apimachinery/pkg/util/validation``.
 
 >>> notes = Notes("Pod/shop/web-0")
 >>> check_labels({"app": "web store"}, notes, "metadata.labels")
 >>> print(notes.problems[0].message)
-metadata.labels[app] is web store: a label value has up to 63 letters, digits, - _ . and begins and ends with a letter or digit
+metadata.labels[app] is web store: a label value has up to 63 letters, digits, - _ . and begins and ends with a \
+letter or digit
 """
 
 import re
@@ -20,8 +21,10 @@ QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
 
-DNS_LABEL = "use up to 63 small letters, digits and -, beginning and ending with a letter or digit"
-DNS_SUBDOMAIN = "use up to 253 small letters, digits, - and ., each part beginning and ending with a letter or digit"
+DNS_LABEL = "use up to 63 lowercase letters, digits and -, beginning and ending with a letter or digit"
+DNS_SUBDOMAIN = (
+    "use up to 253 lowercase letters, digits, - and ., each part beginning and ending with a letter or digit"
+)
 QUALIFIED_NAME = "use a key: an optional DNS prefix and /, then up to 63 letters, digits, - _ ."
 LABEL_VALUE = "a label value has up to 63 letters, digits, - _ . and begins and ends with a letter or digit"
 
@@ -35,7 +38,7 @@ def is_subdomain(text: str) -> bool:
 
 
 def is_key(text: str) -> bool:
-    """A qualified name: of a label, an annotation, a taint, a resource.
+    """Return whether the text is a qualified name: the key of a label, an annotation, a taint or a resource.
 
     >>> is_key("topology.kubernetes.io/zone"), is_key("a/b/c"), is_key("/zone"), is_key("")
     (True, False, False, False)
@@ -51,7 +54,7 @@ def is_value(text: str) -> bool:
 
 
 def is_port_name(text: str) -> bool:
-    """An IANA service name.
+    """Return whether the text is an IANA service name.
 
     >>> is_port_name("http-1"), is_port_name("1Gi"), is_port_name("a--b")
     (True, False, False)
@@ -66,7 +69,7 @@ def check_metadata(metadata: Mapping[str, Any], notes: Notes, *, kind: str, name
     if name:
         if not suits(name):
             notes.note("metadata.name", name, remedy)
-    elif not prefix and kind != "v1/LimitRange":  # which gets a name if it has none
+    elif not prefix and kind != "v1/LimitRange":  # the API server names a LimitRange
         notes.note("metadata.name", name, "it is missing: name the object")
     if prefix and not suits(f"{prefix}x"):
         notes.note("metadata.generateName", prefix, remedy)
@@ -105,7 +108,7 @@ def check_annotations(annotations: Mapping[str, str], notes: Notes, path: str) -
 
 
 def check_selector(selector: Mapping[str, Any] | None, notes: Notes, path: str) -> None:
-    """A label selector: ``matchLabels`` and ``matchExpressions``."""
+    """Check a label selector: ``matchLabels`` and ``matchExpressions``."""
     if selector is None:
         return
     check_labels(selector.get("matchLabels") or {}, notes, f"{path}.matchLabels")

@@ -1,4 +1,4 @@
-"""Terms that select nodes, and tolerations of what nodes repel with: they stand in pods, volumes and runtime classes alike."""
+"""Validates node selector terms and tolerations, which pods, PersistentVolumes and RuntimeClasses have."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def check_tolerations(tolerations: Sequence[Manifest], notes: Notes, path: str, 
         if key and not is_key(key):
             notes.note(f"{where}.key", key, QUALIFIED_NAME)
         if not key and operator != "Exists":
-            notes.note(f"{where}.operator", operator, "without a key it must be Exists, which then means every taint")
+            notes.note(f"{where}.operator", operator, "without a key it must be Exists, which matches every taint")
         if operator == "Exists" and value:
             notes.note(f"{where}.value", value, "the operator Exists takes no value; remove it")
         elif operator == "Equal" and not is_value(value):
@@ -32,13 +32,13 @@ def check_tolerations(tolerations: Sequence[Manifest], notes: Notes, path: str, 
         elif operator in ("Gt", "Lt") and not _integer(value):
             notes.note(f"{where}.value", value, f"the operator {operator} needs a whole number")
         if once and one in tolerations[:number]:
-            notes.note(where, one, "it stands there twice; remove one")
+            notes.note(where, one, "it is duplicated; remove one")
         if one.get("tolerationSeconds") is not None and one.get("effect") != "NoExecute":
             notes.note(f"{where}.effect", one.get("effect"), "with tolerationSeconds it must be NoExecute")
 
 
 def check_node_term(term: Manifest, notes: Notes, path: str) -> None:
-    """One term of a node selector (pods' node affinity, volumes' node affinity)."""
+    """Check one node selector term (of a pod's or a PersistentVolume's node affinity)."""
     for number, one in enumerate(term.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{number}]"
         key, operator, values = one.get("key") or "", one.get("operator"), one.get("values") or []
@@ -55,7 +55,7 @@ def check_node_term(term: Manifest, notes: Notes, path: str) -> None:
                 notes.note(f"{where}.values[{position}]", value, LABEL_VALUE)
         if (
             operator in ("Gt", "Lt") and len(values) == 1 and integer(values[0]) is None
-        ):  # stored, but the scheduler passes over the term
+        ):  # the API server stores it, but kube-scheduler ignores the term
             notes.note(f"{where}.values[0]", values[0], f"the operator {operator} needs a whole number")
     _check_fields(term, notes, path)
 

@@ -1,4 +1,4 @@
-"""Nodes, and the cluster-wide kinds that change what pods mean: priority classes, runtime classes, limit ranges."""
+"""Validates Nodes, PriorityClasses, RuntimeClasses, LimitRanges and Services."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -36,7 +36,7 @@ def check_node(manifest: Manifest, notes: Notes) -> None:
             notes.note(f"{where}.effect", taint.get("effect"), f"use one of {', '.join(EFFECTS)}")
         own = (taint.get("key"), taint.get("effect"))
         if own in seen:
-            notes.note(where, taint.get("key"), "key and effect together may stand there once")
+            notes.note(where, taint.get("key"), "another taint has this key and effect")
         seen.add(own)
     for side in ("capacity", "allocatable"):
         check_amounts((manifest.get("status") or {}).get(side) or {}, notes, f"status.{side}", of_container=False)
@@ -46,9 +46,9 @@ def check_priority_class(manifest: Manifest, notes: Notes) -> None:
     name, value = (manifest.get("metadata") or {}).get("name") or "", manifest.get("value") or 0
     if name.startswith("system-"):
         if name not in ("system-node-critical", "system-cluster-critical"):
-            notes.note("metadata.name", name, "names that begin with system- belong to Kubernetes")
+            notes.note("metadata.name", name, "names that begin with system- are reserved by Kubernetes")
     elif value > MAX_USER_PRIORITY:
-        notes.note("value", value, f"give {MAX_USER_PRIORITY} at most; what is above belongs to Kubernetes")
+        notes.note("value", value, f"give {MAX_USER_PRIORITY} at most; higher values are reserved by Kubernetes")
 
 
 def check_runtime_class(manifest: Manifest, notes: Notes) -> None:
@@ -98,4 +98,4 @@ def check_service(manifest: Manifest, notes: Notes) -> None:
         if not 1 <= (port.get("port") or 0) <= 65535:
             notes.note(f"spec.ports[{number}].port", port.get("port"), "give a port from 1 to 65535")
         if len(ports) > 1 and not port.get("name"):
-            notes.missing(f"spec.ports[{number}].name", "of several ports each needs a name")
+            notes.missing(f"spec.ports[{number}].name", "each of several ports needs a name")

@@ -1,4 +1,4 @@
-"""Pods: containers, where they may run, and beside whom. Source: Kubernetes, ``ValidatePodSpec`` and what it calls."""
+"""Validates pod specs: containers, volumes, and scheduling constraints. Source: Kubernetes, ``ValidatePodSpec``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -35,7 +35,7 @@ def check_pod(manifest: Manifest, notes: Notes) -> None:
 
 
 def check_pod_spec(spec: Manifest, notes: Notes, path: str, *, claim_templates: bool = False) -> None:
-    """With ``claim_templates`` the volumes are not all here: a stateful set's own join them, pod by pod."""
+    """Check a pod spec. With ``claim_templates``, a StatefulSet adds further volumes to each pod."""
     _check_containers(spec, notes, path)
     _check_volumes(spec.get("volumes") or (), notes, f"{path}.volumes", once=not claim_templates)
     if not claim_templates:
@@ -54,7 +54,7 @@ def check_pod_spec(spec: Manifest, notes: Notes, path: str, *, claim_templates: 
         if not is_key(gate or ""):
             notes.note(f"{path}.schedulingGates[{number}].name", gate, QUALIFIED_NAME)
     if len(set(gates)) < len(gates):
-        notes.note(f"{path}.schedulingGates", gates, "each gate may stand there once")
+        notes.note(f"{path}.schedulingGates", gates, "a gate is duplicated")
     if gates and spec.get("nodeName"):
         notes.note(f"{path}.nodeName", spec["nodeName"], "a pod with scheduling gates cannot have a node yet")
 
@@ -89,12 +89,12 @@ def _check_containers(spec: Manifest, notes: Notes, path: str) -> None:
             seen.add(name)
             image = container.get("image") or ""
             if image != image.strip():
-                notes.note(f"{where}.image", image, "remove the blank at its beginning or end")
+                notes.note(f"{where}.image", image, "remove the space at its beginning or end")
             elif not image:
                 notes.note(
                     f"{where}.image",
                     container.get("image"),
-                    "the API server will want an image here; the plan needs none",
+                    "the API server requires an image; the plan does not need it",
                     "warning",
                 )
             check_requirements(container.get("resources") or {}, notes, f"{where}.resources")
@@ -116,7 +116,7 @@ def _check_mounts(spec: Manifest, notes: Notes, path: str) -> None:
                     notes.note(
                         f"{where}.mountPath",
                         place,
-                        "another volume is mounted there" if place else "say where to mount it",
+                        "another volume is mounted there" if place else "set the path of the mount",
                     )
                 taken.add(place)
 
@@ -139,7 +139,7 @@ def _check_ports(ports: Sequence[Manifest], notes: Notes, path: str, *, host_net
                 notes.note(
                     f"{where}.name",
                     port["name"],
-                    "use up to 15 small letters, digits and single -, with a letter among them",
+                    "use up to 15 lowercase letters, digits and single -, with a letter among them",
                 )
             if port["name"] in names:
                 notes.note(f"{where}.name", port["name"], "another port of the container has this name")
@@ -162,14 +162,14 @@ def _check_resources_of_pod(spec: Manifest, notes: Notes, path: str) -> None:
                     notes.note(
                         f"{path}.resources.{side}[{name}]",
                         said[side][name],
-                        "a whole pod can say cpu, memory and huge pages only",
+                        "pod-level resources are cpu, memory and huge pages only",
                     )
         try:
             pod_requests(spec)
         except PodTooSmall as small:
             notes.note(f"{path}.{small.field}", small.value, small.remedy)
         except InvalidField:
-            return  # its quantity has been noted
+            return  # the quantity has been noted
 
 
 def _check_node_affinity(said: Manifest, notes: Notes, path: str) -> None:
@@ -210,26 +210,26 @@ def _check_pod_term(term: Manifest, notes: Notes, path: str) -> None:
         _check_label_keys(term, field, notes, path)
     both = set(term.get("matchLabelKeys") or ()) & set(term.get("mismatchLabelKeys") or ())
     if both:
-        notes.note(f"{path}.mismatchLabelKeys", sorted(both), "these keys stand in matchLabelKeys, too")
+        notes.note(f"{path}.mismatchLabelKeys", sorted(both), "matchLabelKeys has these keys, too")
 
 
 def _check_label_keys(term: Manifest, field: str, notes: Notes, path: str) -> None:
     keys = term.get(field) or ()
     if keys and term.get("labelSelector") is None:
-        notes.note(f"{path}.{field}", keys, "it needs a labelSelector beside it")
+        notes.note(f"{path}.{field}", keys, "it needs a labelSelector")
     named = {one.get("key") for one in (term.get("labelSelector") or {}).get("matchExpressions") or ()}
     named |= set((term.get("labelSelector") or {}).get("matchLabels") or ())
     for number, key in enumerate(keys):
         if not is_key(key):
             notes.note(f"{path}.{field}[{number}]", key, QUALIFIED_NAME)
         elif key in named:
-            notes.note(f"{path}.{field}[{number}]", key, "the labelSelector names this key already")
+            notes.note(f"{path}.{field}[{number}]", key, "the labelSelector has this key already")
 
 
 def _check_topology_key(term: Manifest, notes: Notes, path: str) -> None:
     key = term.get("topologyKey") or ""
     if not is_key(key):
-        notes.note(f"{path}.topologyKey", key, QUALIFIED_NAME if key else "name the label that makes the domains")
+        notes.note(f"{path}.topologyKey", key, QUALIFIED_NAME if key else "set the node label of the topology domains")
 
 
 def _check_spreads(spreads: Sequence[Manifest], notes: Notes, path: str) -> None:
@@ -244,10 +244,10 @@ def _check_spreads(spreads: Sequence[Manifest], notes: Notes, path: str) -> None
         if least is not None and least < 1:
             notes.note(f"{where}.minDomains", least, "give a number of at least 1")
         elif least is not None and not hard:
-            notes.note(f"{where}.minDomains", least, "it goes with whenUnsatisfiable: DoNotSchedule only")
+            notes.note(f"{where}.minDomains", least, "it requires whenUnsatisfiable: DoNotSchedule")
         own = (one.get("topologyKey"), one.get("whenUnsatisfiable"))
         if own in seen:
-            notes.note(where, one.get("topologyKey"), "topologyKey and whenUnsatisfiable together may stand there once")
+            notes.note(where, one.get("topologyKey"), "another constraint has this topologyKey and whenUnsatisfiable")
         seen.add(own)
         check_selector(one.get("labelSelector"), notes, f"{where}.labelSelector")
         _check_label_keys(one, "matchLabelKeys", notes, where)
@@ -265,10 +265,12 @@ def _check_volumes(volumes: Sequence[Manifest], notes: Notes, path: str, *, once
         seen.add(name)
         sources = [field for field in volume if field != "name"]
         if len(sources) > 1:
-            notes.note(where, ", ".join(sources), "a volume comes from one source; keep one of them")
+            notes.note(where, ", ".join(sources), "a volume has one source; keep one of them")
         claim = volume.get("persistentVolumeClaim")
         if claim is not None and not claim.get("claimName"):
-            notes.note(f"{where}.persistentVolumeClaim.claimName", claim.get("claimName"), "name the claim")
+            notes.note(
+                f"{where}.persistentVolumeClaim.claimName", claim.get("claimName"), "name the PersistentVolumeClaim"
+            )
         if "ephemeral" in volume:
             template = volume["ephemeral"].get("volumeClaimTemplate") or {}
             check_claim_spec(template.get("spec") or {}, notes, f"{where}.ephemeral.volumeClaimTemplate.spec")

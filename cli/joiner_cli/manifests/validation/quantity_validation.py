@@ -1,4 +1,4 @@
-"""Quantities by resource: names that exist, amounts that make sense, requests within limits.
+"""Validates resource lists: names of resources, quantities, and requests within limits.
 
 Source: Kubernetes, "Resource Management for Pods and Containers"; ``ValidateResourceRequirements``.
 """
@@ -18,9 +18,9 @@ HUGE: Final = "hugepages-"
 
 
 def is_extended_resource(name: str) -> bool:
-    """A device or the like: it has a domain that is not Kubernetes' own.
+    """Return whether this is an extended resource, such as a device: its domain is not kubernetes.io.
 
-    >>> extended("nvidia.com/gpu"), extended("cpu"), extended("kubernetes.io/x")
+    >>> is_extended_resource("nvidia.com/gpu"), is_extended_resource("cpu"), is_extended_resource("kubernetes.io/x")
     (True, False, False)
     """
     return "/" in name and not name.partition("/")[0].endswith("kubernetes.io") and not name.startswith("requests.")
@@ -34,15 +34,16 @@ def check_amounts(said: Mapping[str, Any], notes: Notes, path: str, *, of_contai
         elif of_container and not (name in NATIVE or name.startswith(HUGE) or is_extended_resource(name)):
             notes.note(where, quantity, f"there is no such resource{meant(name, NATIVE)}")
         elif (known := parse_quantity(quantity)) is None:
-            continue  # its type has been noted
+            continue  # the schema has noted its type
         elif known < 0:
             notes.note(where, quantity, "give a quantity of at least zero")
         elif (is_extended_resource(name) or name == "pods") and not _whole(quantity):
-            notes.note(where, quantity, "pods and devices are counted in whole numbers")
+            notes.note(where, quantity, "pods and devices are whole numbers")
 
 
 def check_requirements(said: Mapping[str, Any], notes: Notes, path: str) -> None:
-    """``resources`` of a container: each request at most its limit; devices and huge pages exactly."""
+    """Check ``resources`` of a container: requests are at most the limits; for devices and huge pages they are equal.
+    """
     limits, requests = said.get("limits") or {}, said.get("requests") or {}
     check_amounts(limits, notes, f"{path}.limits")
     check_amounts(requests, notes, f"{path}.requests")
@@ -53,13 +54,13 @@ def check_requirements(said: Mapping[str, Any], notes: Notes, path: str) -> None
             remedy = f"it must be {'exactly' if whole else 'at most'} the limit, which is {limits[name]}"
             notes.note(f"{path}.requests[{name}]", quantity, remedy)
         elif whole and name not in limits:
-            notes.missing(f"{path}.limits[{name}]", f"{name} can be requested only with a limit that is the same")
+            notes.missing(f"{path}.limits[{name}]", f"{name} can be requested only with an equal limit")
     names = {*limits, *requests}
     if any(name.startswith(HUGE) for name in names) and not names & set(POD_LEVEL):
-        notes.note(path, said, "huge pages need cpu or memory beside them")
+        notes.note(path, said, "huge pages need a request or limit of cpu or memory, too")
 
 
-@lru_cache(maxsize=4096, typed=True)  # thousands of pods say the same few quantities
+@lru_cache(maxsize=4096, typed=True)  # thousands of pods share a few quantities
 def parse_quantity(quantity: Any, name: str = "") -> int | None:
     try:
         return parse(quantity, scale=1000 if name == "cpu" else 1)
@@ -69,7 +70,7 @@ def parse_quantity(quantity: Any, name: str = "") -> int | None:
 
 @lru_cache(maxsize=4096, typed=True)
 def _whole(quantity: Any) -> bool:
-    """Whether it is a whole number before anything is rounded.
+    """Return whether the quantity is a whole number before rounding.
 
     >>> _whole("2"), _whole("500m"), _whole("1500m"), _whole("2000m")
     (True, False, False, True)

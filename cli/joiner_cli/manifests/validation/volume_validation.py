@@ -1,4 +1,6 @@
-"""Volumes, claims and storage classes. Source: Kubernetes, ``ValidatePersistentVolume``, ``ValidatePersistentVolumeClaimSpec``."""
+"""Validates PersistentVolumes, PersistentVolumeClaims and StorageClasses. Source: Kubernetes,
+``ValidatePersistentVolume``, ``ValidatePersistentVolumeClaimSpec``.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -43,7 +45,7 @@ def check_claim_spec(spec: Manifest, notes: Notes, path: str) -> None:
     check_selector(spec.get("selector"), notes, f"{path}.selector")
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if storage is None:
-        notes.missing(f"{path}.resources.requests[storage]", "it is missing: say how large the volume must be")
+        notes.missing(f"{path}.resources.requests[storage]", "it is missing: set the size of the volume")
     elif not _positive(storage):
         notes.note(f"{path}.resources.requests[storage]", storage, "give a quantity above zero")
 
@@ -82,7 +84,7 @@ def check_storage_class(manifest: Manifest, notes: Notes) -> None:
     topologies = manifest.get("allowedTopologies") or ()
     for number, term in enumerate(topologies):
         if term in topologies[:number]:
-            notes.note(f"allowedTopologies[{number}]", term, "it stands there twice; remove one")
+            notes.note(f"allowedTopologies[{number}]", term, "it is duplicated; remove one")
         if not term.get("matchLabelExpressions"):
             notes.missing(f"allowedTopologies[{number}].matchLabelExpressions", "give at least one expression")
         keys: set[str] = set()
@@ -119,4 +121,4 @@ def _positive(quantity: Any) -> bool:
     try:
         return parse(quantity) > 0
     except InvalidField:
-        return True  # its type has been noted
+        return True  # the schema has noted its type

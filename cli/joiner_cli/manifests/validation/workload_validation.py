@@ -1,4 +1,7 @@
-"""What makes pods: replicas that make sense, templates that are pods, selectors that select them. Source: ``pkg/apis/apps/validation``."""
+"""Validates workloads: replicas, pod templates, and selectors that match the template's labels.
+
+Source: Kubernetes, ``pkg/apis/apps/validation``.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -47,15 +50,15 @@ def check_job(manifest: Manifest, notes: Notes) -> None:
         if (spec.get(field) or 0) < 0:
             notes.note(f"spec.{field}", spec[field], "give a number of at least zero")
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        notes.missing("spec.completions", "a job of the mode Indexed needs it")
+        notes.missing("spec.completions", "a Job with completionMode Indexed needs it")
     if spec.get("completionMode") == "Indexed" and (spec.get("parallelism") or 0) > MAX_INDEXED_PARALLELISM:
         notes.note(
             "spec.parallelism",
             spec["parallelism"],
-            f"a job of the mode Indexed may run {MAX_INDEXED_PARALLELISM} pods at a time",
+            f"a Job with completionMode Indexed may run {MAX_INDEXED_PARALLELISM} pods at a time",
         )
     if spec.get("selector") is not None and not spec.get("manualSelector"):
-        notes.note("spec.selector", spec["selector"], "the API server makes it; remove it, or set manualSelector")
+        notes.note("spec.selector", spec["selector"], "the API server generates it; remove it, or set manualSelector")
     check_template(spec.get("template") or {}, notes, "spec.template", ("Never", "OnFailure"))
 
 
@@ -65,7 +68,7 @@ def check_replication_controller(manifest: Manifest, notes: Notes) -> None:
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     selector = spec.get("selector") or labels
     if not selector:
-        notes.note("spec.selector", selector, "it is missing: say which pods are its own")
+        notes.note("spec.selector", selector, "it is missing: select the template's labels")
     elif any(labels.get(key) != value for key, value in selector.items()):
         notes.note("spec.template.metadata.labels", labels, "the selector must select the template's labels")
     check_template(spec.get("template") or {}, notes, "spec.template", ("Always",))
@@ -94,7 +97,7 @@ def check_budget(manifest: Manifest, notes: Notes) -> None:
 
 
 def check_workload(manifest: Manifest, notes: Notes) -> None:
-    """A Deployment, ReplicaSet, DaemonSet; and what a StatefulSet has in common with them."""
+    """Check a Deployment, ReplicaSet or DaemonSet, or the common part of a StatefulSet."""
     spec = manifest.get("spec")
     if not spec:
         notes.missing("spec")
@@ -105,7 +108,7 @@ def check_workload(manifest: Manifest, notes: Notes) -> None:
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     selector = spec.get("selector") or {}
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        notes.note("spec.selector", selector or None, "say which pods are its own, with the labels of its template")
+        notes.note("spec.selector", selector or None, "select the labels of the template")
     elif len(notes.errors) == before and not _selects(selector, labels):
         notes.note("spec.template.metadata.labels", labels, "the selector must select the template's labels")
     claim_templates = manifest.get("kind") == "StatefulSet"
