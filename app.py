@@ -7,10 +7,10 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from infra.bundling import BundlingError
+from infra.asset_bundles import BundlingError
 from infra.cluster_stack import ClusterStack
-from infra.settings import load
-from infra.settings_file import SettingsError
+from infra.settings import load_settings
+from infra.settings_reader import SettingsError
 
 ROOT = Path(__file__).parent
 CLUSTERS = ROOT / "clusters"
@@ -23,7 +23,7 @@ def main() -> None:
     if not cluster:
         known = ", ".join(sorted(path.stem for path in CLUSTERS.glob("*.yaml")))
         raise SettingsError(f"which cluster? Say -c cluster=NAME; there are: {known}")
-    ClusterStack(app, load(CLUSTERS / f"{cluster}.yaml"))
+    ClusterStack(app, load_settings(CLUSTERS / f"{cluster}.yaml"))
     app.synth()
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.large_cluster import StandIn, World, pod
-from infra.duties import DUTIES
+from infra.function_configuration import CONFIGURATIONS
 
 FUNCTIONS: Final = Path(__file__).parent.parent / "functions"
 ONE_CORE: Final = 1769
@@ -60,7 +60,7 @@ class Measure:
 
     @property
     def memory(self) -> int:
-        return DUTIES[self.function].memory
+        return CONFIGURATIONS[self.function].memory_mb
 
     @property
     def ratio(self) -> float:
@@ -74,7 +74,7 @@ class Measure:
 
     @property
     def holds(self) -> bool:
-        return self.ratio < SHARE and self.at_its_share < DUTIES[self.function].timeout
+        return self.ratio < SHARE and self.at_its_share < CONFIGURATIONS[self.function].timeout_seconds
 
 
 # In the fresh process
@@ -115,7 +115,7 @@ def _time_left(name: str) -> Any:
     """Of the function's timeout, from now."""
     from joiner.adapters.parallel import TimeLeft
 
-    ends = time.monotonic() + DUTIES[name].timeout
+    ends = time.monotonic() + CONFIGURATIONS[name].timeout_seconds
     return TimeLeft(lambda: ends - time.monotonic())
 
 
@@ -367,7 +367,7 @@ HEAD: Final = (
 
 def line(one: Measure) -> str:
     """One row of the table."""
-    world, timeout = one.world, DUTIES[one.function].timeout
+    world, timeout = one.world, CONFIGURATIONS[one.function].timeout_seconds
     sizes = f"{one.function:22}{world.pods:8,}{world.pending:9,}{world.nodes:7,}"
     memory = f"{one.megabytes:7.0f}{one.memory:7,}{one.ratio:7.2f}"
     return f"{sizes}{memory}{one.seconds:7.1f}{one.cpu:7.1f}{one.at_its_share:10.1f}{timeout:6}{'' if one.holds else '  too large'}"

@@ -7,29 +7,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.states import ME, NOW, RESULT, Catch, Integrations, State, Task, jsonata
+from infra.states_language import (
+    EXECUTION_ARN,
+    NOW_SECONDS,
+    RESULT,
+    Catch,
+    ServiceIntegrations,
+    State,
+    TaskState,
+    jsonata,
+)
 
 LEASE_SECONDS: Final = 120
 """Until the first function under the lease renews it; each renews it for its own timeout and half a minute."""
 
-KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
+LEASE_KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 LEASE_LOST: Final = ("LeaseLost",)
 """What a function raises that finds the lease in other hands: that execution sees to the pods now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class LeaseStates:
     """The lease in one table. A condition that does not hold is an error that the caller catches."""
 
-    integrations: Integrations
+    integrations: ServiceIntegrations
     table: str
 
     def take(self, *, next: str, assign: Mapping[str, str], catch: Sequence[Catch]) -> State:
         """Free, run out, or ours already: that is this very request, sent again."""
         values = {
-            ":now": {"N": jsonata(f"$string({NOW})")},
-            ":until": {"N": jsonata(f"$string({NOW} + {LEASE_SECONDS})")},
+            ":now": {"N": jsonata(f"$string({NOW_SECONDS})")},
+            ":until": {"N": jsonata(f"$string({NOW_SECONDS} + {LEASE_SECONDS})")},
             ":zero": {"N": "0"},
             ":one": {"N": "1"},
         }
@@ -41,21 +50,32 @@ class Lease:
         return self._update(update, condition, values, next=next, assign=assign, catch=catch)
 
     def give_back(
-        self, *, next: str, assign: Mapping[str, str], catch: Sequence[Catch], unless_rung_since: str = "", output: Any = RESULT
+        self,
+        *,
+        next: str,
+        assign: Mapping[str, str],
+        catch: Sequence[Catch],
+        unless_rung_since: str = "",
+        output: Any = RESULT,
     ) -> State:
         """Ours, and nobody's from now on; `unless_rung_since` is an expression for the rings that were noted."""
         condition, values = "holder = :me", {}
         if unless_rung_since:
-            condition, values = "holder = :me AND rings = :noted", {":noted": {"N": jsonata(f"$string({unless_rung_since})")}}
-        return self._update("REMOVE holder, leaseUntil", condition, values, next=next, assign=assign, catch=catch, output=output)
+            condition, values = (
+                "holder = :me AND rings = :noted",
+                {":noted": {"N": jsonata(f"$string({unless_rung_since})")}},
+            )
+        return self._update(
+            "REMOVE holder, leaseUntil", condition, values, next=next, assign=assign, catch=catch, output=output
+        )
 
     def ring(self, *, next: str, catch: Sequence[Catch]) -> State:
         """Whoever holds the lease looks again before it gives it back."""
-        return Task(
+        return TaskState(
             resource=self.integrations.service("dynamodb:updateItem"),
             arguments={
                 "TableName": self.table,
-                "Key": KEY,
+                "Key": LEASE_KEY,
                 "UpdateExpression": "ADD rings :one",
                 "ExpressionAttributeValues": {":one": {"N": "1"}},
             },
@@ -75,14 +95,14 @@ class Lease:
         catch: Sequence[Catch],
         output: Any = RESULT,
     ) -> State:
-        return Task(
+        return TaskState(
             resource=self.integrations.service("dynamodb:updateItem"),
             arguments={
                 "TableName": self.table,
-                "Key": KEY,
+                "Key": LEASE_KEY,
                 "UpdateExpression": update,
                 "ConditionExpression": condition,
-                "ExpressionAttributeValues": {":me": {"S": ME}, **values},
+                "ExpressionAttributeValues": {":me": {"S": EXECUTION_ARN}, **values},
                 "ReturnValues": "ALL_NEW",
             },
             timeout=10,

@@ -2,7 +2,7 @@
 
 cfn-lint reads templates as CloudFormation's schemas and documentation have them. A state machine's definition is a text with references
 in a template, which no linter reads: it is rendered as an object first. cdk-nag's AwsSolutions pack reads the constructs;
-`nag_reasons.py` says why each of its findings stays. Synthesis for a deployment runs neither.
+`nag_suppressions.py` says why each of its findings stays. Synthesis for a deployment runs neither.
 """
 
 import json
@@ -21,8 +21,8 @@ if __name__ == "__main__":
 import aws_cdk as cdk  # jsii reads its environment when it starts
 
 from infra.cluster_stack import ClusterStack
-from infra.nag_reasons import REASONS, Finding, Reason
-from infra.settings import load
+from infra.nag_suppressions import SUPPRESSIONS, NagFinding, NagSuppression
+from infra.settings import load_settings
 
 ROOT: Final = Path(__file__).parent.parent
 
@@ -36,23 +36,31 @@ def main(names: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="joiner-lint-") as work:
         stacks = [synthesise(name, Path(work) / name) for name in names]
         findings = [finding for _, found in stacks for finding in found]
-        said = [f"cdk-nag: {finding} has no reason in infra/nag_reasons.py" for finding in without_reason(findings, REASONS)]
-        said += [f"cdk-nag: no finding needs the reason for {reason.rule} any more" for reason in without_finding(findings, REASONS)]
+        said = [
+            f"cdk-nag: {finding} has no reason in infra/nag_suppressions.py"
+            for finding in without_reason(findings, SUPPRESSIONS)
+        ]
+        said += [
+            f"cdk-nag: no finding needs the reason for {reason.rule} any more"
+            for reason in without_finding(findings, SUPPRESSIONS)
+        ]
         said += cfn_lint([template for template, _ in stacks])
     for line in said:
         print(line)
-    explained = len(findings) - len(without_reason(findings, REASONS))
-    print(f"linters: {', '.join(names)}: {len(said)} to repair; cdk-nag: {explained} findings have one of {len(REASONS)} reasons")
+    explained = len(findings) - len(without_reason(findings, SUPPRESSIONS))
+    print(
+        f"linters: {', '.join(names)}: {len(said)} to repair; cdk-nag: {explained} findings have one of {len(SUPPRESSIONS)} reasons"
+    )
     return 1 if said else 0
 
 
-def synthesise(name: str, folder: Path) -> tuple[Path, list[Finding]]:
+def synthesise(name: str, folder: Path) -> tuple[Path, list[NagFinding]]:
     """The template of a cluster with its state machines as objects, and what cdk-nag finds in its stack."""
     from cdk_nag import AwsSolutionsChecks
 
     flags: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     app = cdk.App(context=flags, outdir=str(folder), analytics_reporting=False)
-    stack = ClusterStack(app, load(ROOT / "clusters" / f"{name}.yaml"))
+    stack = ClusterStack(app, load_settings(ROOT / "clusters" / f"{name}.yaml"))
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     try:
         app.synth()
@@ -60,26 +68,28 @@ def synthesise(name: str, folder: Path) -> tuple[Path, list[Finding]]:
         if "Validation failed" not in str(reason):
             raise
     path = folder / f"{stack.stack_name}.template.json"
-    path.write_text(json.dumps(with_definitions(json.loads(path.read_text(encoding="utf-8"))), indent=1), encoding="utf-8")
+    path.write_text(
+        json.dumps(with_definitions(json.loads(path.read_text(encoding="utf-8"))), indent=1), encoding="utf-8"
+    )
     return path, nag_findings(json.loads((folder / "validation-report.json").read_text(encoding="utf-8")))
 
 
-def nag_findings(report: Mapping[str, Any]) -> list[Finding]:
+def nag_findings(report: Mapping[str, Any]) -> list[NagFinding]:
     """Every construct of every violation, cdk-nag's and CDK's own."""
     return [
-        Finding(violation["ruleName"], construct["constructPath"])
+        NagFinding(violation["ruleName"], construct["constructPath"])
         for plugin in report["pluginReports"]
         for violation in plugin["violations"]
         for construct in violation["violatingConstructs"]
     ]
 
 
-def without_reason(findings: Iterable[Finding], reasons: Sequence[Reason]) -> list[Finding]:
+def without_reason(findings: Iterable[NagFinding], reasons: Sequence[NagSuppression]) -> list[NagFinding]:
     """Those that nothing explains."""
     return [finding for finding in findings if not any(reason.explains(finding) for reason in reasons)]
 
 
-def without_finding(findings: Sequence[Finding], reasons: Iterable[Reason]) -> list[Reason]:
+def without_finding(findings: Sequence[NagFinding], reasons: Iterable[NagSuppression]) -> list[NagSuppression]:
     """Those that explain nothing (any more)."""
     return [reason for reason in reasons if reason.always and not any(reason.explains(finding) for finding in findings)]
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.settings import NodeSecurityGroups, NodeSubnets, Settings
+from infra.settings import AllowedSecurityGroups, AllowedSubnets, Settings
 from joiner.names import DISCOVERY_TAG, cluster_tag
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class NodeClassLimit:
     """Resources by id or by tag (key -> values, one of which is enough); `of_cluster`: those that EKS describes as the cluster's own."""
 
     ids: tuple[str, ...]
@@ -27,19 +27,19 @@ def cluster_tags(cluster: str) -> Mapping[str, tuple[str, ...]]:
     return {cluster_tag(cluster): ("owned", "shared"), DISCOVERY_TAG: (cluster,)}
 
 
-def subnet_limit(settings: Settings) -> Limit:
+def subnet_limit(settings: Settings) -> NodeClassLimit:
     return _limit(settings, settings.node_classes.subnets)
 
 
-def security_group_limit(settings: Settings) -> Limit:
+def security_group_limit(settings: Settings) -> NodeClassLimit:
     return _limit(settings, settings.node_classes.security_groups)
 
 
-def snapshot_limit(settings: Settings) -> Limit:
+def snapshot_limit(settings: Settings) -> NodeClassLimit:
     """Snapshots by id or tag; those of whole owners are `nodeClasses.snapshots.owners`."""
     said = settings.node_classes.snapshots
     tags = cluster_tags(settings.cluster) if said.tags is None else {key: (value,) for key, value in said.tags.items()}
-    return Limit(said.ids, tags)
+    return NodeClassLimit(said.ids, tags)
 
 
 def node_class_limits(settings: Settings) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def node_class_limits(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _limit(settings: Settings, said: NodeSubnets | NodeSecurityGroups | None) -> Limit:
+def _limit(settings: Settings, said: AllowedSubnets | AllowedSecurityGroups | None) -> NodeClassLimit:
     if said is None:
-        return Limit((), cluster_tags(settings.cluster), of_cluster=True)
-    return Limit(said.ids, {key: (value,) for key, value in said.tags.items()})
+        return NodeClassLimit((), cluster_tags(settings.cluster), of_cluster=True)
+    return NodeClassLimit(said.ids, {key: (value,) for key, value in said.tags.items()})

@@ -5,8 +5,8 @@ whose nodes are drained are terminated, nodes whose instances are gone are forgo
 hour the execution ends and says what it waited for: all that matters stands on the claims, and the sweep starts the next one. It ends
 between two looks, too, when somebody pauses Joiner.
 
-Nodes that are empty go by the same states in an Express execution, whose transitions cost nothing: it is `BRIEF`, because AWS ends it after
-five minutes. What is not gone by then has a deleted claim, and goes on as any other whose claim was deleted.
+Nodes that are empty go by the same states in an Express execution, whose transitions cost nothing. It has `EXPRESS_LIMITS`, because AWS
+ends it after five minutes. What is not gone by then has a deleted claim, and goes on as any other whose claim was deleted.
 
 Express runs an execution at least once: the same one, under the same ARN, may run twice, and at one time. The ARN owns the lease and the
 claims, so neither run keeps the other out, and need not: each taking of the lease has a number of its own, and a run that finds another
@@ -19,75 +19,77 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.lease_states import LEASE_LOST, Lease, attribute
-from infra.states import (
+from infra.lease_states import LEASE_LOST, LeaseStates, attribute
+from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
+    EXECUTION_EXISTS,
     FAILURE,
-    NOW,
-    STARTED_BEFORE,
-    Callee,
+    NOW_SECONDS,
+    CalledFunction,
     Catch,
-    Integrations,
+    ServiceIntegrations,
     State,
-    Task,
-    choice,
-    fail,
-    for_each,
+    TaskState,
+    choice_state,
+    fail_state,
     jsonata,
-    machine,
-    note,
-    refusals,
-    refused,
-    succeed,
-    wait,
+    map_state,
+    pass_state,
+    refusal_branches,
+    refusal_states,
+    state_machine,
+    succeed_state,
+    wait_state,
 )
 
-GIVING_WAY: Final = '["empty", "expired"]'
+VOLUNTARY_REASONS: Final = '["empty", "expired"]'
 """Reasons that may be taken back: they begin under the lease, where no pod is being given their nodes."""
 
-MUST: Final = f"$asked[$not(reason in {GIVING_WAY})]"
-MAY: Final = f"$asked[reason in {GIVING_WAY}]"
+INVOLUNTARY_CLAIMS: Final = f"$asked[$not(reason in {VOLUNTARY_REASONS})]"
+VOLUNTARY_CLAIMS: Final = f"$asked[reason in {VOLUNTARY_REASONS}]"
 
-GROUPS: Final = f"""$append($append(
-  $count({MUST}) > 0 ? [{{"voluntary": false, "claims": [{MUST}], "noted": false}}] : [],
-  $count({MAY}) > 0 ? [{{"voluntary": true, "claims": [{MAY}], "noted": false}}] : []
+CLAIM_GROUPS: Final = f"""$append($append(
+  $count({INVOLUNTARY_CLAIMS}) > 0 ? [{{"voluntary": false, "claims": [{INVOLUNTARY_CLAIMS}], "noted": false}}] : [],
+  $count({VOLUNTARY_CLAIMS}) > 0 ? [{{"voluntary": true, "claims": [{VOLUNTARY_CLAIMS}], "noted": false}}] : []
 ), $noted ? [{{"voluntary": false, "claims": [], "noted": true}}] : [])"""
 """What must go, what may, and what was noted of interrupted instances, which *Begin retirement* reads itself; a filter over the first two
 would make one group of both (JSONata keeps the array that it filters)."""
 
-LONGEST_WAIT: Final = 90
+MAX_DUE_WAIT_SECONDS: Final = 90
 """Seconds until whatever is asked for is due: the sweep asks no sooner (`AHEAD` in `joiner.lifecycle.emptiness`)."""
 
-UNTIL_DUE: Final = f"$max([0, $min([{LONGEST_WAIT}, $max($append([0], $wanted.notBefore)) - {NOW}])])"
+SECONDS_UNTIL_DUE: Final = (
+    f"$max([0, $min([{MAX_DUE_WAIT_SECONDS}, $max($append([0], $wanted.notBefore)) - {NOW_SECONDS}])])"
+)
 
-LONGEST_WAIT_FOR_NOTES: Final = 5
+MAX_NOTES_WAIT_SECONDS: Final = 5
 """Seconds: an execution for interrupted instances starts at most so long before the second from which it reads (`ATTEMPTS` in
 `joiner.adapters.executions`)."""
 
-UNTIL_NOTED: Final = f"$max([0, $min([{LONGEST_WAIT_FOR_NOTES}, $notesFrom - {NOW}])])"
+SECONDS_UNTIL_NOTED: Final = f"$max([0, $min([{MAX_NOTES_WAIT_SECONDS}, $notesFrom - {NOW_SECONDS}])])"
 
-TRIES_FOR_THE_LEASE: Final = 20
-BETWEEN_TRIES: Final = 3
+LEASE_ATTEMPTS: Final = 20
+RETRY_SECONDS: Final = 3
 """A scale-up holds the lease for seconds; whoever finds none for a minute leaves it to the next sweep."""
 
-TRIES_FOR_A_LAUNCH: Final = 10
+LAUNCH_RECORD_ATTEMPTS: Final = 10
 """An instance may be lost before its launch is recorded: the claim cannot go yet, and seconds later it can."""
 
-WAVES_AT_ONCE: Final = 5
+CONCURRENT_WAVES: Final = 5
 
-LOOKS: Final = 90
+MAX_ROUNDS_OF_A_WAVE: Final = 90
 """Looks after which a wave ends although it gets on. All waves share one history, which ends at 25,000 events: a look at which every
 function has something to do makes 41, and 100 claims that must go and that may make six waves at most."""
 
-GOING: Final = 15
+TERMINATION_POLL_SECONDS: Final = 15
 """Seconds between two looks at most while instances shut down."""
 
-SHORT: Final = 4
-LOOKS_UNASKED: Final = 5
-"""Whether Joiner is paused is asked before each look that is more than `SHORT` seconds away, and before every fifth."""
+SHORT_PAUSE_SECONDS: Final = 4
+ROUNDS_BETWEEN_PAUSE_CHECKS: Final = 5
+"""Whether Joiner is paused is asked before each look that is more than `SHORT_PAUSE_SECONDS` seconds away, and before every fifth."""
 
-WORKS_ON: Final = {
+STAGE_OF_STATE: Final = {
     "Evict pods": "draining",
     "Terminate instances": "drained",
     "Confirm termination": "terminating",
@@ -105,14 +107,14 @@ SUMMARY: Final = """{
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RetirementLimits:
     """How long an execution goes on, in seconds: after `goes_on_for` it ends although nodes are blocked, `seconds` bound whatever else may
     happen, and while pods leave two looks are `seldom` apart at most."""
 
     seconds: int
     goes_on_for: int
     seldom: int
-    looks: int = LOOKS
+    looks: int = MAX_ROUNDS_OF_A_WAVE
 
     @property
     def over(self) -> str:
@@ -123,7 +125,7 @@ class Limits:
     @property
     def pause(self) -> str:
         """JSONata: seconds until the next look."""
-        return f'$min([$pause, $count($wave[stage = "terminating"]) > 0 ? {GOING} : {self.seldom}])'
+        return f'$min([$pause, $count($wave[stage = "terminating"]) > 0 ? {TERMINATION_POLL_SECONDS} : {self.seldom}])'
 
     @property
     def next_look(self) -> Mapping[str, str]:
@@ -131,10 +133,10 @@ class Limits:
         return {"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {self.seldom}])")}
 
 
-LONG: Final = Limits(seconds=3600, goes_on_for=1800, seldom=60)
+STANDARD_LIMITS: Final = RetirementLimits(seconds=3600, goes_on_for=1800, seldom=60)
 """Of a Standard execution."""
 
-BRIEF: Final = Limits(seconds=290, goes_on_for=225, seldom=15)
+EXPRESS_LIMITS: Final = RetirementLimits(seconds=290, goes_on_for=225, seldom=15)
 """Of an Express execution, which AWS ends after 300 seconds. Its last look begins after four minutes at most, and has most of another one;
 before its first it may wait for 90 seconds until it is due, and for 60 for the lease."""
 
@@ -143,19 +145,19 @@ before its first it may wait for 90 seconds until it is due, and for 60 for the 
 class RetirementParts:
     """What the machine is made of besides its states."""
 
-    integrations: Integrations
+    integrations: ServiceIntegrations
     cluster: str
     table: str
     scale_up_arn: str
-    functions: Mapping[str, Callee]
-    limits: Limits = LONG
+    functions: Mapping[str, CalledFunction]
+    limits: RetirementLimits = STANDARD_LIMITS
 
 
-def retire(parts: RetirementParts) -> State:
+def retirement_definition(parts: RetirementParts) -> State:
     """The whole machine."""
     failing = [Catch([EVERY_ERROR], "The retirement failed")]
-    groups = for_each(
-        GROUPS,
+    groups = map_state(
+        CLAIM_GROUPS,
         selector={"group": jsonata("$states.context.Map.Item.Value")},
         at_once=2,
         states={**_beginning(parts), **_ringing(parts), **_group_ends(parts)},
@@ -175,30 +177,38 @@ def retire(parts: RetirementParts) -> State:
             },
             catch=failing,
         ),
-        "Retire": {**groups, "Assign": {"told": jsonata(SUMMARY), "paused": jsonata("true in [$states.result.waves.paused]")}},
-        "What came of it?": choice(
+        "Retire": {
+            **groups,
+            "Assign": {"told": jsonata(SUMMARY), "paused": jsonata("true in [$states.result.waves.paused]")},
+        },
+        "What came of it?": choice_state(
             {
-                **refusals("$told.refused"),
+                **refusal_branches("$told.refused"),
                 "$count($told.failures) > 0": "Name the failure",
                 "$paused": "Joiner is paused",
                 "$count($told.waiting) > 0": "Waiting for what keeps nodes",
             },
             otherwise="Summarise",
         ),
-        **refused("$told.refused"),
-        "Waiting for what keeps nodes": succeed(jsonata("$told")),
-        "Summarise": succeed(jsonata("$told")),
-        "Name the failure": note(assign={"failure": jsonata("$told.failures[0]")}, next="The retirement failed"),
-        "The retirement failed": fail(),
+        **refusal_states("$told.refused"),
+        "Waiting for what keeps nodes": succeed_state(jsonata("$told")),
+        "Summarise": succeed_state(jsonata("$told")),
+        "Name the failure": pass_state(assign={"failure": jsonata("$told.failures[0]")}, next="The retirement failed"),
+        "The retirement failed": fail_state(),
     }
-    return machine(states, comment="From claims that have to go until nothing of them is left", timeout=parts.limits.seconds)
+    return state_machine(
+        states, comment="From claims that have to go until nothing of them is left", timeout=parts.limits.seconds
+    )
 
 
 def _beginning(parts: RetirementParts) -> Mapping[str, State]:
     """No variable of an outer scope may be set in a Map: an error travels as the state's output."""
     return {
-        "Is it voluntary?": choice(
-            {"$states.input.group.voluntary": "Wait until it is due", "$states.input.group.noted": "Wait for the notes"},
+        "Is it voluntary?": choice_state(
+            {
+                "$states.input.group.voluntary": "Wait until it is due",
+                "$states.input.group.noted": "Wait for the notes",
+            },
             otherwise="Begin retirement",
             assign={
                 "wanted": jsonata("$states.input.group.claims"),
@@ -210,18 +220,22 @@ def _beginning(parts: RetirementParts) -> Mapping[str, State]:
                 "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 0, "leftOut": []},
             },
         ),
-        "Wait until it is due": wait(jsonata(UNTIL_DUE), next="Take the lease"),
+        "Wait until it is due": wait_state(jsonata(SECONDS_UNTIL_DUE), next="Take the lease"),
         "Take the lease": _take_the_lease(parts),
-        "Is it worth another try?": choice({f"$tries < {TRIES_FOR_THE_LEASE}": "Let the holder work"}, otherwise="Left for the next sweep"),
-        "Let the holder work": wait(BETWEEN_TRIES, next="Try again"),
-        "Try again": note(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
-        "Left for the next sweep": note(output={"leftOut": jsonata('$wanted.{"claim": claim, "why": "the lease was taken"}'), "waves": []}),
+        "Is it worth another try?": choice_state(
+            {f"$tries < {LEASE_ATTEMPTS}": "Let the holder work"}, otherwise="Left for the next sweep"
+        ),
+        "Let the holder work": wait_state(RETRY_SECONDS, next="Try again"),
+        "Try again": pass_state(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
+        "Left for the next sweep": pass_state(
+            output={"leftOut": jsonata('$wanted.{"claim": claim, "why": "the lease was taken"}'), "waves": []}
+        ),
         "Begin under the lease": _begin(parts, next="Release the lease"),
         "Release the lease": _release_the_lease(parts, next="What has begun?"),
-        "Wait for the notes": wait(jsonata(UNTIL_NOTED), next="Begin retirement"),
+        "Wait for the notes": wait_state(jsonata(SECONDS_UNTIL_NOTED), next="Begin retirement"),
         "Begin retirement": _begin(parts, next="What has begun?"),
         "Give back the lease": _release_the_lease(parts, next="The group failed"),
-        "The group failed": note(output={"failed": jsonata(FAILURE), "waves": [], "leftOut": []}),
+        "The group failed": pass_state(output={"failed": jsonata(FAILURE), "waves": [], "leftOut": []}),
     }
 
 
@@ -231,27 +245,33 @@ def _begin(parts: RetirementParts, *, next: str) -> State:
         {"lease": {"number": jsonata("$leaseNumber")}, "claims": jsonata("$wanted"), "noted": jsonata("$readsNotes")},
         next=next,
         assign={"begun": jsonata("$states.result.Payload")},
-        catch=[Catch(LEASE_LOST, "Left for the next sweep", kept=False), Catch([EVERY_ERROR], "Give back the lease", kept=False)],
+        catch=[
+            Catch(LEASE_LOST, "Left for the next sweep", kept=False),
+            Catch([EVERY_ERROR], "Give back the lease", kept=False),
+        ],
     )
 
 
-BEGUN: Final[Mapping[str, str]] = {
+AFTER_BEGINNING: Final[Mapping[str, str]] = {
     "$count($begun.waves) > 0": "Retire wave by wave",
-    f"$begun.later > 0 and $leaseNumber = 0 and $tries < {TRIES_FOR_A_LAUNCH}": "Let launches be recorded",
+    f"$begun.later > 0 and $leaseNumber = 0 and $tries < {LAUNCH_RECORD_ATTEMPTS}": "Let launches be recorded",
 }
 
 
 def _ringing(parts: RetirementParts) -> Mapping[str, State]:
     """Pods that have to move want nodes, and whoever rang while the lease was held found a holder who plans nothing."""
     return {
-        "What has begun?": choice(
-            {"$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods", **BEGUN}, otherwise="Nothing has begun"
+        "What has begun?": choice_state(
+            {"$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods", **AFTER_BEGINNING},
+            otherwise="Nothing has begun",
         ),
         "Ring for the pods": _lease(parts).ring(
             next="Start a scale-up",
-            catch=[Catch([EVERY_ERROR], "Has anything begun?", kept=False)],  # the sweep sees pods that have to move, too
+            catch=[
+                Catch([EVERY_ERROR], "Has anything begun?", kept=False)
+            ],  # the sweep sees pods that have to move, too
         ),
-        "Start a scale-up": Task(
+        "Start a scale-up": TaskState(
             resource=parts.integrations.service("states:startExecution"),
             arguments={
                 "StateMachineArn": parts.scale_up_arn,
@@ -261,7 +281,7 @@ def _ringing(parts: RetirementParts) -> Mapping[str, State]:
             timeout=10,
             next="Has anything begun?",
             catch=[
-                Catch(STARTED_BEFORE, "Has anything begun?", kept=False),
+                Catch(EXECUTION_EXISTS, "Has anything begun?", kept=False),
                 Catch([EVERY_ERROR], "Has anything begun?", kept=False),
             ],
         ).render(),
@@ -269,22 +289,28 @@ def _ringing(parts: RetirementParts) -> Mapping[str, State]:
 
 
 def _group_ends(parts: RetirementParts) -> Mapping[str, State]:
-    waves = for_each(
+    waves = map_state(
         "$begun.waves",
         selector={"claims": jsonata("$states.context.Map.Item.Value")},
-        at_once=WAVES_AT_ONCE,
+        at_once=CONCURRENT_WAVES,
         states=_wave(parts),
         next="Tell of the group",
         catch=[Catch([EVERY_ERROR], "The waves failed", kept=False)],
     )
     return {
-        "Has anything begun?": choice(BEGUN, otherwise="Nothing has begun"),
-        "Let launches be recorded": wait(BETWEEN_TRIES, next="Begin once more"),
-        "Begin once more": note(assign={"tries": jsonata("$tries + 1")}, next="Begin retirement"),
-        "Nothing has begun": note(output={"refused": jsonata("$begun.refused"), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
+        "Has anything begun?": choice_state(AFTER_BEGINNING, otherwise="Nothing has begun"),
+        "Let launches be recorded": wait_state(RETRY_SECONDS, next="Begin once more"),
+        "Begin once more": pass_state(assign={"tries": jsonata("$tries + 1")}, next="Begin retirement"),
+        "Nothing has begun": pass_state(
+            output={"refused": jsonata("$begun.refused"), "leftOut": jsonata("$begun.leftOut"), "waves": []}
+        ),
         "Retire wave by wave": waves,
-        "The waves failed": note(output={"failed": jsonata(FAILURE), "leftOut": jsonata("$begun.leftOut"), "waves": []}),
-        "Tell of the group": note(output={"leftOut": jsonata("$begun.leftOut"), "waves": jsonata("$states.input")}),
+        "The waves failed": pass_state(
+            output={"failed": jsonata(FAILURE), "leftOut": jsonata("$begun.leftOut"), "waves": []}
+        ),
+        "Tell of the group": pass_state(
+            output={"leftOut": jsonata("$begun.leftOut"), "waves": jsonata("$states.input")}
+        ),
     }
 
 
@@ -294,8 +320,8 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
     A transition costs money: after each function one choice says where there is work, and no state is passed through in vain.
     """
     return {
-        "How far has each come?": choice(
-            {f'$count($states.input.claims[stage = "{stage}"]) > 0': state for state, stage in WORKS_ON.items()},
+        "How far has each come?": choice_state(
+            {f'$count($states.input.claims[stage = "{stage}"]) > 0': state for state, stage in STAGE_OF_STATE.items()},
             otherwise="Tell of the wave",
             assign={"wave": jsonata("$states.input.claims"), "pause": 1, "look": 1},
         ),
@@ -312,26 +338,28 @@ def _wave(parts: RetirementParts) -> Mapping[str, State]:
         "Is any instance gone?": _go_on(parts, "Forget the nodes"),
         "Forget the nodes": _step(parts, "forget_nodes", next="Is anything left?"),
         "Is anything left?": _go_on(parts),
-        "Wait": wait(jsonata(parts.limits.pause), assign=parts.limits.next_look, next="Where is there work?"),
-        "Wait longer": wait(jsonata(parts.limits.pause), assign=parts.limits.next_look, next="Read the pause again"),
+        "Wait": wait_state(jsonata(parts.limits.pause), assign=parts.limits.next_look, next="Where is there work?"),
+        "Wait longer": wait_state(
+            jsonata(parts.limits.pause), assign=parts.limits.next_look, next="Read the pause again"
+        ),
         **parts.integrations.unless_paused_meanwhile(
             parts.cluster, next="Where is there work?", paused="The wave is paused", failed="The wave failed"
         ),
-        "Where is there work?": _go_on(parts, *WORKS_ON),
-        "Tell of the wave": note(output={"claims": jsonata("$wave")}),
-        "The wave is paused": note(output={"claims": jsonata("$wave"), "paused": True}),
-        "The wave failed": note(output={"claims": jsonata("$wave"), "failed": jsonata(FAILURE)}),
+        "Where is there work?": _go_on(parts, *STAGE_OF_STATE),
+        "Tell of the wave": pass_state(output={"claims": jsonata("$wave")}),
+        "The wave is paused": pass_state(output={"claims": jsonata("$wave"), "paused": True}),
+        "The wave failed": pass_state(output={"claims": jsonata("$wave"), "failed": jsonata(FAILURE)}),
     }
 
 
 def _go_on(parts: RetirementParts, *states: str) -> State:
     """To the first of these states that has work; the wave's end; or a wait, now and then with a look at the pause."""
-    return choice(
+    return choice_state(
         {
-            **{f'$count($wave[stage = "{WORKS_ON[state]}"]) > 0': state for state in states},
+            **{f'$count($wave[stage = "{STAGE_OF_STATE[state]}"]) > 0': state for state in states},
             '$count($wave[stage != "forgotten"]) = 0': "Tell of the wave",
             parts.limits.over: "Tell of the wave",
-            f"$pause > {SHORT} or $look % {LOOKS_UNASKED} = 0": "Wait longer",
+            f"$pause > {SHORT_PAUSE_SECONDS} or $look % {ROUNDS_BETWEEN_PAUSE_CHECKS} = 0": "Wait longer",
         },
         otherwise="Wait",
     )
@@ -354,14 +382,18 @@ def _step(
     )
 
 
-def _lease(parts: RetirementParts) -> Lease:
-    return Lease(parts.integrations, parts.table)
+def _lease(parts: RetirementParts) -> LeaseStates:
+    return LeaseStates(parts.integrations, parts.table)
 
 
 def _take_the_lease(parts: RetirementParts) -> State:
     return _lease(parts).take(
         next="Begin under the lease",
-        assign={"leaseNumber": attribute("leaseNumber"), "ringsNoted": attribute("rings"), "ringsNow": attribute("rings")},
+        assign={
+            "leaseNumber": attribute("leaseNumber"),
+            "ringsNoted": attribute("rings"),
+            "ringsNow": attribute("rings"),
+        },
         catch=[
             Catch(CONDITION_FAILED, "Is it worth another try?", kept=False),
             Catch([EVERY_ERROR], "Give back the lease", kept=False),
@@ -375,5 +407,8 @@ def _release_the_lease(parts: RetirementParts, *, next: str) -> State:
         next=next,
         assign={"ringsNow": attribute("rings")},
         output=jsonata("$states.input"),
-        catch=[Catch(errors, next, kept=False, output=jsonata("$states.input")) for errors in (CONDITION_FAILED, [EVERY_ERROR])],
+        catch=[
+            Catch(errors, next, kept=False, output=jsonata("$states.input"))
+            for errors in (CONDITION_FAILED, [EVERY_ERROR])
+        ],
     )

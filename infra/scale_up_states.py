@@ -8,76 +8,79 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.lease_states import LEASE_LOST, Lease, attribute
-from infra.states import (
+from infra.lease_states import LEASE_LOST, LeaseStates, attribute
+from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
+    EXECUTION_EXISTS,
     FAILURE,
     REFUSED_BY_KARPENTER,
-    STARTED_BEFORE,
-    Callee,
+    CalledFunction,
     Catch,
-    Integrations,
     Retry,
+    ServiceIntegrations,
     State,
-    Task,
-    choice,
-    fail,
-    for_each,
+    TaskState,
+    choice_state,
+    fail_state,
     jsonata,
-    machine,
-    note,
-    refusals,
-    refused,
-    succeed,
-    wait,
+    map_state,
+    pass_state,
+    refusal_branches,
+    refusal_states,
+    state_machine,
+    succeed_state,
+    wait_state,
 )
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """What the planner raises before the first refresh is through."""
 
-REPLANS: Final = 10
+MAX_REPLANS: Final = 10
 """Plans of one execution around offerings that turned out short; after that the pods wait for the sweep."""
 
-GROUPS: Final = 400
+MAX_LAUNCH_GROUPS: Final = 400
 """Launches of one execution after which it plans no more, and another one takes over: one that fails at every try makes 33 events, a look
 makes 300 launches at most, and the history ends at 25,000 events."""
 
-THROTTLED_SECONDS: Final = "$ceil($min([$power(2, $throttles), 16]) * (1 + $random()) / 2)"
+THROTTLE_BACKOFF_SECONDS: Final = "$ceil($min([$power(2, $throttles), 16]) * (1 + $random()) / 2)"
 """Whole seconds before the next plan after EC2 throttled a launch: 1 to 2, then up to 4, 8 and 16, half of them by chance, so that several
 clusters of an account do not come back together. Always less than what is left of the lease: a function renews it for its own time and
 half a minute."""
 
-ROUNDS: Final = 100
+MAX_ROUNDS: Final = 100
 """Looks of one execution that keeps being rung and finds nothing to launch; then a fresh one takes over, long before the history's end
 at 25,000 events."""
 
-NODES_MAY_WAIT_SECONDS: Final = 10
+REGISTRATION_DELAY_LIMIT_SECONDS: Final = 10
 """Who launched something looks again for so long at most: its nodes are on their way and want to be joined. If it rings on, a fresh
 execution takes the lease, or pods that keep coming would keep every node closed."""
 
-AWAIT_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
+AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
 """No wait for nodes is longer without a look: a ring may be lost. No machine boots in less than fifteen seconds."""
 
-TIME_LEFT: Final = f"$turn <= {ROUNDS} and ($not($watching) or $millis() - $launchedAt < {NODES_MAY_WAIT_SECONDS * 1000})"
+MAY_LOOK_AGAIN: Final = (
+    f"$turn <= {MAX_ROUNDS} and "
+    f"($not($watching) or $millis() - $launchedAt < {REGISTRATION_DELAY_LIMIT_SECONDS * 1000})"
+)
 """May this execution look once more before it sees to its nodes?"""
 
 GATHER_SECONDS: Final = 1
 """Nodes ring in flocks: whoever is woken by one lets the others come. The function waits itself, for a quarter of what a state costs."""
 
-MORE: Final = f"($again or $claims.postponed > 0) and $not($paused) and $replans < {REPLANS} and $groups < {GROUPS}"
+MUST_REPLAN: Final = f"($again or $claims.postponed > 0) and $not($paused) and $replans < {MAX_REPLANS} and $groups < {MAX_LAUNCH_GROUPS}"
 """Shall this execution plan once more, because something was not launched?"""
 
-WAITED: Final = f"$launched > 0 and $millis() - $launchedAt >= {NODES_MAY_WAIT_SECONDS * 1000}"
+NODES_HAVE_WAITED: Final = f"$launched > 0 and $millis() - $launchedAt >= {REGISTRATION_DELAY_LIMIT_SECONDS * 1000}"
 """Do nodes wait that were launched before? The sweep finds the pods that are left."""
 
-LAUNCHES_AT_ONCE: Final = 5
+CONCURRENT_LAUNCHES: Final = 5
 """EC2 lets an account send about two CreateFleet a second; five calls take longer than that."""
 
 EXECUTION_SECONDS: Final = 3600
 """A node that has not joined in 15 minutes is given up; an hour bounds whatever else may happen."""
 
-UNTOLD: Final = "$append($untold, $states.result.Payload.events)"
+APPEND_EVENTS: Final = "$append($untold, $states.result.Payload.events)"
 """Keys of events that are told once the lease is given back: two a round at most."""
 
 SUMMARY: Final = """(
@@ -108,19 +111,19 @@ SUMMARY: Final = """(
 class ScaleUpParts:
     """What the machine is made of besides its states."""
 
-    integrations: Integrations
+    integrations: ServiceIntegrations
     cluster: str
     table: str
-    functions: Mapping[str, Callee]
+    functions: Mapping[str, CalledFunction]
 
 
-def scale_up(parts: ScaleUpParts) -> State:
+def scale_up_definition(parts: ScaleUpParts) -> State:
     """The whole machine."""
     paused = parts.integrations.unless_paused(
         parts.cluster, next="Describe the cluster", catch=[Catch([EVERY_ERROR], "The scale-up failed")], launching=True
     )
     states = {**paused, **_under_the_lease(parts), **_after_the_lease(parts), **_after_a_failure(parts)}
-    return machine(states, comment="From pending pods to nodes that run them", timeout=EXECUTION_SECONDS)
+    return state_machine(states, comment="From pending pods to nodes that run them", timeout=EXECUTION_SECONDS)
 
 
 def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
@@ -150,8 +153,8 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             catch=[Catch([EVERY_ERROR], "The scale-up failed")],
         ),
         "Take the lease": _take_the_lease(parts),
-        "Joined the running scale-up": succeed({"joined": True}),
-        "Let pods gather": wait(1, next="Find pending pods"),
+        "Joined the running scale-up": succeed_state({"joined": True}),
+        "Let pods gather": wait_state(1, next="Find pending pods"),
         "Find pending pods": _leased(
             parts,
             "find_pending_pods",
@@ -163,7 +166,7 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "pods": jsonata("$states.result.Payload.pods > $pods ? $states.result.Payload.pods : $pods"),
             },
         ),
-        "Is there anything to do?": choice(
+        "Is there anything to do?": choice_state(
             {
                 "$found.refused != ''": "Step back",
                 "$found.asking + $found.unfinished + $found.unwatched > 0": "Resolve node classes",
@@ -172,8 +175,8 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             otherwise="Release the unused lease",
         ),
         "Step back": _give_up_the_lease(parts, next="Who is in charge?", on_error="Who is in charge?"),
-        "Who is in charge?": choice(refusals("$found.refused"), otherwise=REFUSED_BY_KARPENTER),
-        **refused("$found.refused"),
+        "Who is in charge?": choice_state(refusal_branches("$found.refused"), otherwise=REFUSED_BY_KARPENTER),
+        **refusal_states("$found.refused"),
         "Release the unused lease": _release_the_lease(parts, next="Summarise"),
         "Resolve node classes": _leased(
             parts,
@@ -195,17 +198,21 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             "record_node_claims",
             {"plan": jsonata("$plan.plan"), "classes": jsonata("$classes"), "snapshot": jsonata("$found.snapshot")},
             next="Launch instances",
-            assign={"claims": jsonata("$states.result.Payload"), "untold": jsonata(UNTOLD)},
+            assign={"claims": jsonata("$states.result.Payload"), "untold": jsonata(APPEND_EVENTS)},
         ),
         "Launch instances": _launch_instances(parts),
         "Record launches": _leased(
             parts,
             "record_launches",
-            {"launches": jsonata("$claims.launches"), "plan": jsonata("$plan.plan"), "snapshot": jsonata("$found.snapshot")},
+            {
+                "launches": jsonata("$claims.launches"),
+                "plan": jsonata("$plan.plan"),
+                "snapshot": jsonata("$found.snapshot"),
+            },
             next="Did offerings turn out short?",
             assign={
                 "watching": True,
-                "untold": jsonata(UNTOLD),
+                "untold": jsonata(APPEND_EVENTS),
                 "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
                 "again": jsonata("$states.result.Payload.again"),
                 "later": jsonata("$states.result.Payload.later = true"),
@@ -215,36 +222,44 @@ def _under_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 "failed": jsonata("$failed + $states.result.Payload.failed"),
             },
         ),
-        "Did offerings turn out short?": choice(
+        "Did offerings turn out short?": choice_state(
             {
-                f"$later and {WAITED} and $claims.postponed = 0": "Release the lease",
-                f"$later and {MORE}": "Give EC2 time",
-                MORE: "Plan around them",
+                f"$later and {NODES_HAVE_WAITED} and $claims.postponed = 0": "Release the lease",
+                f"$later and {MUST_REPLAN}": "Give EC2 time",
+                MUST_REPLAN: "Plan around them",
                 "$claims.postponed > 0 and $not($paused)": "Hand over",
             },
             otherwise="Release the lease",
         ),
-        "Give EC2 time": wait(jsonata(THROTTLED_SECONDS), next="Plan around them"),
-        "Plan around them": note(assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"),
+        "Give EC2 time": wait_state(jsonata(THROTTLE_BACKOFF_SECONDS), next="Plan around them"),
+        "Plan around them": pass_state(
+            assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"
+        ),
         "Release the lease": _release_the_lease(parts, next="Check registration"),
-        "Is it still time?": choice({TIME_LEFT: "Let pods gather"}, otherwise="Hand over"),
+        "Is it still time?": choice_state({MAY_LOOK_AGAIN: "Let pods gather"}, otherwise="Hand over"),
         "Hand over": _give_up_the_lease(parts, next="Start the next scale-up", on_error="Are nodes on their way?"),
-        "Start the next scale-up": _start_another(parts, next="Are nodes on their way?", on_error="Are nodes on their way?"),
+        "Start the next scale-up": _start_another(
+            parts, next="Are nodes on their way?", on_error="Are nodes on their way?"
+        ),
     }
 
 
 def _after_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
     return {
-        "Are nodes on their way?": choice({"$watching": "Check registration"}, otherwise="Summarise"),
+        "Are nodes on their way?": choice_state({"$watching": "Check registration"}, otherwise="Summarise"),
         "Check registration": parts.integrations.invoke(
             parts.functions["check_registration"],
-            {"wave": jsonata("$states.context.Execution.Name"), "gather": jsonata("$gather"), "events": jsonata("$untold")},
+            {
+                "wave": jsonata("$states.context.Execution.Name"),
+                "gather": jsonata("$gather"),
+                "events": jsonata("$untold"),
+            },
             next="Have all nodes joined?",
             assign={"registration": jsonata("$states.result.Payload"), "untold": []},
             catch=[Catch([EVERY_ERROR], "Release after a failure")],
         ),
-        "Have all nodes joined?": choice({"$registration.done": "Summarise"}, otherwise="Await nodes"),
-        "Await nodes": Task(
+        "Have all nodes joined?": choice_state({"$registration.done": "Summarise"}, otherwise="Await nodes"),
+        "Await nodes": TaskState(
             resource=parts.integrations.service("aws-sdk:dynamodb:updateItem.waitForTaskToken"),
             arguments={
                 "TableName": parts.table,
@@ -257,7 +272,7 @@ def _after_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                     ":noted": {"N": jsonata("$string($registration.rings)")},
                 },
             },
-            timeout=jsonata(AWAIT_SECONDS),
+            timeout=jsonata(AWAIT_NODES_SECONDS),
             next="Check registration",
             assign={"gather": GATHER_SECONDS},
             catch=[
@@ -265,16 +280,20 @@ def _after_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
                 Catch([EVERY_ERROR], "Release after a failure"),
             ],
         ).render(),
-        "Summarise": note(output=jsonata(SUMMARY)),
+        "Summarise": pass_state(output=jsonata(SUMMARY)),
     }
 
 
 def _after_a_failure(parts: ScaleUpParts) -> Mapping[str, State]:
     return {
-        "Release after a failure": _give_up_the_lease(parts, next="Did it ring meanwhile?", on_error="The scale-up failed"),
-        "Did it ring meanwhile?": choice({"$ringsAtRelease != $rings": "Ring again"}, otherwise="The scale-up failed"),
+        "Release after a failure": _give_up_the_lease(
+            parts, next="Did it ring meanwhile?", on_error="The scale-up failed"
+        ),
+        "Did it ring meanwhile?": choice_state(
+            {"$ringsAtRelease != $rings": "Ring again"}, otherwise="The scale-up failed"
+        ),
         "Ring again": _start_another(parts, next="The scale-up failed", on_error="The scale-up failed"),
-        "The scale-up failed": fail(),
+        "The scale-up failed": fail_state(),
     }
 
 
@@ -307,13 +326,15 @@ def _launch_instances(parts: ScaleUpParts) -> State:
             "launches": jsonata("$claims.launches"),
             "index": jsonata("$states.input.index"),
         },
-        catch=[Catch([EVERY_ERROR], "This group was not launched", kept=False)],  # no variable of an outer scope may be set in here
+        catch=[
+            Catch([EVERY_ERROR], "This group was not launched", kept=False)
+        ],  # no variable of an outer scope may be set in here
     )
-    nothing = note(output={"notLaunched": True, "error": jsonata(FAILURE)})
-    groups = for_each(
+    nothing = pass_state(output={"notLaunched": True, "error": jsonata(FAILURE)})
+    groups = map_state(
         "$claims.groups",
         selector={"index": jsonata("$states.context.Map.Item.Value")},
-        at_once=LAUNCHES_AT_ONCE,
+        at_once=CONCURRENT_LAUNCHES,
         states={"Launch one group": one, "This group was not launched": nothing},
         next="Record launches",
         catch=[Catch([EVERY_ERROR], "Release after a failure")],
@@ -329,8 +350,8 @@ def _launch_instances(parts: ScaleUpParts) -> State:
     }
 
 
-def _lease(parts: ScaleUpParts) -> Lease:
-    return Lease(parts.integrations, parts.table)
+def _lease(parts: ScaleUpParts) -> LeaseStates:
+    return LeaseStates(parts.integrations, parts.table)
 
 
 def _take_the_lease(parts: ScaleUpParts) -> State:
@@ -364,7 +385,7 @@ def _give_up_the_lease(parts: ScaleUpParts, *, next: str, on_error: str) -> Stat
 
 
 def _start_another(parts: ScaleUpParts, *, next: str, on_error: str) -> State:
-    return Task(
+    return TaskState(
         resource=parts.integrations.service("states:startExecution"),
         arguments={
             "StateMachineArn": jsonata("$states.context.StateMachine.Id"),
@@ -373,5 +394,5 @@ def _start_another(parts: ScaleUpParts, *, next: str, on_error: str) -> State:
         },
         timeout=10,
         next=next,
-        catch=[Catch(STARTED_BEFORE, next, kept=False), Catch([EVERY_ERROR], on_error, kept=False)],
+        catch=[Catch(EXECUTION_EXISTS, next, kept=False), Catch([EVERY_ERROR], on_error, kept=False)],
     ).render()

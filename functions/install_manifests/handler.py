@@ -217,7 +217,7 @@ def await_access(kube: "Kube", clock: Clock) -> None:
 
 
 def package_digest(package: Path) -> str:
-    """As `infra/installation.py` computes it: paths and bytes of all manifests, in order."""
+    """As `infra/manifest_installation.py` computes it: paths and bytes of all manifests, in order."""
     digest = hashlib.sha256()
     for path in _files(package):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.credentials import Credentials
 
-from infra.duties import DUTIES, Side
+from infra.function_configuration import CONFIGURATIONS, CalledApi
 from joiner.adapters.tokens import sign
 from joiner_local.aws.local_aws import REGION
 from joiner_local.kube_api import ApiError, KubeApi
@@ -20,7 +20,7 @@ from tests.local.tls_server import TlsServer, serving
 
 pytestmark = pytest.mark.e2e
 
-TALKING = sorted(name for name, duty in DUTIES.items() if duty.side is Side.KUBERNETES and duty.groups)
+TALKING = sorted(name for name, each in CONFIGURATIONS.items() if each.calls is CalledApi.KUBERNETES and each.groups)
 
 
 @pytest.fixture

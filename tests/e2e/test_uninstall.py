@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
-from infra.settings import NodeRoles, Settings, load
+from infra.settings import NodeRoleSettings, Settings, load_settings
 from joiner_local.demo import DeployedWorld
 from joiner_local.deployment import Deployment
 from joiner_local.kube_api import KubeApi, Object
@@ -38,9 +38,9 @@ class Account:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
 
-    def deploy(self, node_roles: NodeRoles) -> Actor:
+    def deploy(self, node_roles: NodeRoleSettings) -> Actor:
         """This checkout's app with these node roles."""
-        settings = replace(load(REPOSITORY / "clusters/local.yaml"), node_roles=node_roles)
+        settings = replace(load_settings(REPOSITORY / "clusters/local.yaml"), node_roles=node_roles)
         folder = self.stack.root / f"cdk-{time.monotonic_ns()}"
         synthesise(settings, folder)
         self.stack.deploy(Deployment(REPOSITORY, self.stack.root, say=print, synthesised=folder))
@@ -172,7 +172,7 @@ def held(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
 @pytest.fixture(scope="module")
 def running(account: Account) -> Actor:
     """Two nodes under the role that the deployment made."""
-    actor = account.deploy(NodeRoles())
+    actor = account.deploy(NodeRoleSettings())
     actor.create(class_with(OWN_ROLE), pool(), deployment("web", replicas=2, cpu="1500m"))
     actor.wait_running(2, "web")
     until(lambda: len(ready(actor.nodes())) == len(actor.nodes()) > 0, what="all nodes open", limit=60)
@@ -185,7 +185,7 @@ def test_a_change_of_node_roles_leaves_role_profile_and_access_entry_of_running_
     before, profiles = ready(running.nodes()), account.profiles()
     assert set(profiles.values()) == {OWN_ROLE}
 
-    account.deploy(NodeRoles((GIVEN_ROLE,)))
+    account.deploy(NodeRoleSettings((GIVEN_ROLE,)))
 
     assert {OWN_ROLE, GIVEN_ROLE} <= account.node_entries()
     assert account.has_role(OWN_ROLE)
@@ -246,7 +246,7 @@ def test_after_uninstall_keep_the_stack_goes_and_the_nodes_stay_ready(account: A
 def test_a_new_deployment_takes_the_nodes_over_and_uninstall_drain_ends_them(account: Account, running: Actor) -> None:
     assert running.instances()
 
-    actor = account.deploy(NodeRoles((GIVEN_ROLE,)))
+    actor = account.deploy(NodeRoleSettings((GIVEN_ROLE,)))
     nodes = ready(actor.nodes())
     assert nodes
 

@@ -17,7 +17,7 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 import aws_cdk as cdk  # noqa: E402  # jsii reads its environment when it starts
 
 from infra.cluster_stack import ClusterStack  # noqa: E402
-from infra.settings import Settings, load  # noqa: E402
+from infra.settings import Settings, load_settings  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesise]
 
 @pytest.fixture(scope="session")
 def example_settings() -> Settings:
-    return load(ROOT / "clusters/example.yaml")
+    return load_settings(ROOT / "clusters/example.yaml")
 
 
 @pytest.fixture(scope="session")
 def local_settings() -> Settings:
-    return load(ROOT / "clusters/local.yaml")
+    return load_settings(ROOT / "clusters/local.yaml")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Generic, TypeVar
 
-from infra.states import Callee, State, machine, succeed
+from infra.states_language import CalledFunction, State, state_machine, succeed_state
 from joiner.names import pause_parameter
 from tests.local.running_aws import RunningAws, eventually
 
@@ -53,7 +53,7 @@ class Stage(Generic[World]):
 
     aws: RunningAws
     prompter: Prompter
-    functions: Mapping[str, Callee]
+    functions: Mapping[str, CalledFunction]
     kind: type[World]
     usual: Mapping[str, Sequence[Line]]
 
@@ -65,7 +65,9 @@ class Stage(Generic[World]):
 
 
 @contextmanager
-def staged(kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence[Line]], aws: RunningAws) -> Iterator[Stage[World]]:
+def staged(
+    kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence[Line]], aws: RunningAws
+) -> Iterator[Stage[World]]:
     """These functions in the local AWS."""
     prompter = Prompter()
 
@@ -86,7 +88,10 @@ def staged(kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence
     try:
         role = aws.role("lambda.amazonaws.com")
         told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
-        actors = {name: Callee(aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]), 60) for name in names}
+        actors = {
+            name: CalledFunction(aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]), 60)
+            for name in names
+        }
         yield Stage(aws, prompter, actors, kind, usual)
     finally:
         box.shutdown()
@@ -98,7 +103,7 @@ class Scripted:
     """One cluster, its table and its pause; what its functions say and what they heard."""
 
     aws: RunningAws
-    functions: Mapping[str, Callee]
+    functions: Mapping[str, CalledFunction]
     scripts: Mapping[str, Sequence[Line]]
     calls: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     cluster: str = field(init=False)
@@ -114,12 +119,16 @@ class Scripted:
             BillingMode="PAY_PER_REQUEST",
         )
         network: Mapping[str, Any] = {}
-        self.aws.client("eks").create_cluster(name=self.cluster, roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
+        self.aws.client("eks").create_cluster(
+            name=self.cluster, roleArn=self.aws.role("eks.amazonaws.com"), resourcesVpcConfig=network
+        )
         self.pause("false")
 
     def pause(self, value: str) -> None:
         """Write the parameter that people write with `joiner pause`."""
-        self.aws.client("ssm").put_parameter(Name=pause_parameter(self.cluster), Value=value, Type="String", Overwrite=True)
+        self.aws.client("ssm").put_parameter(
+            Name=pause_parameter(self.cluster), Value=value, Type="String", Overwrite=True
+        )
 
     def next_line(self, name: str, event: Mapping[str, Any]) -> Answer | str:
         """What a function answers to this call; the last line is said again and again."""
@@ -131,9 +140,12 @@ class Scripted:
 
     def machine(self, name: str, definition: State | None = None, *, kind: str = "STANDARD") -> str:
         """A state machine; without a definition one that ends at once."""
-        wanted = definition or machine({"Ends": succeed()}, comment="ends", timeout=10)
+        wanted = definition or state_machine({"Ends": succeed_state()}, comment="ends", timeout=10)
         made = self.aws.client("stepfunctions").create_state_machine(
-            name=self.aws.fresh(name), definition=json.dumps(wanted), roleArn=self.aws.role("states.amazonaws.com"), type=kind
+            name=self.aws.fresh(name),
+            definition=json.dumps(wanted),
+            roleArn=self.aws.role("states.amazonaws.com"),
+            type=kind,
         )
         arn: str = made["stateMachineArn"]
         return arn
@@ -142,7 +154,10 @@ class Scripted:
         """The input of each execution of a Standard machine, by its name."""
         client = self.aws.client("stepfunctions")
         listed = client.list_executions(stateMachineArn=machine_arn)["executions"]
-        return {each["name"]: json.loads(client.describe_execution(executionArn=each["executionArn"])["input"]) for each in listed}
+        return {
+            each["name"]: json.loads(client.describe_execution(executionArn=each["executionArn"])["input"])
+            for each in listed
+        }
 
     def end(self, execution: str) -> Mapping[str, Any]:
         """An execution of a Standard machine, once it has ended."""
@@ -161,18 +176,27 @@ class Scripted:
     def item(self, kind: str, identity: str) -> Mapping[str, Any]:
         """One item of the table, empty if there is none."""
         key = {"kind": {"S": kind}, "id": {"S": identity}}
-        item: Mapping[str, Any] = self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
+        item: Mapping[str, Any] = (
+            self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
+        )
         return item
 
     def put(self, kind: str, identity: str, **attributes: str | int) -> None:
         """Write an item as a whole."""
-        written = {name: {"N": str(value)} if isinstance(value, int) else {"S": value} for name, value in attributes.items()}
-        self.aws.client("dynamodb").put_item(TableName=self.table, Item={"kind": {"S": kind}, "id": {"S": identity}, **written})
+        written = {
+            name: {"N": str(value)} if isinstance(value, int) else {"S": value} for name, value in attributes.items()
+        }
+        self.aws.client("dynamodb").put_item(
+            TableName=self.table, Item={"kind": {"S": kind}, "id": {"S": identity}, **written}
+        )
 
     def ring(self) -> None:
         """What the doorbell does first."""
         self.aws.client("dynamodb").update_item(
-            TableName=self.table, Key=LEASE, UpdateExpression="ADD rings :one", ExpressionAttributeValues={":one": {"N": "1"}}
+            TableName=self.table,
+            Key=LEASE,
+            UpdateExpression="ADD rings :one",
+            ExpressionAttributeValues={":one": {"N": "1"}},
         )
 
     @property
@@ -185,7 +209,9 @@ class Scripted:
 
     def ran_express(self, machine_arn: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
         """One execution of an Express machine from its start to its end, as the local AWS tells of it; `states` are those it entered."""
-        arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(said))["executionArn"]
+        arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(said))[
+            "executionArn"
+        ]
 
         def look() -> Mapping[str, Any] | None:
             told = self.aws.knob("express-executions", stateMachineArn=machine_arn, executionArn=arn)["executions"]

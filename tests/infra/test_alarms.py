@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.settings import Settings, Sweep
+from infra.settings import Settings, SweepSettings
 from tests.infra.conftest import Synthesis, Synthesise, flat
 
 
@@ -27,13 +27,19 @@ def test_no_sweep_that_succeeded_for_15_minutes_is_an_alarm_also_if_none_ran(exa
 
     assert (said["MetricName"], said["Namespace"], said["Statistic"]) == ("ExecutionsSucceeded", "AWS/States", "Sum")
     assert said["Dimensions"] == [{"Name": "StateMachineArn", "Value": f"${{{sweep}}}"}]
-    assert (said["ComparisonOperator"], said["Threshold"], said["TreatMissingData"]) == ("LessThanThreshold", 1, "breaching")
+    assert (said["ComparisonOperator"], said["Threshold"], said["TreatMissingData"]) == (
+        "LessThanThreshold",
+        1,
+        "breaching",
+    )
     assert said["Period"] * said["EvaluationPeriods"] == 15 * 60
     assert "schedule" in said["AlarmDescription"]
 
 
-def test_sweeps_that_are_rarer_than_five_minutes_are_missed_when_three_are(synthesise: Synthesise, example_settings: Settings) -> None:
-    said = alarm(synthesise(replace(example_settings, sweep=Sweep(every_minutes=20))), "NoSweepSucceeds")
+def test_sweeps_that_are_rarer_than_five_minutes_are_missed_when_three_are(
+    synthesise: Synthesise, example_settings: Settings
+) -> None:
+    said = alarm(synthesise(replace(example_settings, sweep=SweepSettings(every_minutes=20))), "NoSweepSucceeds")
 
     assert (said["Period"], said["EvaluationPeriods"]) == (20 * 60, 3)
     assert "60 minutes" in said["AlarmDescription"]
@@ -57,7 +63,11 @@ def test_a_catalogue_that_nobody_refreshed_for_three_hours_is_an_alarm_also_if_n
         stat = by_id[id]["MetricStat"]
         assert (stat["Metric"]["MetricName"], stat["Stat"], stat["Period"]) == (name, "Sum", 3600)
         assert stat["Metric"]["Dimensions"] == [{"Name": "FunctionName", "Value": f"${{{refresh}}}"}]
-    assert (said["ComparisonOperator"], said["Threshold"], said["TreatMissingData"]) == ("LessThanThreshold", 1, "breaching")
+    assert (said["ComparisonOperator"], said["Threshold"], said["TreatMissingData"]) == (
+        "LessThanThreshold",
+        1,
+        "breaching",
+    )
     assert said["EvaluationPeriods"] == 3
     assert "refresh_catalogue" in said["AlarmDescription"]
 
@@ -74,7 +84,11 @@ def test_rings_that_are_lost_are_an_alarm_whoever_loses_them(example: Synthesis)
     }
     for each in filters:
         (into,) = each["MetricTransformations"]
-        assert (into["MetricNamespace"], into["MetricName"], into["MetricValue"]) == ("Joiner/example", "RingsLost", "1")
+        assert (into["MetricNamespace"], into["MetricName"], into["MetricValue"]) == (
+            "Joiner/example",
+            "RingsLost",
+            "1",
+        )
     assert (said["Namespace"], said["MetricName"], said["Statistic"]) == ("Joiner/example", "RingsLost", "Sum")
     assert said["TreatMissingData"] == "notBreaching"
 
@@ -96,7 +110,9 @@ def test_events_that_a_rule_cannot_deliver_are_dead_letters_and_dead_letters_are
     assert alarm(example, "InterruptionUnhandled")["MetricName"] == "ApproximateNumberOfMessagesVisible"
 
 
-def test_interruptions_that_nobody_handles_in_time_are_an_alarm_before_the_queue_forgets_them(example: Synthesis) -> None:
+def test_interruptions_that_nobody_handles_in_time_are_an_alarm_before_the_queue_forgets_them(
+    example: Synthesis,
+) -> None:
     said = alarm(example, "InterruptionsWait")
     queue = example.one("AWS::SQS::Queue", "InterruptionQueue")["Properties"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import bundling
-from infra.bundling import BundlingError, Target, bundle_requirements, bundle_sources
-from infra.settings import Runtime
+from infra import asset_bundles
+from infra.asset_bundles import BundleTarget, BundlingError, bundle_requirements, bundle_sources
+from infra.settings import RuntimeSettings
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-LAMBDA = Target("3.14", "arm64")
+LAMBDA = BundleTarget("3.14", "arm64")
 SIX = "six==1.17.0 --hash=sha256:4721f391ed90541fddacab5acf947aa0d3dc7d27b2e1e8eda2be8970586c3274\n"
 
 
@@ -31,10 +31,18 @@ def _tree(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def test_sources_leave_out_what_is_for_people_and_tests(tmp_path: Path) -> None:
-    files = {"handler.py": "1", "part/more.py": "2", "README.md": "3", "event.json": "4", "part/__pycache__/more.cpython-311.pyc": "5"}
+    files = {
+        "handler.py": "1",
+        "part/more.py": "2",
+        "README.md": "3",
+        "event.json": "4",
+        "part/__pycache__/more.cpython-311.pyc": "5",
+    }
     root = _tree(tmp_path / "function", files)
 
-    packed = bundle_sources("function", {"": root, "manifests": _tree(tmp_path / "manifests", {"crds/a.yaml": "6"})}, LAMBDA)
+    packed = bundle_sources(
+        "function", {"": root, "manifests": _tree(tmp_path / "manifests", {"crds/a.yaml": "6"})}, LAMBDA
+    )
 
     assert zipfile.ZipFile(packed).namelist() == ["handler.py", "manifests/crds/a.yaml", "part/more.py"]
 
@@ -57,7 +65,7 @@ def test_changed_sources_give_another_bundle(tmp_path: Path) -> None:
 
 def test_for_the_interpreter_that_packs_modules_come_compiled(tmp_path: Path) -> None:
     root = _tree(tmp_path / "function", {"handler.py": "1", "part/more.py": "2", "part/broken.py": "("})
-    host = Target.of(Runtime("host", "host"))
+    host = BundleTarget.of(RuntimeSettings("host", "host"))
 
     packed = zipfile.ZipFile(bundle_sources("function", {"": root}, host))
 
@@ -73,7 +81,9 @@ def test_a_requirement_without_a_wheel_is_told_with_its_line(tmp_path: Path) -> 
     with pytest.raises(BundlingError) as error:
         bundle_requirements(layer, LAMBDA)
 
-    assert str(error.value).startswith(f"{layer / 'requirements.lock'}:2: msgspec==99.0.0 has no wheel for python 3.14 on arm64: pin a")
+    assert str(error.value).startswith(
+        f"{layer / 'requirements.lock'}:2: msgspec==99.0.0 has no wheel for python 3.14 on arm64: pin a"
+    )
 
 
 def test_requirements_are_installed_once_for_a_lock_and_a_target(tmp_path: Path) -> None:
@@ -82,16 +92,21 @@ def test_requirements_are_installed_once_for_a_lock_and_a_target(tmp_path: Path)
     made = packed.stat().st_ino
 
     assert bundle_requirements(layer, LAMBDA).stat().st_ino == made
-    assert bundle_requirements(layer, Target("3.13", "arm64")) != packed
+    assert bundle_requirements(layer, BundleTarget("3.13", "arm64")) != packed
     assert "python/six.py" in zipfile.ZipFile(packed).namelist()
 
 
 def test_the_word_host_means_the_interpreter_that_synthesises() -> None:
-    host = Target.of(Runtime("host", "host"))
+    host = BundleTarget.of(RuntimeSettings("host", "host"))
 
     assert host.is_host
     assert host.pip_options == ()
-    assert Target.of(Runtime("3.14", "arm64")).pip_options[-4:] == ("--python-version", "3.14", "--implementation", "cp")
+    assert BundleTarget.of(RuntimeSettings("3.14", "arm64")).pip_options[-4:] == (
+        "--python-version",
+        "3.14",
+        "--implementation",
+        "cp",
+    )
 
 
 def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) -> None:
@@ -99,7 +114,7 @@ def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) ->
     import time
 
     old = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})}, LAMBDA)
-    long_ago = time.time() - (bundling.UNUSED_DAYS + 1) * 86_400
+    long_ago = time.time() - (asset_bundles.UNUSED_DAYS + 1) * 86_400
     os.utime(old, (long_ago, long_ago))
 
     new = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "2"})}, LAMBDA)
@@ -108,7 +123,8 @@ def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("digest", "said"), [("0" * 64, ":2: what pip got is not a file whose digest stands here"), ("", "could not install this")]
+    ("digest", "said"),
+    [("0" * 64, ":2: what pip got is not a file whose digest stands here"), ("", "could not install this")],
 )
 def test_nothing_is_packed_whose_digest_the_lock_does_not_name(digest: str, said: str, tmp_path: Path) -> None:
     pinned = f"six==1.17.0 --hash=sha256:{digest}" if digest else "six==1.17.0"
@@ -118,7 +134,7 @@ def test_nothing_is_packed_whose_digest_the_lock_does_not_name(digest: str, said
         bundle_requirements(layer, LAMBDA)
 
     assert said in str(error.value)
-    assert list(bundling.cache_folder().glob("*.zip")) == []
+    assert list(asset_bundles.cache_folder().glob("*.zip")) == []
 
 
 @pytest.mark.parametrize("change", ["cut", "without a digest"])
@@ -136,9 +152,9 @@ def test_a_bundle_that_is_not_what_was_packed_is_packed_anew(change: str, tmp_pa
 
 
 def test_the_cache_is_bounded_and_what_was_used_last_stays(tmp_path: Path) -> None:
-    large = bundling.cache_folder() / "large-0.zip"
+    large = asset_bundles.cache_folder() / "large-0.zip"
     with large.open("wb") as sparse:
-        sparse.truncate(bundling.LARGEST_CACHE)
+        sparse.truncate(asset_bundles.CACHE_LIMIT_BYTES)
     new = bundle_sources("function", {"": _tree(tmp_path / "function", {"a.py": "1"})}, LAMBDA)
 
     assert (large.exists(), new.exists(), new.with_suffix(".sha256").exists()) == (False, True, True)

@@ -24,10 +24,17 @@ def test_every_call_of_our_code_has_a_row() -> None:
 
 
 def test_every_integration_of_our_state_machines_has_a_row(example: Synthesis) -> None:
-    definitions = [json.dumps(flat(each["Properties"])) for each in example.resources("AWS::StepFunctions::StateMachine").values()]
+    definitions = [
+        json.dumps(flat(each["Properties"])) for each in example.resources("AWS::StepFunctions::StateMachine").values()
+    ]
     made = {call for definition in definitions for call in calls.of_machines(definition)}
 
-    assert {("dynamodb", "UpdateItem"), ("eks", "DescribeCluster"), ("lambda", "Invoke"), ("ssm", "GetParameter")} <= made
+    assert {
+        ("dynamodb", "UpdateItem"),
+        ("eks", "DescribeCluster"),
+        ("lambda", "Invoke"),
+        ("ssm", "GetParameter"),
+    } <= made
     assert sorted(made - known()) == []
 
 
@@ -46,7 +53,9 @@ def test_what_is_not_modelled_is_listed_in_the_documentation() -> None:
     text = Path(ROOT / "docs/local-stack.md").read_text(encoding="utf-8")
     listed = [line for line in text.splitlines() if line.startswith("| `")]
 
-    expected = [f"| `{row.service}` {row.call} | {row.what} | {row.why_not_modelled} |" for row in ROWS if row.attempt is None]
+    expected = [
+        f"| `{row.service}` {row.call} | {row.what} | {row.why_not_modelled} |" for row in ROWS if row.attempt is None
+    ]
     assert sorted(listed) == sorted(expected)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from infra.installation import MANIFESTS, manifests_digest
+from infra.manifest_installation import MANIFESTS, manifests_digest
 from joiner.adapters.custom_resource import Answer, Request, serve
 from joiner.adapters.kube_errors import Forbidden
 from tests.infra.conftest import ROOT
@@ -133,7 +133,8 @@ def test_what_made_nothing_has_nothing_to_delete(name: str, mailbox: Mailbox) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["await_catalogue", "describe_cluster", "empty_bucket", "guard_deletion", "install_manifests", "keep_node_access"]
+    "name",
+    ["await_catalogue", "describe_cluster", "empty_bucket", "guard_deletion", "install_manifests", "keep_node_access"],
 )
 def test_a_request_that_makes_no_sense_is_answered_too(name: str, mailbox: Mailbox) -> None:
     function(name).handler(mailbox.event("Create", {}), Remaining())
@@ -187,7 +188,9 @@ def test_a_door_is_fitted_with_its_address_and_with_a_ca_only_if_it_needs_one() 
 def test_an_answer_that_cloudformation_would_refuse_is_a_failure_that_names_what_is_too_long(mailbox: Mailbox) -> None:
     """Three CAs in one bundle: CloudFormation itself would only say that the response object is too long."""
     serve(
-        mailbox.event("Create", {}), Remaining(), lambda _: Answer("cluster-prod", {"CertificateAuthority": "x" * 4000, "Version": "1.36"})
+        mailbox.event("Create", {}),
+        Remaining(),
+        lambda _: Answer("cluster-prod", {"CertificateAuthority": "x" * 4000, "Version": "1.36"}),
     )
 
     (answer,) = mailbox.answers

@@ -30,7 +30,10 @@ def test_the_stack_refuses_to_go_before_anything_of_it_is_removed(protected: Syn
 
 def test_the_table_and_the_bucket_are_protected_by_their_own_services(protected: Synthesis, example: Synthesis) -> None:
     def denied(made: Synthesis) -> bool:
-        policies = [flat(each["Properties"]["PolicyDocument"]["Statement"]) for each in made.resources("AWS::S3::BucketPolicy").values()]
+        policies = [
+            flat(each["Properties"]["PolicyDocument"]["Statement"])
+            for each in made.resources("AWS::S3::BucketPolicy").values()
+        ]
         deny = {"Effect": "Deny", "Action": "s3:DeleteBucket", "Principal": {"AWS": "*"}}
         return any(deny.items() <= statement.items() for policy in policies for statement in policy)
 
@@ -39,7 +42,9 @@ def test_the_table_and_the_bucket_are_protected_by_their_own_services(protected:
     assert [table.get("DeletionProtectionEnabled", False) for table in tables] == [True, False]
 
 
-@pytest.mark.parametrize(("retain", "protect", "empties"), [(False, False, "true"), (True, False, "false"), (False, True, "false")])
+@pytest.mark.parametrize(
+    ("retain", "protect", "empties"), [(False, False, "true"), (True, False, "false"), (False, True, "false")]
+)
 def test_the_bucket_is_emptied_only_where_nothing_is_to_be_kept(
     retain: bool, protect: bool, empties: str, synthesise: Synthesise, example_settings: Settings
 ) -> None:

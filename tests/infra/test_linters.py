@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from infra.linters import cfn_lint, nag_findings, with_definitions, without_finding, without_reason
-from infra.nag_reasons import REASONS, Finding, Reason
+from infra.nag_suppressions import SUPPRESSIONS, NagFinding, NagSuppression
 from tests.infra.conftest import Synthesis
 
-BUCKET = Finding("AwsSolutions-S1", "joiner-prod/Memory/Decisions/Resource")
+BUCKET = NagFinding("AwsSolutions-S1", "joiner-prod/Memory/Decisions/Resource")
 
 
 def _linted(definition: dict[str, Any], folder: Path) -> list[str]:
@@ -33,7 +33,12 @@ def test_cfn_lint_reads_the_states_of_a_definition_that_is_a_text_with_reference
         "StartAt": "Wait",
         "States": {
             "Wait": {"Type": "Wait", "Seconds": 1, "Next": "Ask"},
-            "Ask": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage", "Arguments": {"QueueUrl": "QUEUE"}, "End": True},
+            "Ask": {
+                "Type": "Task",
+                "Resource": "arn:aws:states:::sqs:sendMessage",
+                "Arguments": {"QueueUrl": "QUEUE"},
+                "End": True,
+            },
         },
     }
     assert _linted(right, tmp_path) == []
@@ -55,19 +60,22 @@ def test_the_definitions_of_all_machines_are_rendered(example: Synthesis) -> Non
 
 
 def test_a_finding_without_a_reason_and_a_reason_without_a_finding_are_both_told() -> None:
-    stranger = Finding("AwsSolutions-S10", "joiner-prod/Memory/Decisions/Resource")
-    reason = next(each for each in REASONS if each.explains(BUCKET))
-    rest = Reason("AwsSolutions-EC23", ".*", "a rule that nothing breaks any more")
+    stranger = NagFinding("AwsSolutions-S10", "joiner-prod/Memory/Decisions/Resource")
+    reason = next(each for each in SUPPRESSIONS if each.explains(BUCKET))
+    rest = NagSuppression("AwsSolutions-EC23", ".*", "a rule that nothing breaks any more")
 
-    assert without_reason([BUCKET, stranger], REASONS) == [stranger]
+    assert without_reason([BUCKET, stranger], SUPPRESSIONS) == [stranger]
     assert without_finding([BUCKET], [reason, rest]) == [rest]
 
 
 def test_a_reason_is_about_its_constructs_only() -> None:
-    assert without_reason([Finding(BUCKET.rule, "joiner-prod/Another/Bucket/Resource")], REASONS)
+    assert without_reason([NagFinding(BUCKET.rule, "joiner-prod/Another/Bucket/Resource")], SUPPRESSIONS)
 
 
 def test_every_violating_construct_of_a_report_is_a_finding() -> None:
-    violation = {"ruleName": BUCKET.rule, "violatingConstructs": [{"constructPath": BUCKET.construct}, {"constructPath": "b"}]}
+    violation = {
+        "ruleName": BUCKET.rule,
+        "violatingConstructs": [{"constructPath": BUCKET.construct}, {"constructPath": "b"}],
+    }
 
-    assert nag_findings({"pluginReports": [{"violations": [violation]}]}) == [BUCKET, Finding(BUCKET.rule, "b")]
+    assert nag_findings({"pluginReports": [{"violations": [violation]}]}) == [BUCKET, NagFinding(BUCKET.rule, "b")]

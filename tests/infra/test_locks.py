@@ -9,16 +9,23 @@ from tests.infra.conftest import ROOT
 
 LOCKS = {
     "requirements-dev.lock": "requirements-dev.txt",
-    **{f"layers/{name}/requirements.lock": f"layers/{name}/requirements.txt" for name in ("kubernetes", "planning", "runtime")},
+    **{
+        f"layers/{name}/requirements.lock": f"layers/{name}/requirements.txt"
+        for name in ("kubernetes", "planning", "runtime")
+    },
 }
-ENTRY = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==(\S+)(?: ;[^\\]*)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE)
+ENTRY = re.compile(
+    r"^([\w.-]+)(?:\[[\w,]+\])?==(\S+)(?: ;[^\\]*)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
+)
 
 
 def _locked(name: str) -> dict[str, tuple[str, int]]:
     """Version and number of digests, by the package's normalised name."""
     text = (ROOT / name).read_text()
     found = {_normal(package): (version, digests.count("--hash")) for package, version, digests in ENTRY.findall(text)}
-    assert len(found) == len(re.findall(r"^\w", text, re.MULTILINE)), "every line is a comment, a pin with digests, or a digest"
+    assert len(found) == len(re.findall(r"^\w", text, re.MULTILINE)), (
+        "every line is a comment, a pin with digests, or a digest"
+    )
     return found
 
 
@@ -51,7 +58,9 @@ def test_a_lock_holds_what_is_pinned_with_its_digests(lock: str) -> None:
 def test_the_lock_and_the_constraints_name_the_same_versions() -> None:
     constraints, locked = _pinned("constraints.txt"), _locked("requirements-dev.lock")
 
-    differing = {package: (version, locked[package][0]) for package, version in constraints.items() if package in locked}
+    differing = {
+        package: (version, locked[package][0]) for package, version in constraints.items() if package in locked
+    }
     assert {package: pair for package, pair in differing.items() if pair[0] != pair[1]} == {}
     assert constraints.keys() - locked.keys() == set()
 

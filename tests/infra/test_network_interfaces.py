@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from infra.duties import DUTIES, Side
-from infra.settings import Settings, Vpc
+from infra.function_configuration import CONFIGURATIONS, CalledApi
+from infra.settings import Settings, VpcSettings
 from tests.infra.conftest import Synthesise, flat
 
-IN_A_VPC = Vpc(("subnet-0123456789abcdef0",), "sg-0123456789abcdef0")
+IN_A_VPC = VpcSettings(("subnet-0123456789abcdef0",), "sg-0123456789abcdef0")
 
 
 def test_no_code_in_a_vpc_may_use_the_rights_by_which_lambda_makes_its_interfaces(
@@ -31,15 +31,19 @@ def test_no_code_in_a_vpc_may_use_the_rights_by_which_lambda_makes_its_interface
             if statement["Effect"] == "Allow" and statement["Resource"] == "*"
         }
         denials = [statement for statement in statements if statement["Effect"] == "Deny"]
-        if DUTIES[name].side is not Side.KUBERNETES:
+        if CONFIGURATIONS[name].calls is not CalledApi.KUBERNETES:
             assert denials == [], name
             continue
         seen.add(name)
         assert len(denials) == 1, name
         denied = denials[0]
-        assert {action for action in allowed if "NetworkInterface" in action or "PrivateIp" in action or "Subnets" in action}
+        assert {
+            action for action in allowed if "NetworkInterface" in action or "PrivateIp" in action or "Subnets" in action
+        }
         assert {action for action in allowed if action.startswith("ec2:")} <= set(denied["Action"]), name
         assert {"ec2:AttachNetworkInterface", "ec2:DetachNetworkInterface"} <= set(denied["Action"])
         assert denied["Resource"] == "*"
-        assert denied["Condition"] == {"ArnLike": {"lambda:SourceFunctionArn": "arn:aws:lambda:eu-west-1:${AWS::AccountId}:function:*"}}
+        assert denied["Condition"] == {
+            "ArnLike": {"lambda:SourceFunctionArn": "arn:aws:lambda:eu-west-1:${AWS::AccountId}:function:*"}
+        }
     assert "evict_pods" in seen

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from infra.settings import NodeClasses, NodeSecurityGroups, NodeSnapshots, NodeSubnets, Settings, load
-from infra.settings_file import SettingsError
+from infra.settings import (
+    AllowedSecurityGroups,
+    AllowedSnapshots,
+    AllowedSubnets,
+    NodeClassSettings,
+    Settings,
+    load_settings,
+)
+from infra.settings_reader import SettingsError
 from joiner.launching import Ceilings
 from tests.infra.conftest import Synthesis, Synthesise, flat
 
@@ -20,7 +27,11 @@ LAUNCHING = ["ec2:CreateFleet", "ec2:RunInstances"]
 def statements(synthesis: Synthesis, function: str) -> list[Mapping[str, Any]]:
     """Those of a function's role; a split attribute as its text."""
     functions = synthesis.resources("AWS::Lambda::Function").values()
-    chosen = next(each for each in functions if each["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == function)
+    chosen = next(
+        each
+        for each in functions
+        if each["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == function
+    )
     role = chosen["Properties"]["Role"]["Fn::GetAtt"][0]
     policies = synthesis.resources("AWS::IAM::Policy").values()
     return [
@@ -35,7 +46,9 @@ def ceilings_of(synthesis: Synthesis) -> dict[str, Any]:
     """What the resolver is given."""
     functions = synthesis.resources("AWS::Lambda::Function").values()
     variables = [each["Properties"]["Environment"]["Variables"] for each in functions]
-    (found,) = (each["JOINER_NODE_CLASSES"] for each in variables if each["POWERTOOLS_SERVICE_NAME"] == "resolve_node_classes")
+    (found,) = (
+        each["JOINER_NODE_CLASSES"] for each in variables if each["POWERTOOLS_SERVICE_NAME"] == "resolve_node_classes"
+    )
     read: dict[str, Any] = json.loads(found)
     return read
 
@@ -60,9 +73,13 @@ def test_by_default_only_what_is_the_clusters_can_be_used(example: Synthesis) ->
     groups = conditions(example, "security-group")
 
     assert [each for each in subnets if "ec2:SubnetID" not in str(each)] == [("subnet/*", each) for each in tagged]
-    assert [each for each in groups if "ec2:SecurityGroupID" not in str(each)] == [("security-group/*", each) for each in tagged]
+    assert [each for each in groups if "ec2:SecurityGroupID" not in str(each)] == [
+        ("security-group/*", each) for each in tagged
+    ]
     assert [("ec2:SubnetID" in str(each), "SubnetIds" in str(each)) for each in subnets[2:]] == [(True, True)]
-    assert [("ec2:SecurityGroupID" in str(each), "SecurityGroupId" in str(each)) for each in groups[2:]] == [(True, True)]
+    assert [("ec2:SecurityGroupID" in str(each), "SecurityGroupId" in str(each)) for each in groups[2:]] == [
+        (True, True)
+    ]
     assert conditions(example, "snapshot") == [
         *(("snapshot/*", each) for each in tagged),
         ("snapshot/*", {"StringEquals": {"ec2:Owner": ["amazon"]}}),
@@ -75,10 +92,10 @@ def test_nobody_gets_a_key_that_the_settings_do_not_name(example: Synthesis) -> 
 
 @pytest.fixture(scope="session")
 def narrowed(synthesise: Synthesise, example_settings: Settings) -> Synthesis:
-    chosen = NodeClasses(
-        subnets=NodeSubnets(ids=("subnet-0123456789abcdef0",), tags={"tier": "nodes"}),
-        security_groups=NodeSecurityGroups(tags={"tier": "*"}),
-        snapshots=NodeSnapshots(owners=("self",), tags={}),
+    chosen = NodeClassSettings(
+        subnets=AllowedSubnets(ids=("subnet-0123456789abcdef0",), tags={"tier": "nodes"}),
+        security_groups=AllowedSecurityGroups(tags={"tier": "*"}),
+        snapshots=AllowedSnapshots(owners=("self",), tags={}),
         kms_keys=(KEY,),
     )
     return synthesise(replace(example_settings, node_classes=chosen))
@@ -89,7 +106,9 @@ def test_the_settings_replace_the_default(narrowed: Synthesis) -> None:
         ("subnet/*", {"StringEquals": {"aws:ResourceTag/tier": "nodes"}}),
         ("subnet/subnet-0123456789abcdef0", None),
     ]
-    assert conditions(narrowed, "security-group") == [("security-group/*", {"StringLike": {"aws:ResourceTag/tier": "*"}})]
+    assert conditions(narrowed, "security-group") == [
+        ("security-group/*", {"StringLike": {"aws:ResourceTag/tier": "*"}})
+    ]
     assert conditions(narrowed, "snapshot") == [("snapshot/*", {"StringEquals": {"ec2:Owner": ["${AWS::AccountId}"]}})]
 
 
@@ -99,7 +118,13 @@ def test_a_key_of_the_settings_can_be_used_through_ec2_only(narrowed: Synthesis)
 
     assert [(each["Action"], each["Resource"], each["Condition"]) for each in allowed] == [
         (
-            ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo"],
+            [
+                "kms:Decrypt",
+                "kms:DescribeKey",
+                "kms:GenerateDataKeyWithoutPlaintext",
+                "kms:ReEncryptFrom",
+                "kms:ReEncryptTo",
+            ],
             KEY,
             {"StringEquals": via},
         ),
@@ -130,7 +155,10 @@ def test_the_resolver_is_given_the_same_limits(example: Synthesis, narrowed: Syn
     ("text", "told"),
     [
         ("subnets: {}", "nodeClasses.subnets allows none: write ids or tags below it, or leave it out"),
-        ("kmsKeys: [alias/mine]", "nodeClasses.kmsKeys[0] is 'alias/mine': write the ARN of a KMS key, not of an alias"),
+        (
+            "kmsKeys: [alias/mine]",
+            "nodeClasses.kmsKeys[0] is 'alias/mine': write the ARN of a KMS key, not of an alias",
+        ),
         ("subnets: {ids: [vpc-1]}", "nodeClasses.subnets.ids[0] is 'vpc-1': write subnet ids"),
         ("snapshots: {owners: [anybody]}", "nodeClasses.snapshots.owners[0] is 'anybody': write amazon, self"),
     ],
@@ -140,6 +168,6 @@ def test_a_limit_that_means_nothing_stops_the_synthesis(tmp_path: Path, text: st
     path.write_text(f"cluster: prod\nregion: eu-west-1\nnodeClasses:\n  {text}\n")
 
     with pytest.raises(SettingsError) as refused:
-        load(path)
+        load_settings(path)
 
     assert told in str(refused.value)

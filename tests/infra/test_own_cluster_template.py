@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from infra.duties import DUTIES, Side
+from infra.function_configuration import CONFIGURATIONS, CalledApi
 from tests.infra.conftest import Synthesis, flat
 
-KUBERNETES = {name for name, duty in DUTIES.items() if duty.side is Side.KUBERNETES}
+KUBERNETES = {name for name, configuration in CONFIGURATIONS.items() if configuration.calls is CalledApi.KUBERNETES}
 
 
 def statements(made: Synthesis) -> dict[str, list[Mapping[str, Any]]]:
@@ -26,7 +26,9 @@ def statements(made: Synthesis) -> dict[str, list[Mapping[str, Any]]]:
 
 def kinds(statement: Mapping[str, Any]) -> list[str]:
     """The items of the table that a statement is about."""
-    found: list[str] = statement.get("Condition", {}).get("ForAllValues:StringEquals", {}).get("dynamodb:LeadingKeys", [])
+    found: list[str] = (
+        statement.get("Condition", {}).get("ForAllValues:StringEquals", {}).get("dynamodb:LeadingKeys", [])
+    )
     return found
 
 
@@ -37,21 +39,30 @@ def test_only_describe_cluster_writes_where_tokens_go_and_those_who_send_tokens_
         for statement in granted:
             if "CLUSTER" in kinds(statement):
                 actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
-                (readers if actions == {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"} else writers).add(name)
+                (
+                    readers if actions == {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"} else writers
+                ).add(name)
 
     assert (writers, readers) == ({"describe_cluster"}, KUBERNETES)
 
 
 def test_no_state_machine_writes_where_tokens_go(example: Synthesis) -> None:
-    roles = {each["Properties"]["RoleArn"]["Fn::GetAtt"][0] for each in example.resources("AWS::StepFunctions::StateMachine").values()}
+    roles = {
+        each["Properties"]["RoleArn"]["Fn::GetAtt"][0]
+        for each in example.resources("AWS::StepFunctions::StateMachine").values()
+    }
     for policy in example.resources("AWS::IAM::Policy").values():
         if any({"Ref": role} in policy["Properties"]["Roles"] for role in roles):
-            assert not any("CLUSTER" in kinds(flat(each)) for each in policy["Properties"]["PolicyDocument"]["Statement"])
+            assert not any(
+                "CLUSTER" in kinds(flat(each)) for each in policy["Properties"]["PolicyDocument"]["Statement"]
+            )
 
 
 def test_only_the_local_deployment_may_send_tokens_to_its_own_machine(example: Synthesis, local: Synthesis) -> None:
     def allowed(made: Synthesis) -> set[str]:
-        variables = [each["Properties"]["Environment"]["Variables"] for each in made.resources("AWS::Lambda::Function").values()]
+        variables = [
+            each["Properties"]["Environment"]["Variables"] for each in made.resources("AWS::Lambda::Function").values()
+        ]
         return {each["POWERTOOLS_SERVICE_NAME"] for each in variables if each.get("JOINER_LOOPBACK_ENDPOINT") == "true"}
 
     assert allowed(example) == set()
@@ -68,7 +79,11 @@ def test_no_access_entry_gives_a_policy_of_eks(example: Synthesis) -> None:
 
 def test_the_installer_is_raised_before_it_runs_and_lowered_after(example: Synthesis) -> None:
     custom = {name: each for name, each in example.template["Resources"].items() if each["Type"].startswith("Custom::")}
-    accesses = {each["Properties"]["Place"]: (name, each) for name, each in custom.items() if each["Type"] == "Custom::InstallerAccess"}
+    accesses = {
+        each["Properties"]["Place"]: (name, each)
+        for name, each in custom.items()
+        if each["Type"] == "Custom::InstallerAccess"
+    }
     manifests, installed = next((name, each) for name, each in custom.items() if each["Type"] == "Custom::Manifests")
 
     assert accesses["before"][0] in installed["DependsOn"]
@@ -95,5 +110,9 @@ def test_the_right_to_raise_is_for_one_policy_and_one_entry(example: Synthesis) 
     for each in granted:
         assert f":access-entry/example/role/${{AWS::AccountId}}/{role}" in each["Resource"]
         assert each["Resource"].endswith("/*")
-    others = {name for name, found in statements(example).items() if any("AccessPolicy" in str(each["Action"]) for each in found)}
+    others = {
+        name
+        for name, found in statements(example).items()
+        if any("AccessPolicy" in str(each["Action"]) for each in found)
+    }
     assert others == {"elevate_installer"}

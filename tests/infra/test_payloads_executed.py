@@ -13,13 +13,13 @@ from typing import Any, Final
 import pytest
 
 from infra.lease_states import LEASE_SECONDS
-from infra.retirement import FUNCTIONS as RETIRE_FUNCTIONS
-from infra.retirement_states import RetirementParts, retire
-from infra.scale_up import FUNCTIONS as SCALE_UP_FUNCTIONS
-from infra.scale_up_states import ScaleUpParts, scale_up
-from infra.states import Integrations
-from infra.sweep import FUNCTIONS as SWEEP_FUNCTIONS
-from infra.sweep_states import SweepParts, sweep
+from infra.retirement_states import RetirementParts, retirement_definition
+from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
+from infra.scale_up_states import ScaleUpParts, scale_up_definition
+from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
+from infra.states_language import ServiceIntegrations
+from infra.sweep_states import SweepParts, sweep_definition
+from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.adapters.payload import REASON_AT_MOST
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import WHY_AT_MOST
@@ -35,7 +35,12 @@ NAME: Final = 253  # characters of a Kubernetes name at most
 CAUSE: Final = 32_768  # characters of an error's cause at most
 
 BEGIN, CLUSTER, INSTANCES = load("begin_retirement"), load("survey_cluster"), load("survey_instances")
-RECORD, LAUNCH, CHECK, PLAN = load("record_node_claims"), load("launch_instances"), load("check_registration"), load("plan_capacity")
+RECORD, LAUNCH, CHECK, PLAN = (
+    load("record_node_claims"),
+    load("launch_instances"),
+    load("check_registration"),
+    load("plan_capacity"),
+)
 
 
 def name(number: int) -> str:
@@ -48,15 +53,29 @@ def reasons(count: int) -> list[str]:
 
 def asked(count: int, reason: str = "never-joined") -> list[dict[str, Any]]:
     return [
-        {"claim": name(number), "reason": reason, "instance": f"i-{number:017x}", "notBefore": 1_795_238_278} for number in range(count)
+        {"claim": name(number), "reason": reason, "instance": f"i-{number:017x}", "notBefore": 1_795_238_278}
+        for number in range(count)
     ]
 
 
 def entries(count: int, stage: str) -> list[dict[str, Any]]:
     """Claims on their way out, with the longest reasons."""
-    fixed = {"reason": "never-joined", "kind": "NodeClaim", "since": 1_795_238_278, "launched": 1_795_238_278, "emptied": 1_795_238_278}
+    fixed = {
+        "reason": "never-joined",
+        "kind": "NodeClaim",
+        "since": 1_795_238_278,
+        "launched": 1_795_238_278,
+        "emptied": 1_795_238_278,
+    }
     return [
-        {**fixed, "claim": name(number), "instance": f"i-{number:017x}", "node": name(number), "stage": stage, "why": "x" * WHY_AT_MOST}
+        {
+            **fixed,
+            "claim": name(number),
+            "instance": f"i-{number:017x}",
+            "node": name(number),
+            "stage": stage,
+            "why": "x" * WHY_AT_MOST,
+        }
         for number in range(count)
     ]
 
@@ -85,7 +104,10 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
                 *asked(INSTANCES.RETIRED_AT_ONCE - INSTANCES.RETIRED_AT_ONCE // 2, "empty"),
             ],
             "garbage": [f"i-{number:017x}" for number in range(INSTANCES.COLLECTED_AT_ONCE)],
-            "rebuild": [{"instance": f"i-{number:017x}", "node": name(number), "claim": name(number)} for number in range(REBUILT_AT_ONCE)],
+            "rebuild": [
+                {"instance": f"i-{number:017x}", "node": name(number), "claim": name(number)}
+                for number in range(REBUILT_AT_ONCE)
+            ],
             "reasons": reasons(INSTANCES.REASONS),
         }
     ],
@@ -97,7 +119,9 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             "left": 0,
         }
     ],
-    "rebuild_claims": [{"rebuilt": [name(number) for number in range(REBUILT_AT_ONCE)], "left": reasons(REBUILT_AT_ONCE)}],
+    "rebuild_claims": [
+        {"rebuilt": [name(number) for number in range(REBUILT_AT_ONCE)], "left": reasons(REBUILT_AT_ONCE)}
+    ],
 }
 SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     "find_pending_pods": [
@@ -111,7 +135,9 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     "resolve_node_classes": [{"classes": "c", "ready": 100, "refused": 100}],
     "plan_capacity": [
         {
-            **dict.fromkeys(("nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap"), 12_345.678901),
+            **dict.fromkeys(
+                ("nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap"), 12_345.678901
+            ),
             "plan": "p",
             "nodePools": [
                 {
@@ -130,9 +156,17 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
         {"launches": "l", "groups": list(range(2 * RECORD.GROUPS_AT_ONCE)), "claims": 5_000, "postponed": 0},
     ],
     "launch_instances": [
-        {"launch": "l-8787f905ffd09674", "launched": 50, "short": 50, "failed": 50, "errors": ["x" * 60] * LAUNCH.CODES_SHOWN}
+        {
+            "launch": "l-8787f905ffd09674",
+            "launched": 50,
+            "short": 50,
+            "failed": 50,
+            "errors": ["x" * 60] * LAUNCH.CODES_SHOWN,
+        }
     ],
-    "record_launches": [{"launched": 5_000, "short": 0, "failed": 0, "again": False, "waiting": 5_000, "pricePerHour": 12_345.6}],
+    "record_launches": [
+        {"launched": 5_000, "short": 0, "failed": 0, "again": False, "waiting": 5_000, "pricePerHour": 12_345.6}
+    ],
     "check_registration": [
         {
             **dict.fromkeys(("rings", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned"), 50_000),
@@ -187,15 +221,18 @@ class World(Scripted):
         super().__post_init__()
         self.client = self.aws.client("stepfunctions")
         common: Mapping[str, Any] = {
-            "integrations": Integrations("aws"),
+            "integrations": ServiceIntegrations("aws"),
             "cluster": self.cluster,
             "table": self.table,
             "functions": self.functions,
         }
-        self.scale_up = self.machine("scale-up", scale_up(ScaleUpParts(**common)))
+        self.scale_up = self.machine("scale-up", scale_up_definition(ScaleUpParts(**common)))
         quiet = self.machine("quiet")
-        self.retire = self.machine("retire", retire(RetirementParts(**common, scale_up_arn=quiet)))
-        self.sweep = self.machine("sweep", sweep(SweepParts(**common, scale_up_arn=quiet, retire_arn=quiet, retire_empty_arn=quiet)))
+        self.retire = self.machine("retire", retirement_definition(RetirementParts(**common, scale_up_arn=quiet)))
+        self.sweep = self.machine(
+            "sweep",
+            sweep_definition(SweepParts(**common, scale_up_arn=quiet, retire_arn=quiet, retire_empty_arn=quiet)),
+        )
 
     def run(self, machine: str, **given: Any) -> Mapping[str, Any]:
         """One execution from its start to its end, with its events."""
@@ -233,7 +270,9 @@ def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: Stage[Wor
     ran = world.run(world.sweep)
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
-    assert json.loads(ran["output"])["due"] == dict.fromkeys(("emptiness", "retirement", "scaleUp", "garbage", "rebuilding"), True)
+    assert json.loads(ran["output"])["due"] == dict.fromkeys(
+        ("emptiness", "retirement", "scaleUp", "garbage", "rebuilding"), True
+    )
     assert largest("sweep", ran) < MARGIN * LIMIT
 
 

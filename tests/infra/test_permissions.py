@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.duties import DUTIES, Side
+from infra.function_configuration import CONFIGURATIONS, CalledApi
 from joiner.lifecycle.guards import LEASES
 from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
 from tests.infra.conftest import ROOT, Synthesis, flat
@@ -16,11 +16,17 @@ from tests.infra.conftest import ROOT, Synthesis, flat
 Statement = Mapping[str, Any]
 
 ASKED = {
-    "StringEquals": {"aws:RequestTag/kubernetes.io/cluster/example": "owned", "aws:RequestTag/eks:eks-cluster-name": "example"},
+    "StringEquals": {
+        "aws:RequestTag/kubernetes.io/cluster/example": "owned",
+        "aws:RequestTag/eks:eks-cluster-name": "example",
+    },
     "StringLike": {"aws:RequestTag/karpenter.sh/nodepool": "*"},
 }
 OWNED = {
-    "StringEquals": {"aws:ResourceTag/kubernetes.io/cluster/example": "owned", "aws:ResourceTag/eks:eks-cluster-name": "example"},
+    "StringEquals": {
+        "aws:ResourceTag/kubernetes.io/cluster/example": "owned",
+        "aws:ResourceTag/eks:eks-cluster-name": "example",
+    },
     "StringLike": {"aws:ResourceTag/karpenter.sh/nodepool": "*"},
 }
 
@@ -28,7 +34,7 @@ OWNED = {
 READING = ("ec2:Describe", "ec2:GetEbs")
 
 ACTIONS = {
-    # What a duty says of items, and what its role may do with them then
+    # What a configuration says of items, and what its role may do with them then
     "reads_items": {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"},
     "writes_items": {"dynamodb:UpdateItem"},
     "stores_items": {"dynamodb:PutItem"},
@@ -121,8 +127,8 @@ def granted(example: Synthesis) -> dict[str, list[Statement]]:
 
 
 def test_every_duty_is_a_function_with_a_folder(granted: Mapping[str, list[Statement]]) -> None:
-    assert set(granted) == set(DUTIES)
-    assert {path.parent.name for path in (ROOT / "functions").glob("*/handler.py")} == set(DUTIES)
+    assert set(granted) == set(CONFIGURATIONS)
+    assert {path.parent.name for path in (ROOT / "functions").glob("*/handler.py")} == set(CONFIGURATIONS)
 
 
 def test_no_two_functions_share_a_role_or_a_log_group(example: Synthesis) -> None:
@@ -160,61 +166,80 @@ def test_only_calls_that_know_no_resources_are_allowed_on_all(granted: Mapping[s
     )
 
 
-def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_duty(granted: Mapping[str, list[Statement]]) -> None:
+def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_duty(
+    granted: Mapping[str, list[Statement]],
+) -> None:
     for name, statements in granted.items():
-        duty = DUTIES[name]
+        configuration = CONFIGURATIONS[name]
         for what, actions in ACTIONS.items():
             for action in actions:
-                wanted = set(duty.readable_items if what == "reads_items" else getattr(duty, what))
+                wanted = set(configuration.readable_items if what == "reads_items" else getattr(configuration, what))
                 assert _kinds(statements, action) == wanted, (name, action)
         given = {action for each in statements for action in _listed(each["Action"]) if action.startswith("dynamodb:")}
         assert given <= set.union(*ACTIONS.values()), name
-        assert _prefixes(statements, "s3:GetObject") == set(duty.reads_documents), name
-        assert _prefixes(statements, "s3:PutObject") == set(duty.writes_documents), name
+        assert _prefixes(statements, "s3:GetObject") == set(configuration.reads_documents), name
+        assert _prefixes(statements, "s3:PutObject") == set(configuration.writes_documents), name
 
 
 def test_no_duty_holds_more_than_its_functions_code_uses_nor_less() -> None:
-    for name, duty in DUTIES.items():
+    for name, configuration in CONFIGURATIONS.items():
         source = "".join(path.read_text() for path in sorted((ROOT / "functions" / name).glob("*.py")))
         said = re.findall(rf"({'|'.join(PARTS)})(?:\(\))?\.(\w+)", source)
         called = {method if part == "ledger" else f"{part}.{method}" for part, method in said} & set(USES)
-        called |= {method for helper, methods in (RINGING | NOTING).items() if f"{helper}(" in source for method in methods}
+        called |= {
+            method for helper, methods in (RINGING | NOTING).items() if f"{helper}(" in source for method in methods
+        }
         kept, read = set(re.findall(r"documents\.put_(\w+)", source)), set(re.findall(r"documents\.get_(\w+)", source))
         read |= {"snapshot"} if "KeptSnapshot.read(" in source else set()
 
         # These write with calls of their own: the doorbell's token, the record of the cluster
         if name not in ("install_manifests", "describe_cluster"):
             for what in ACTIONS:
-                assert {USES[method][what] for method in called if what in USES[method]} == set(getattr(duty, what)), (name, what, called)
-        assert {DOCUMENTS[each] for each in read} == set(duty.reads_documents), name
-        assert {DOCUMENTS[each] for each in kept} == set(duty.writes_documents), name
+                assert {USES[method][what] for method in called if what in USES[method]} == set(
+                    getattr(configuration, what)
+                ), (
+                    name,
+                    what,
+                    called,
+                )
+        assert {DOCUMENTS[each] for each in read} == set(configuration.reads_documents), name
+        assert {DOCUMENTS[each] for each in kept} == set(configuration.writes_documents), name
 
 
 def test_whoever_can_ring_can_only_count(granted: Mapping[str, list[Statement]], example: Synthesis) -> None:
     changing = set.union(*(ACTIONS[what] for what in ACTIONS if what != "reads_items"))
     rung = [each for each in granted["ring_doorbell"] if changing & set(_listed(each["Action"]))]
-    sweep = [flat(each) for each in example.one("AWS::IAM::Policy", "SweepStatesMachineRole")["Properties"]["PolicyDocument"]["Statement"]]
+    sweep = [
+        flat(each)
+        for each in example.one("AWS::IAM::Policy", "SweepStatesMachineRole")["Properties"]["PolicyDocument"][
+            "Statement"
+        ]
+    ]
     swept = [each for each in sweep if any(action.startswith("dynamodb:") for action in _listed(each["Action"]))]
 
     assert [(_listed(each["Action"]), _kinds([each], "dynamodb:UpdateItem")) for each in rung] == [
         (["dynamodb:UpdateItem"], {"LEASE", "WAVE"})
     ]
-    assert [(_listed(each["Action"]), _kinds([each], "dynamodb:UpdateItem")) for each in swept] == [(["dynamodb:UpdateItem"], {"LEASE"})]
+    assert [(_listed(each["Action"]), _kinds([each], "dynamodb:UpdateItem")) for each in swept] == [
+        (["dynamodb:UpdateItem"], {"LEASE"})
+    ]
 
 
 def test_ec2_and_kubernetes_are_never_in_one_hand(granted: Mapping[str, list[Statement]]) -> None:
     elsewhere = {
         name
         for name, statements in granted.items()
-        if DUTIES[name].side is Side.KUBERNETES
+        if CONFIGURATIONS[name].calls is CalledApi.KUBERNETES
         for statement in statements
         for action in _listed(statement["Action"])
         if action.split(":")[0] not in {"logs", "dynamodb", "s3"}
     }
 
     assert elsewhere == set()
-    with_groups = {name for name, duty in DUTIES.items() if duty.groups}
-    assert with_groups | {"install_manifests"} == {name for name, duty in DUTIES.items() if duty.side is Side.KUBERNETES}
+    with_groups = {name for name, configuration in CONFIGURATIONS.items() if configuration.groups}
+    assert with_groups | {"install_manifests"} == {
+        name for name, configuration in CONFIGURATIONS.items() if configuration.calls is CalledApi.KUBERNETES
+    }
 
 
 def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted: Mapping[str, list[Statement]]) -> None:
@@ -226,7 +251,12 @@ def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted:
         if action.startswith("ec2:") and not action.startswith(READING)
     }
     assert changing == {"launch_instances", "survey_instances", "terminate_instances", "collect_garbage"}
-    surveying = [action for each in granted["survey_instances"] for action in _listed(each["Action"]) if action.startswith("ec2:")]
+    surveying = [
+        action
+        for each in granted["survey_instances"]
+        for action in _listed(each["Action"])
+        if action.startswith("ec2:")
+    ]
     assert sorted(surveying) == ["ec2:CreateTags", "ec2:DescribeInstances"]
 
     making = [each for each in granted["launch_instances"] if "ec2:RunInstances" in _listed(each["Action"])]
@@ -243,23 +273,36 @@ def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted:
             assert kinds == {f"{each}/*" for each in _made_by_a_launch()}
 
 
-def test_tags_are_written_when_something_is_made_and_later_only_to_what_is_ours(granted: Mapping[str, list[Statement]]) -> None:
+def test_tags_are_written_when_something_is_made_and_later_only_to_what_is_ours(
+    granted: Mapping[str, list[Statement]],
+) -> None:
     at_birth, later = [each for each in granted["launch_instances"] if _listed(each["Action"]) == ["ec2:CreateTags"]]
 
     assert at_birth["Condition"] == {
         **ASKED,
-        "StringEquals": {**ASKED["StringEquals"], "ec2:CreateAction": ["CreateFleet", "CreateLaunchTemplate", "RunInstances"]},
+        "StringEquals": {
+            **ASKED["StringEquals"],
+            "ec2:CreateAction": ["CreateFleet", "CreateLaunchTemplate", "RunInstances"],
+        },
     }
     (of_the_sweep,) = [each for each in granted["survey_instances"] if _listed(each["Action"]) == ["ec2:CreateTags"]]
     for each in (later, of_the_sweep):
-        assert each["Condition"] == {**OWNED, "ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "karpenter.sh/nodeclaim"]}}
+        assert each["Condition"] == {
+            **OWNED,
+            "ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "karpenter.sh/nodeclaim"]},
+        }
         assert [arn.rsplit(":", 1)[1] for arn in _listed(each["Resource"])] == ["instance/*"]
 
 
 def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_templates_of_ours(
     granted: Mapping[str, list[Statement]],
 ) -> None:
-    reads = {action for each in granted["launch_instances"] for action in _listed(each["Action"]) if action.startswith("ec2:Describe")}
+    reads = {
+        action
+        for each in granted["launch_instances"]
+        for action in _listed(each["Action"])
+        if action.startswith("ec2:Describe")
+    }
     karpenters = (
         "CapacityReservations Images Instances InstanceTypeOfferings InstanceTypes LaunchTemplates PlacementGroups SecurityGroups "
         "SpotPriceHistory Subnets"
@@ -268,12 +311,15 @@ def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_t
     using = [
         each
         for each in granted["launch_instances"]
-        if "ec2:RunInstances" in _listed(each["Action"]) and any("launch-template/" in arn for arn in _listed(each["Resource"]))
+        if "ec2:RunInstances" in _listed(each["Action"])
+        and any("launch-template/" in arn for arn in _listed(each["Resource"]))
     ]
     assert [each["Condition"] for each in using if "ec2:CreateLaunchTemplate" not in _listed(each["Action"])] == [OWNED]
 
 
-def test_only_instances_with_our_tags_are_ended_and_only_by_those_whose_duty_it_is(granted: Mapping[str, list[Statement]]) -> None:
+def test_only_instances_with_our_tags_are_ended_and_only_by_those_whose_duty_it_is(
+    granted: Mapping[str, list[Statement]],
+) -> None:
     ending = {
         name: statement
         for name, statements in granted.items()
@@ -296,10 +342,12 @@ def test_whoever_heeds_the_pause_may_read_it_and_nobody_else(granted: Mapping[st
         if "ssm:GetParameter" in _listed(statement["Action"]) and "PauseParameter" in str(statement["Resource"])
     }
 
-    assert reading == {name for name, duty in DUTIES.items() if duty.heeds_pause}
+    assert reading == {name for name, configuration in CONFIGURATIONS.items() if configuration.reads_pause}
 
 
-def test_only_the_node_roles_of_the_settings_can_be_passed_and_only_to_ec2(granted: Mapping[str, list[Statement]]) -> None:
+def test_only_the_node_roles_of_the_settings_can_be_passed_and_only_to_ec2(
+    granted: Mapping[str, list[Statement]],
+) -> None:
     passing = [
         (name, statement)
         for name, statements in granted.items()
@@ -309,7 +357,9 @@ def test_only_the_node_roles_of_the_settings_can_be_passed_and_only_to_ec2(grant
 
     assert [name for name, _ in passing] == ["launch_instances"]
     assert passing[0][1]["Resource"] == "arn:aws:iam::${AWS::AccountId}:role/joiner-node-example-eu-west-1"
-    assert passing[0][1]["Condition"] == {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}}
+    assert passing[0][1]["Condition"] == {
+        "StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}
+    }
 
 
 def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> None:
@@ -319,7 +369,9 @@ def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> No
             if "states:StartExecution" in _listed(statement["Action"]):
                 for resource in _listed(flat(statement["Resource"])):
                     of = next(
-                        kind for kind in ("scale-up", "ScaleUp", "RetirementStatesForEmpty", "Retirement", "Sweep") if kind in resource
+                        kind
+                        for kind in ("scale-up", "ScaleUp", "RetirementStatesForEmpty", "Retirement", "Sweep")
+                        if kind in resource
                     )
                     found.setdefault({"scale-up": "ScaleUp"}.get(of, of), set()).add(name.split("Role")[0])
 
@@ -334,12 +386,20 @@ def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> No
         },
         "RetirementStatesForEmpty": {"SweepStatesMachine"},
         "Retirement": {"InterruptionHandleInterruption", "SweepStatesMachine"},
-        "Sweep": {"DoorbellRingDoorbell", next(each for each in found["Sweep"] if each.startswith("SchedulerRole") or "Schedule" in each)},
+        "Sweep": {
+            "DoorbellRingDoorbell",
+            next(each for each in found["Sweep"] if each.startswith("SchedulerRole") or "Schedule" in each),
+        },
     }
 
 
 def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesis) -> None:
-    for machine, count in (("ScaleUpStates", 7), ("RetirementStates", 5), ("RetirementStatesForEmpty", 5), ("SweepStates", 4)):
+    for machine, count in (
+        ("ScaleUpStates", 7),
+        ("RetirementStates", 5),
+        ("RetirementStatesForEmpty", 5),
+        ("SweepStates", 4),
+    ):
         policy = example.one("AWS::IAM::Policy", f"{machine}MachineRole")["Properties"]["PolicyDocument"]["Statement"]
         called = next(flat(each["Resource"]) for each in policy if _listed(each["Action"]) == ["lambda:InvokeFunction"])
         functions = {arn for arn in called if not arn.endswith(":*")}
@@ -349,22 +409,31 @@ def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesi
 
 def test_each_function_is_in_the_cluster_who_its_duty_says(example: Synthesis) -> None:
     entries = [each["Properties"] for each in example.resources("AWS::EKS::AccessEntry").values()]
-    groups = {each["PrincipalArn"]["Fn::GetAtt"][0]: each["KubernetesGroups"] for each in entries if "KubernetesGroups" in each}
+    groups = {
+        each["PrincipalArn"]["Fn::GetAtt"][0]: each["KubernetesGroups"]
+        for each in entries
+        if "KubernetesGroups" in each
+    }
 
     for function in example.resources("AWS::Lambda::Function").values():
-        duty = DUTIES[function["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]]
-        assert groups.get(function["Properties"]["Role"]["Fn::GetAtt"][0], []) == list(duty.groups)
+        configuration = CONFIGURATIONS[function["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]]
+        assert groups.get(function["Properties"]["Role"]["Fn::GetAtt"][0], []) == list(configuration.groups)
     assert not any("AccessPolicies" in each for each in entries)
 
 
 def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() -> None:
-    manifests = [document for path in (ROOT / "manifests/rbac").glob("*.yaml") for document in yaml.safe_load_all(path.read_text())]
+    manifests = [
+        document
+        for path in (ROOT / "manifests/rbac").glob("*.yaml")
+        for document in yaml.safe_load_all(path.read_text())
+    ]
     roles = {each["metadata"]["name"]: each["rules"] for each in manifests if each["kind"] == "ClusterRole"}
     bindings = {each["roleRef"]["name"]: each["subjects"] for each in manifests if each["kind"] == "ClusterRoleBinding"}
 
     assert set(roles) == set(bindings) == {VIEWERS, TELLERS, RECORDERS, BINDERS, DRAINERS}
     assert all(
-        subjects == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}] for role, subjects in bindings.items()
+        subjects == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}]
+        for role, subjects in bindings.items()
     )
     for role, rules in roles.items():
         for rule in rules:

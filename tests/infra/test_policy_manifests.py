@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.installation import MANIFESTS
+from infra.manifest_installation import MANIFESTS
 from joiner.adapters.kube_kinds import KINDS
 from joiner.names import (
     BINDERS,
@@ -23,9 +23,15 @@ from joiner.names import (
     VIEWERS,
 )
 
-DOCUMENTS = [document for path in sorted((MANIFESTS / "policies").glob("*.yaml")) for document in yaml.safe_load_all(path.read_text())]
+DOCUMENTS = [
+    document
+    for path in sorted((MANIFESTS / "policies").glob("*.yaml"))
+    for document in yaml.safe_load_all(path.read_text())
+]
 POLICIES = {each["metadata"]["name"]: each["spec"] for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicy"}
-BINDINGS = {each["spec"]["policyName"]: each["spec"] for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicyBinding"}
+BINDINGS = {
+    each["spec"]["policyName"]: each["spec"] for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicyBinding"
+}
 BY_JOINER = "request.userInfo.?groups.orValue([]).exists(group, group.startsWith('joiner:'))"
 
 
@@ -42,7 +48,10 @@ def test_a_policy_refuses_what_it_cannot_judge_and_is_about_joiners_identities_o
     assert policy["failurePolicy"] == "Fail"
     assert [each["expression"] for each in policy["matchConditions"]] == [BY_JOINER]
     assert BINDINGS[name]["validationActions"] == ["Deny"]
-    assert all(each["reason"] == "Forbidden" and ("message" in each or "messageExpression" in each) for each in policy["validations"])
+    assert all(
+        each["reason"] == "Forbidden" and ("message" in each or "messageExpression" in each)
+        for each in policy["validations"]
+    )
 
 
 def test_every_group_is_one_that_the_policies_are_about() -> None:
@@ -54,7 +63,10 @@ def test_only_labelled_requests_are_compared_with_every_node_and_none_with_every
     policy, binding = POLICIES[name], BINDINGS[name]
 
     assert policy["paramKind"] == {"apiVersion": "v1", "kind": "Node"}  # there may be ten thousand pods in a namespace
-    assert policy["matchConstraints"]["objectSelector"] in ({"matchLabels": {PLACED: "true"}}, {"matchLabels": {LEAVING: "true"}})
+    assert policy["matchConstraints"]["objectSelector"] in (
+        {"matchLabels": {PLACED: "true"}},
+        {"matchLabels": {LEAVING: "true"}},
+    )
     # With Deny, a cluster without nodes would refuse these requests of everybody
     assert binding["paramRef"] == {"selector": {}, "parameterNotFoundAction": "Allow"}
 

@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from infra.retirement import FUNCTIONS
-from infra.retirement_states import BRIEF, LONG, LOOKS_UNASKED, RetirementParts, retire
-from infra.states import Integrations
+from infra.retirement_states import (
+    EXPRESS_LIMITS,
+    ROUNDS_BETWEEN_PAUSE_CHECKS,
+    STANDARD_LIMITS,
+    RetirementParts,
+    retirement_definition,
+)
+from infra.retirement_workflow import FUNCTIONS
+from infra.states_language import ServiceIntegrations
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
 from joiner.names import pause_parameter
 from tests.infra.scripted import Answer, Line, Scripted, Stage, staged
@@ -38,7 +44,14 @@ def claim(name: str, reason: str = "deleted", not_before: int = 0) -> dict[str, 
 
 
 def entry(name: str, stage: str = "draining", why: str = "") -> dict[str, Any]:
-    return {"claim": name, "reason": "deleted", "instance": f"i-{name}", "node": f"node-{name}", "stage": stage, "why": why}
+    return {
+        "claim": name,
+        "reason": "deleted",
+        "instance": f"i-{name}",
+        "node": f"node-{name}",
+        "stage": stage,
+        "why": why,
+    }
 
 
 def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
@@ -46,7 +59,14 @@ def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
 
     def line(_world: "World", event: Mapping[str, Any]) -> Answer:
         begun = waves or ([entry(each["claim"]) for each in event["claims"]],)
-        return {"refused": "", "waves": begun, "begun": sum(map(len, begun)), "moving": moving, "later": 0, "leftOut": []}
+        return {
+            "refused": "",
+            "waves": begun,
+            "begun": sum(map(len, begun)),
+            "moving": moving,
+            "later": 0,
+            "leftOut": [],
+        }
 
     return line
 
@@ -55,7 +75,10 @@ def moves(before: str, after: str, **more: Any) -> Line:
     """Every claim at the stage `before` gets on."""
 
     def line(_world: "World", event: Mapping[str, Any]) -> Answer:
-        return {"claims": [{**each, "stage": after} if each["stage"] == before else each for each in event["claims"]], **more}
+        return {
+            "claims": [{**each, "stage": after} if each["stage"] == before else each for each in event["claims"]],
+            **more,
+        }
 
     return line
 
@@ -74,41 +97,41 @@ SMOOTH: Mapping[str, Sequence[Line]] = {
 class World(Scripted):
     """One cluster's machines and table, and what its functions were told."""
 
-    limits = LONG
-    limits_for_empty = BRIEF
+    limits = STANDARD_LIMITS
+    limits_for_empty = EXPRESS_LIMITS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.scale_up_arn = self.machine("scale-up")
         parts = RetirementParts(
-            integrations=Integrations("aws"),
+            integrations=ServiceIntegrations("aws"),
             cluster=self.cluster,
             table=self.table,
             scale_up_arn=self.scale_up_arn,
             functions=self.functions,
             limits=self.limits,
         )
-        self.arn = self.machine("retire", retire(parts))
+        self.arn = self.machine("retire", retirement_definition(parts))
         self.parts_for_empty = replace(parts, limits=self.limits_for_empty)
 
     def start(self, *claims: Mapping[str, Any]) -> str:
         said = json.dumps({"reason": "test", "claims": claims})
-        execution: str = self.aws.client("stepfunctions").start_execution(stateMachineArn=self.arn, name="retire-1", input=said)[
-            "executionArn"
-        ]
+        execution: str = self.aws.client("stepfunctions").start_execution(
+            stateMachineArn=self.arn, name="retire-1", input=said
+        )["executionArn"]
         return execution
 
     def start_for_notes(self, not_before: int) -> str:
         """As an interruption starts it."""
         said = json.dumps({"reason": "interruption", "claims": [], "noted": True, "notBefore": not_before, "by": ""})
-        execution: str = self.aws.client("stepfunctions").start_execution(stateMachineArn=self.arn, name="retire-1", input=said)[
-            "executionArn"
-        ]
+        execution: str = self.aws.client("stepfunctions").start_execution(
+            stateMachineArn=self.arn, name="retire-1", input=said
+        )["executionArn"]
         return execution
 
     def ran_for_empty(self, *claims: Mapping[str, Any]) -> Mapping[str, Any]:
         """An Express execution of the same states, from its start to its end."""
-        arn = self.machine("empty", retire(self.parts_for_empty), kind="EXPRESS")
+        arn = self.machine("empty", retirement_definition(self.parts_for_empty), kind="EXPRESS")
         return self.ran_express(arn, {"reason": "test", "claims": claims})
 
     def told(self, execution: str) -> Mapping[str, Any]:
@@ -148,7 +171,9 @@ def test_what_was_deleted_is_retired_at_once_and_without_the_lease(stage: Stage[
     assert world.calls["evict_pods"][0]["pause"] == 1
 
 
-@pytest.mark.parametrize(("ahead", "waited"), [(0, 0.0), (2, 2.0), (60, 5.0)], ids=["now", "two seconds ahead", "too far ahead"])
+@pytest.mark.parametrize(
+    ("ahead", "waited"), [(0, 0.0), (2, 2.0), (60, 5.0)], ids=["now", "two seconds ahead", "too far ahead"]
+)
 def test_what_was_noted_of_interrupted_instances_begins_from_the_second_that_was_asked_for(
     stage: Stage[World], ahead: int, waited: float
 ) -> None:
@@ -297,7 +322,11 @@ def test_instances_that_take_their_time_are_looked_at_again(stage: Stage[World])
 
     assert world.told(execution)["retired"] == ["a"]
     states = world.states(execution)
-    assert (states.count("Evict pods"), states.count("Terminate instances"), states.count("Confirm termination")) == (1, 1, 2)
+    assert (states.count("Evict pods"), states.count("Terminate instances"), states.count("Confirm termination")) == (
+        1,
+        1,
+        2,
+    )
 
 
 def test_a_wave_that_fails_stops_no_other_and_is_told(stage: Stage[World]) -> None:
@@ -355,7 +384,7 @@ def test_whoever_pauses_joiner_ends_a_drain_before_its_next_look(stage: Stage[Wo
 
 
 def test_a_drain_that_goes_on_in_small_steps_asks_now_and_then_whether_joiner_is_paused(stage: Stage[World]) -> None:
-    world = stage.world(evict_pods=[*([STAYS] * LOOKS_UNASKED), SMOOTH["evict_pods"][0]])
+    world = stage.world(evict_pods=[*([STAYS] * ROUNDS_BETWEEN_PAUSE_CHECKS), SMOOTH["evict_pods"][0]])
 
     execution = world.start(claim("a"))
 
@@ -371,8 +400,10 @@ def test_a_pause_that_was_deleted_pauses_no_drain(stage: Stage[World]) -> None:
     assert world.told(world.start(claim("a")))["retired"] == ["a"]
 
 
-def test_a_wave_that_goes_on_and_on_ends_before_its_history_does(stage: Stage[World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(World, "limits", replace(LONG, looks=3))
+def test_a_wave_that_goes_on_and_on_ends_before_its_history_does(
+    stage: Stage[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "limits", replace(STANDARD_LIMITS, looks=3))
     world = stage.world(evict_pods=[STAYS])
 
     execution = world.start(claim("a"))
@@ -392,14 +423,16 @@ def test_empty_nodes_go_by_the_same_states_in_an_express_execution(stage: Stage[
     ending = ["Tell of the group", "What came of it?", "Summarise"]
     assert ended["states"] == [*TO_THE_WAVES, *UNDER_THE_LEASE, *middle, *ONE_ROUND, *ending]
     heard = world.calls["begin_retirement"][0]["execution"]
-    assert Execution(heard["name"], heard["id"], heard["startTime"]).ends_by == int(ended["startDate"]) + EXPRESS_SECONDS
+    assert (
+        Execution(heard["name"], heard["id"], heard["startTime"]).ends_by == int(ended["startDate"]) + EXPRESS_SECONDS
+    )
     assert "holder" not in world.lease
 
 
 def test_an_express_execution_ends_before_aws_ends_it_and_says_what_it_waited_for(
     stage: Stage[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(World, "limits_for_empty", replace(BRIEF, goes_on_for=0))
+    monkeypatch.setattr(World, "limits_for_empty", replace(EXPRESS_LIMITS, goes_on_for=0))
     world = stage.world(confirm_termination=[STAYS])
 
     ended = world.ran_for_empty(claim("a", "empty"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from infra.scale_up import FUNCTIONS
-from infra.scale_up_states import ScaleUpParts, scale_up
-from infra.states import Integrations
+from infra.scale_up_states import ScaleUpParts, scale_up_definition
+from infra.scale_up_workflow import FUNCTIONS
+from infra.states_language import ServiceIntegrations
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
 from tests.infra.scripted import Answer, Line, Scripted, Stage, staged
 from tests.local.running_aws import RunningAws, eventually
@@ -29,7 +29,15 @@ PLANNED = {
 }
 LAUNCHED = {"launched": 1, "short": 0, "failed": 0, "errors": []}
 RECORDED = {"launched": 1, "short": 0, "failed": 0, "again": False, "later": False, "waiting": 1, "pricePerHour": 0.1}
-JOINED = {"rings": 0, "done": True, "waiting": 0, "podsPlaced": 3, "placedAsPlanned": 1, "nodes": [{"name": "n"}], "failed": []}
+JOINED = {
+    "rings": 0,
+    "done": True,
+    "waiting": 0,
+    "podsPlaced": 3,
+    "placedAsPlanned": 1,
+    "nodes": [{"name": "n"}],
+    "failed": [],
+}
 
 SMOOTH: Mapping[str, Sequence[Line]] = {
     "find_pending_pods": [FOUND],
@@ -65,12 +73,19 @@ class World(Scripted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.scripts = {**self.scripts, "find_pending_pods": [noting_rings(line) for line in self.scripts["find_pending_pods"]]}
-        parts = ScaleUpParts(integrations=Integrations("aws"), cluster=self.cluster, table=self.table, functions=self.functions)
-        self.arn = self.machine("scale-up", scale_up(parts))
+        self.scripts = {
+            **self.scripts,
+            "find_pending_pods": [noting_rings(line) for line in self.scripts["find_pending_pods"]],
+        }
+        parts = ScaleUpParts(
+            integrations=ServiceIntegrations("aws"), cluster=self.cluster, table=self.table, functions=self.functions
+        )
+        self.arn = self.machine("scale-up", scale_up_definition(parts))
 
     def start(self, name: str = "up-1") -> str:
-        execution: str = self.aws.client("stepfunctions").start_execution(stateMachineArn=self.arn, name=name, input="{}")["executionArn"]
+        execution: str = self.aws.client("stepfunctions").start_execution(
+            stateMachineArn=self.arn, name=name, input="{}"
+        )["executionArn"]
         return execution
 
     def others(self, execution: str) -> list[str]:
@@ -145,7 +160,12 @@ def test_nodes_on_their_way_are_not_kept_waiting_by_pods_that_keep_coming(stage:
     calm.set()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
-    assert world.states(execution)[-6:] == ["Hand over", "Start the next scale-up", "Are nodes on their way?", *TO_THE_END]
+    assert world.states(execution)[-6:] == [
+        "Hand over",
+        "Start the next scale-up",
+        "Are nodes on their way?",
+        *TO_THE_END,
+    ]
     assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
@@ -195,16 +215,27 @@ def test_whoever_pauses_while_claims_are_written_gets_no_instances_and_no_second
 
 @pytest.mark.parametrize(
     ("guard", "ending"),
-    [(KARPENTER_RUNS, "Refused: Karpenter is running"), (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's")],
+    [
+        (KARPENTER_RUNS, "Refused: Karpenter is running"),
+        (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's"),
+    ],
 )
-def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_charge(stage: Stage[World], guard: str, ending: str) -> None:
+def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_charge(
+    stage: Stage[World], guard: str, ending: str
+) -> None:
     world = stage.world(find_pending_pods=[{**NOTHING, "refused": guard}])
 
     execution = world.start()
     ended = world.end(execution)
 
     assert (ended["status"], json.loads(ended["output"])) == ("SUCCEEDED", {"refused": guard})
-    assert world.states(execution)[-5:] == ["Find pending pods", "Is there anything to do?", "Step back", "Who is in charge?", ending]
+    assert world.states(execution)[-5:] == [
+        "Find pending pods",
+        "Is there anything to do?",
+        "Step back",
+        "Who is in charge?",
+        ending,
+    ]
     assert "holder" not in world.item("LEASE", "scale-up")
     assert set(world.calls) == {"find_pending_pods"}
 
@@ -265,8 +296,12 @@ def waited(world: World, execution: str) -> list[float]:
     """How long each *Give EC2 time* took, in seconds."""
     pages = world.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
     events = [each for page in pages for each in page["events"]]
-    entered = [each["timestamp"] for each in events if each.get("stateEnteredEventDetails", {}).get("name") == "Give EC2 time"]
-    left = [each["timestamp"] for each in events if each.get("stateExitedEventDetails", {}).get("name") == "Give EC2 time"]
+    entered = [
+        each["timestamp"] for each in events if each.get("stateEnteredEventDetails", {}).get("name") == "Give EC2 time"
+    ]
+    left = [
+        each["timestamp"] for each in events if each.get("stateExitedEventDetails", {}).get("name") == "Give EC2 time"
+    ]
     return [(end - start).total_seconds() for start, end in zip(entered, left, strict=True)]
 
 
@@ -338,7 +373,9 @@ def test_a_wait_for_nodes_is_ended_by_a_ring_that_came_before_it_by_time_or_by_a
         return {**waiting, "rings": 1}
 
     sleeps = {**waiting, "rings": 1}
-    world = stage.world(check_registration=[ring_between_the_look_and_the_wait, sleeps, look_after_a_sleep, {**JOINED, "rings": 1}])
+    world = stage.world(
+        check_registration=[ring_between_the_look_and_the_wait, sleeps, look_after_a_sleep, {**JOINED, "rings": 1}]
+    )
 
     execution = world.start()
     eventually(lambda: slept, 40)

@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import Ceilings, Doorbell, Runtime, Settings, Throttle, Vpc, load
-from infra.settings_file import SettingsError
+from infra.settings import (
+    CeilingSettings,
+    DoorbellSettings,
+    RouteThrottle,
+    RuntimeSettings,
+    Settings,
+    VpcSettings,
+    load_settings,
+)
+from infra.settings_reader import SettingsError
 
 
 @pytest.fixture
@@ -14,7 +22,7 @@ def refusal(tmp_path: Path):  # type: ignore[no-untyped-def]  # a function from 
         path = tmp_path / "prod.yaml"
         path.write_text(text)
         with pytest.raises(SettingsError) as error:
-            load(path)
+            load_settings(path)
         assert str(error.value).startswith(f"{path}: ")
         return str(error.value).removeprefix(f"{path}: ")
 
@@ -25,7 +33,7 @@ def test_a_cluster_and_a_region_are_enough(tmp_path: Path) -> None:
     path = tmp_path / "prod.yaml"
     path.write_text("cluster: prod\nregion: eu-west-1\n")
 
-    assert load(path) == Settings(cluster="prod", region="eu-west-1")
+    assert load_settings(path) == Settings(cluster="prod", region="eu-west-1")
 
 
 def test_a_doorbell_that_is_none_is_told_and_its_parts_are_not_looked_at(refusal) -> None:  # type: ignore[no-untyped-def]
@@ -36,7 +44,7 @@ def test_no_concurrency_need_be_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "prod.yaml"
     path.write_text("cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: null}\n")
 
-    assert load(path).doorbell == Doorbell(concurrency=None)
+    assert load_settings(path).doorbell == DoorbellSettings(concurrency=None)
 
 
 def test_every_field_is_read(tmp_path: Path) -> None:
@@ -61,13 +69,13 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         """
     )
 
-    settings = load(path)
+    settings = load_settings(path)
 
-    assert settings.runtime == Runtime("3.13", "x86_64")
+    assert settings.runtime == RuntimeSettings("3.13", "x86_64")
     assert (settings.node_roles.names, settings.node_roles.manage_node_access_entry) == (("NodeRole",), False)
-    assert settings.ceilings == Ceilings(nodes=7, price_per_hour=3.0)
-    assert settings.vpc == Vpc(("subnet-0123456789abcdef0",), "sg-0123456789abcdef0")
-    assert settings.doorbell == Doorbell(Throttle(1, 2), Throttle(3, 4), 9, "/ca")
+    assert settings.ceilings == CeilingSettings(nodes=7, price_per_hour=3.0)
+    assert settings.vpc == VpcSettings(("subnet-0123456789abcdef0",), "sg-0123456789abcdef0")
+    assert settings.doorbell == DoorbellSettings(RouteThrottle(1, 2), RouteThrottle(3, 4), 9, "/ca")
     assert (settings.sweep.every_minutes, settings.logs.retention_days, settings.logs.level) == (2, 30, "DEBUG")
     assert dict(settings.tags) == {"team": "platform"}
     assert (settings.account, settings.permissions_boundary, settings.retain_data) == ("123456789012", "Boundary", True)
@@ -183,7 +191,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     )
 
     with pytest.raises(SettingsError) as error:
-        load(path)
+        load_settings(path)
 
     assert str(error.value).replace(f"{path}: ", "").splitlines() == [
         "ceiling is not a setting: did you mean ceilings?",
@@ -225,11 +233,15 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) ->
     (tmp_path / "prod.yaml").write_text("")
 
     with pytest.raises(SettingsError) as error:
-        load(tmp_path / "prd.yaml")
+        load_settings(tmp_path / "prd.yaml")
 
-    assert str(error.value).endswith("no such file. Write one, or name another cluster with -c cluster=NAME; there are: prod")
+    assert str(error.value).endswith(
+        "no such file. Write one, or name another cluster with -c cluster=NAME; there are: prod"
+    )
 
 
-def test_the_settings_that_come_with_the_repository_can_be_read(example_settings: Settings, local_settings: Settings) -> None:
-    assert (example_settings.cluster, example_settings.runtime) == ("example", Runtime("3.14", "arm64"))
-    assert (local_settings.cluster, local_settings.runtime) == ("joiner-demo", Runtime("host", "host"))
+def test_the_settings_that_come_with_the_repository_can_be_read(
+    example_settings: Settings, local_settings: Settings
+) -> None:
+    assert (example_settings.cluster, example_settings.runtime) == ("example", RuntimeSettings("3.14", "arm64"))
+    assert (local_settings.cluster, local_settings.runtime) == ("joiner-demo", RuntimeSettings("host", "host"))

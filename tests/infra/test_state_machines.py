@@ -8,11 +8,17 @@ from typing import Any
 import jsonata
 import pytest
 
-from infra.duties import DUTIES
+from infra.function_configuration import CONFIGURATIONS
 from infra.lease_states import LEASE_SECONDS
-from infra.retirement_states import BETWEEN_TRIES, BRIEF, GOING, LONGEST_WAIT, TRIES_FOR_THE_LEASE
-from infra.scale_up_states import AWAIT_SECONDS, SUMMARY
-from infra.states import CLUSTER
+from infra.retirement_states import (
+    EXPRESS_LIMITS,
+    LEASE_ATTEMPTS,
+    MAX_DUE_WAIT_SECONDS,
+    RETRY_SECONDS,
+    TERMINATION_POLL_SECONDS,
+)
+from infra.scale_up_states import AWAIT_NODES_SECONDS, SUMMARY
+from infra.states_language import CLUSTER_FIELDS
 from joiner.adapters.payload import EXPRESS_SECONDS
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import Synthesis, flat
@@ -165,13 +171,18 @@ def test_empty_nodes_go_by_the_states_of_any_other_but_within_the_time_of_an_exp
     brief, long = machines["joiner-empty-example"], machines["joiner-retire-example"]
 
     assert [list(graph["States"]) for graph in _graphs(brief)] == [list(graph["States"]) for graph in _graphs(long)]
-    before_the_first_look = LONGEST_WAIT + BETWEEN_TRIES * TRIES_FOR_THE_LEASE
-    assert before_the_first_look < BRIEF.goes_on_for < BRIEF.goes_on_for + max(GOING, BRIEF.seldom) <= 240
-    assert brief["TimeoutSeconds"] == BRIEF.seconds < EXPRESS_SECONDS
+    before_the_first_look = MAX_DUE_WAIT_SECONDS + RETRY_SECONDS * LEASE_ATTEMPTS
+    assert (
+        before_the_first_look
+        < EXPRESS_LIMITS.goes_on_for
+        < EXPRESS_LIMITS.goes_on_for + max(TERMINATION_POLL_SECONDS, EXPRESS_LIMITS.seldom)
+        <= 240
+    )
+    assert brief["TimeoutSeconds"] == EXPRESS_LIMITS.seconds < EXPRESS_SECONDS
 
 
 def test_a_retirement_waits_for_as_long_as_the_sweep_asks_ahead() -> None:
-    assert LONGEST_WAIT == AHEAD
+    assert MAX_DUE_WAIT_SECONDS == AHEAD
 
 
 def test_a_retirement_under_the_lease_gives_it_back_on_every_way(machines: Mapping[str, Mapping[str, Any]]) -> None:
@@ -182,11 +193,16 @@ def test_a_retirement_under_the_lease_gives_it_back_on_every_way(machines: Mappi
         assert ways == {"Left for the next sweep": ["LeaseLost"], "Give back the lease": ["States.ALL"]}
         assert group[name]["TimeoutSeconds"] < LEASE_SECONDS
     assert group["Take the lease"]["Next"] == "Begin under the lease"
-    assert (group["Begin under the lease"]["Next"], group["Release the lease"]["Next"]) == ("Release the lease", "What has begun?")
+    assert (group["Begin under the lease"]["Next"], group["Release the lease"]["Next"]) == (
+        "Release the lease",
+        "What has begun?",
+    )
     assert group["Begin retirement"]["Next"] == "What has begun?"
 
 
-def test_a_sweep_rings_before_it_starts_a_scale_up_that_may_find_the_lease_taken(machines: Mapping[str, Mapping[str, Any]]) -> None:
+def test_a_sweep_rings_before_it_starts_a_scale_up_that_may_find_the_lease_taken(
+    machines: Mapping[str, Mapping[str, Any]],
+) -> None:
     states: States = machines["joiner-sweep-example"]["States"]
 
     assert [name for name, state in states.items() if "Start a scale-up" in _following(state)] == ["Ring"]
@@ -195,7 +211,9 @@ def test_a_sweep_rings_before_it_starts_a_scale_up_that_may_find_the_lease_taken
     assert (ring["UpdateExpression"], ring["ExpressionAttributeValues"]) == ("ADD rings :one", {":one": {"N": "1"}})
 
 
-def test_nothing_that_a_sweep_starts_keeps_another_thing_from_being_started(machines: Mapping[str, Mapping[str, Any]]) -> None:
+def test_nothing_that_a_sweep_starts_keeps_another_thing_from_being_started(
+    machines: Mapping[str, Mapping[str, Any]],
+) -> None:
     states: States = machines["joiner-sweep-example"]["States"]
 
     for name, onward in {
@@ -221,7 +239,9 @@ def test_every_next_exists_and_every_state_is_reached(machines: Mapping[str, Map
             assert reached == set(states), name
 
 
-def test_every_task_has_a_timeout_is_tried_again_and_leads_somewhere_when_it_fails(machines: Mapping[str, Mapping[str, Any]]) -> None:
+def test_every_task_has_a_timeout_is_tried_again_and_leads_somewhere_when_it_fails(
+    machines: Mapping[str, Mapping[str, Any]],
+) -> None:
     for machine in machines.values():
         for graph in _graphs(machine):
             for name, state in graph["States"].items():
@@ -282,7 +302,9 @@ def test_every_way_out_gives_the_lease_back(scale_up: States) -> None:
             continue
         reached.add(name)
         state = scale_up[name]
-        lost = {each["Next"] for each in state.get("Catch", ()) if each["ErrorEquals"] == ["LeaseLost"]}  # nothing to give back
+        lost = {
+            each["Next"] for each in state.get("Catch", ()) if each["ErrorEquals"] == ["LeaseLost"]
+        }  # nothing to give back
         found.extend(next_ for next_ in _following(state) if next_ not in lost)
 
     assert not reached & {
@@ -295,10 +317,12 @@ def test_every_way_out_gives_the_lease_back(scale_up: States) -> None:
 
 
 def test_no_function_under_the_lease_may_run_longer_than_the_lease() -> None:
-    assert max(DUTIES[name].timeout for name in UNDER_THE_LEASE) < LEASE_SECONDS
+    assert max(CONFIGURATIONS[name].timeout_seconds for name in UNDER_THE_LEASE) < LEASE_SECONDS
 
 
-def test_a_tasks_timeout_comes_after_its_functions_own(machines: Mapping[str, Mapping[str, Any]], example: Synthesis) -> None:
+def test_a_tasks_timeout_comes_after_its_functions_own(
+    machines: Mapping[str, Mapping[str, Any]], example: Synthesis
+) -> None:
     timeouts = {
         version: example.template["Resources"][each["Properties"]["FunctionName"]["Ref"]]["Properties"]["Timeout"]
         for version, each in example.resources("AWS::Lambda::Version").items()
@@ -313,8 +337,8 @@ def test_a_tasks_timeout_comes_after_its_functions_own(machines: Mapping[str, Ma
 
 
 def test_no_wait_for_nodes_is_deaf_for_long(scale_up: States) -> None:
-    assert scale_up["Await nodes"]["TimeoutSeconds"] == f"{{% {AWAIT_SECONDS} %}}"
-    assert all(int(number) <= 15 for number in re.findall(r"\b\d+", AWAIT_SECONDS))
+    assert scale_up["Await nodes"]["TimeoutSeconds"] == f"{{% {AWAIT_NODES_SECONDS} %}}"
+    assert all(int(number) <= 15 for number in re.findall(r"\b\d+", AWAIT_NODES_SECONDS))
     caught = {error: each["Next"] for each in scale_up["Await nodes"]["Catch"] for error in each["ErrorEquals"]}
     assert caught["States.Timeout"] == caught["DynamoDb.ConditionalCheckFailedException"] == "Check registration"
 
@@ -333,9 +357,13 @@ def test_every_expression_is_jsonata(machines: Mapping[str, Mapping[str, Any]]) 
         jsonata.Jsonata(text)
 
 
-def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written(machines: Mapping[str, Mapping[str, Any]]) -> None:
+def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written(
+    machines: Mapping[str, Mapping[str, Any]],
+) -> None:
     for machine in machines.values():
-        written = {name for graph in _graphs(machine) for state in graph["States"].values() for name in _assigned(state)}
+        written = {
+            name for graph in _graphs(machine) for state in graph["States"].values() for name in _assigned(state)
+        }
         read = {
             name
             for text in _expressions(machine)
@@ -344,7 +372,21 @@ def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written
         }
         assert read <= written, read - written
         # They would no longer be functions where the variable is known
-        assert not written & {"round", "count", "sum", "max", "min", "string", "number", "now", "millis", "exists", "floor", "type", "keys"}
+        assert not written & {
+            "round",
+            "count",
+            "sum",
+            "max",
+            "min",
+            "string",
+            "number",
+            "now",
+            "millis",
+            "exists",
+            "floor",
+            "type",
+            "keys",
+        }
 
 
 def test_the_summary_fits_one_screen_and_leaves_out_what_is_not_known() -> None:
@@ -355,7 +397,11 @@ def test_the_summary_fits_one_screen_and_leaves_out_what_is_not_known() -> None:
         "turn": 1,
         "pods": 17,
         "plan": {"pricePerHour": 0.34, "lowerBoundPerHour": 0.3, "gap": 0.1, "pendingReasons": []},
-        "registration": {"nodes": [{"name": "ip-10-0-0-1", "instanceType": "c7g.4xlarge"}], "podsPlaced": 17, "placedAsPlanned": 1},
+        "registration": {
+            "nodes": [{"name": "ip-10-0-0-1", "instanceType": "c7g.4xlarge"}],
+            "podsPlaced": 17,
+            "placedAsPlanned": 1,
+        },
         "launched": 1,
         "short": 0,
         "failed": 0,
@@ -373,7 +419,7 @@ def test_the_summary_fits_one_screen_and_leaves_out_what_is_not_known() -> None:
 
 
 def test_the_clusters_facts_are_read_from_eks() -> None:
-    expression = jsonata.Jsonata(CLUSTER)
+    expression = jsonata.Jsonata(CLUSTER_FIELDS)
     cluster = {
         "Name": "prod",
         "Endpoint": "https://example",

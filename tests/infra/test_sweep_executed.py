@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from infra.states import Integrations
-from infra.sweep import FUNCTIONS
-from infra.sweep_states import SweepParts, sweep
+from infra.states_language import ServiceIntegrations
+from infra.sweep_states import SweepParts, sweep_definition
+from infra.sweep_workflow import FUNCTIONS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
 from tests.infra.scripted import Line, Scripted, Stage, staged
 from tests.local.running_aws import RunningAws
@@ -59,7 +59,7 @@ class Swept:
         self.world = stage.world(**scripts)
         self.scale_up, self.retire, self.empty = (self.world.machine(name) for name in ("scale-up", "retire", "empty"))
         parts = SweepParts(
-            integrations=Integrations("aws"),
+            integrations=ServiceIntegrations("aws"),
             cluster=self.world.cluster,
             scale_up_arn=self.scale_up,
             retire_arn=self.retire,
@@ -67,7 +67,7 @@ class Swept:
             table=self.world.table,
             functions=stage.functions,
         )
-        self.arn = self.world.machine("sweep", sweep(parts), kind="EXPRESS")
+        self.arn = self.world.machine("sweep", sweep_definition(parts), kind="EXPRESS")
 
     def run(self, **said: Any) -> Mapping[str, Any]:
         ended = self.world.ran_express(self.arn, said)
@@ -77,7 +77,11 @@ class Swept:
     @property
     def started(self) -> tuple[int, int, int]:
         """How many scale-ups, retirements, and retirements of empty nodes."""
-        return len(self.world.started(self.scale_up)), len(self.world.started(self.retire)), len(self.world.started(self.empty))
+        return (
+            len(self.world.started(self.scale_up)),
+            len(self.world.started(self.retire)),
+            len(self.world.started(self.empty)),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +159,12 @@ def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage[Scripted]) -> 
 
 def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: Stage[Scripted]) -> None:
     everything = {**ALL_THERE, "retire": [EMPTY, LOST], "garbage": ["i-x"], "rebuild": [BARE]}
-    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[everything], collect_garbage=["Broken"])
+    swept = Swept(
+        stage,
+        survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
+        survey_instances=[everything],
+        collect_garbage=["Broken"],
+    )
     ended = swept.run()
 
     assert swept.started == (1, 1, 1)
@@ -165,7 +174,11 @@ def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: 
 
 @pytest.mark.parametrize("broken", ["empty", "retire"])
 def test_a_retirement_that_cannot_be_started_keeps_no_other(stage: Stage[Scripted], broken: str) -> None:
-    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[{**ALL_THERE, "retire": [EMPTY, LOST]}])
+    swept = Swept(
+        stage,
+        survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
+        survey_instances=[{**ALL_THERE, "retire": [EMPTY, LOST]}],
+    )
     stage.aws.client("stepfunctions").delete_state_machine(stateMachineArn=getattr(swept, broken))
     ended = swept.run()
 
@@ -185,7 +198,11 @@ def test_a_look_that_fails_starts_nothing(stage: Stage[Scripted], broken: str) -
 
 
 def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage[Scripted]) -> None:
-    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}], survey_instances=[{**ALL_THERE, "retire": [EMPTY, LOST]}])
+    swept = Swept(
+        stage,
+        survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
+        survey_instances=[{**ALL_THERE, "retire": [EMPTY, LOST]}],
+    )
     swept.world.pause("true")
     ended = swept.run()
 
@@ -195,7 +212,10 @@ def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage[Scripted]) -> Non
 
 @pytest.mark.parametrize(
     ("guard", "end"),
-    [(KARPENTER_RUNS, "Refused: Karpenter is running"), (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's")],
+    [
+        (KARPENTER_RUNS, "Refused: Karpenter is running"),
+        (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's"),
+    ],
 )
 def test_beside_another_autoscaler_it_does_not_even_look_at_ec2(stage: Stage[Scripted], guard: str, end: str) -> None:
     swept = Swept(stage, survey_cluster=[{"refused": guard, "reasons": []}])

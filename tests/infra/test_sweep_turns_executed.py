@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from infra.states import Integrations, machine, succeed
-from infra.sweep import FUNCTIONS
-from infra.sweep_turn import SweepTurn
+from infra.states_language import ServiceIntegrations, state_machine, succeed_state
+from infra.sweep_turn_states import SweepTurnStates
+from infra.sweep_workflow import FUNCTIONS
 from tests.infra.scripted import Scripted, Stage, staged
 from tests.infra.test_sweep_executed import NOTHING_SEEN, QUIET, Swept
 from tests.local.running_aws import RunningAws, eventually
@@ -79,14 +79,16 @@ def test_the_turn_of_a_sweep_that_died_ends_with_its_time_limit(stage: Stage[Scr
 
 def test_a_sweep_that_cannot_look_for_too_long_fails_so_that_its_alarm_counts_it(stage: Stage[Scripted]) -> None:
     world = stage.world()
-    turn = SweepTurn(Integrations("aws"), world.table, seconds=240, attempts=1)
+    turn = SweepTurnStates(ServiceIntegrations("aws"), world.table, seconds=240, attempts=1)
     states = {
         "Begin": {"Type": "Pass", "Assign": {"waits": 0}, "Next": "Take the turn"},
         **turn.take(next="Looks", assign={}, catch=[]),
-        "Looks": succeed(),
+        "Looks": succeed_state(),
     }
     world.put("LEASE", "sweep", holder="arn:of-another", sweepUntil=int(time.time()) + 240)
-    ended = world.ran_express(world.machine("sweep", machine(states, comment="takes its turn", timeout=60), kind="EXPRESS"), {})
+    ended = world.ran_express(
+        world.machine("sweep", state_machine(states, comment="takes its turn", timeout=60), kind="EXPRESS"), {}
+    )
 
     assert (ended["status"], ended["error"]) == ("FAILED", "SweepIsRunning")
     assert "Looks" not in ended["states"]
@@ -105,7 +107,9 @@ def test_a_turn_that_was_taken_over_stays_with_the_other_sweep(stage: Stage[Scri
 
 
 def _start(swept: Swept, name: str, **said: int) -> None:
-    swept.world.aws.client("stepfunctions").start_execution(stateMachineArn=swept.arn, name=name, input=json.dumps(said))
+    swept.world.aws.client("stepfunctions").start_execution(
+        stateMachineArn=swept.arn, name=name, input=json.dumps(said)
+    )
 
 
 def _told(swept: Swept) -> dict[str, Any]:
@@ -121,7 +125,10 @@ def _ends(swept: Swept, count: int) -> dict[str, Any]:
         return told if len(told) == count and all(each["status"] != "RUNNING" for each in told.values()) else None
 
     client, ended = swept.world.aws, eventually(look, 60)
-    told = (client.knob("express-executions", stateMachineArn=swept.arn, executionArn=each["executionArn"]) for each in ended.values())
+    told = (
+        client.knob("express-executions", stateMachineArn=swept.arn, executionArn=each["executionArn"])
+        for each in ended.values()
+    )
     return {each["name"]: {**each, "states": _entered(each["events"])} for said in told for each in said["executions"]}
 
 

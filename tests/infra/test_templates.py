@@ -15,18 +15,22 @@ from typing import Any
 
 import pytest
 
-from infra.bundling import Target
-from infra.duties import DUTIES
-from infra.settings import Logs, NodeRoles, Settings, Sweep, Vpc
+from infra.asset_bundles import BundleTarget
+from infra.function_configuration import CONFIGURATIONS
+from infra.settings import LogSettings, NodeRoleSettings, Settings, SweepSettings, VpcSettings
 from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat
 
 
 def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_say(
     synthesise: Synthesise, local: Synthesis, example_settings: Settings, local_settings: Settings
 ) -> None:
-    names = tuple(name.replace(local_settings.cluster, example_settings.cluster) for name in local_settings.node_roles.names)
+    names = tuple(
+        name.replace(local_settings.cluster, example_settings.cluster) for name in local_settings.node_roles.names
+    )
     roles = replace(local_settings.node_roles, names=names)
-    with_such_roles = replace(example_settings, node_roles=roles, ceilings=local_settings.ceilings)  # nobody pays for local nodes
+    with_such_roles = replace(
+        example_settings, node_roles=roles, ceilings=local_settings.ceilings
+    )  # nobody pays for local nodes
 
     example = _normalised(synthesise(with_such_roles), with_such_roles)
     different = dict(_differences(example, _normalised(local, local_settings)))
@@ -55,13 +59,17 @@ def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_
     )
 
 
-def test_the_same_settings_give_the_same_bytes(synthesise: Synthesise, local: Synthesis, local_settings: Settings) -> None:
+def test_the_same_settings_give_the_same_bytes(
+    synthesise: Synthesise, local: Synthesis, local_settings: Settings
+) -> None:
     again = synthesise(local_settings)
 
     assert _files(again.folder) == _files(local.folder)
 
 
-def test_the_command_line_synthesises_without_credentials_and_without_docker(example: Synthesis, tmp_path: Path) -> None:
+def test_the_command_line_synthesises_without_credentials_and_without_docker(
+    example: Synthesis, tmp_path: Path
+) -> None:
     node = shutil.which("node")
     assert node is not None
     environment = {
@@ -74,7 +82,15 @@ def test_the_command_line_synthesises_without_credentials_and_without_docker(exa
         "NODE_NO_WARNINGS": "1",
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"],
     }
-    command = [str(ROOT / "node_modules/.bin/cdk"), "synth", "-c", "cluster=example", "--quiet", "--output", str(tmp_path)]
+    command = [
+        str(ROOT / "node_modules/.bin/cdk"),
+        "synth",
+        "-c",
+        "cluster=example",
+        "--quiet",
+        "--output",
+        str(tmp_path),
+    ]
 
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
@@ -86,7 +102,9 @@ def test_the_command_line_synthesises_without_credentials_and_without_docker(exa
 def test_a_cluster_that_nobody_named_is_told_in_one_line(tmp_path: Path) -> None:
     environment = {**os.environ, "CDK_OUTDIR": str(tmp_path), "CDK_CONTEXT_JSON": "{}"}
 
-    done = subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
 
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "joiner: which cluster? Say -c cluster=NAME; there are: example, local"
@@ -122,7 +140,17 @@ def test_only_what_people_or_iam_must_name_has_a_name(example: Synthesis) -> Non
         for resource in example.template["Resources"].values()
         for key, value in resource.get("Properties", {}).items()
         if key
-        in {"StateMachineName", "RoleName", "FunctionName", "TableName", "BucketName", "QueueName", "LogGroupName", "AlarmName", "Name"}
+        in {
+            "StateMachineName",
+            "RoleName",
+            "FunctionName",
+            "TableName",
+            "BucketName",
+            "QueueName",
+            "LogGroupName",
+            "AlarmName",
+            "Name",
+        }
         and resource["Type"]
         not in {
             "AWS::Lambda::Permission",
@@ -151,7 +179,10 @@ def test_only_what_people_or_iam_must_name_has_a_name(example: Synthesis) -> Non
 def test_every_function_with_its_layers_has_room_below_lambdas_250_megabytes(example: Synthesis) -> None:
     sizes = {}
     for name, function in example.resources("AWS::Lambda::Function").items():
-        layers = [example.template["Resources"][each["Ref"]]["Properties"]["Content"] for each in function["Properties"]["Layers"]]
+        layers = [
+            example.template["Resources"][each["Ref"]]["Properties"]["Content"]
+            for each in function["Properties"]["Layers"]
+        ]
         assert len(layers) <= 5
         sizes[name] = sum(_unzipped(example, content) for content in (function["Properties"]["Code"], *layers))
 
@@ -159,7 +190,7 @@ def test_every_function_with_its_layers_has_room_below_lambdas_250_megabytes(exa
 
 
 def test_nothing_of_the_packing_machine_is_in_a_layer_for_arm(example: Synthesis, example_settings: Settings) -> None:
-    assert str(Target.of(example_settings.runtime)) == "python 3.14 on arm64"
+    assert str(BundleTarget.of(example_settings.runtime)) == "python 3.14 on arm64"
     libraries = {
         name: data
         for layer in example.resources("AWS::Lambda::LayerVersion").values()
@@ -178,7 +209,9 @@ def test_a_layer_holds_no_tests_no_scripts_and_one_dateutil_that_botocore_can_li
     layers = example.resources("AWS::Lambda::LayerVersion").values()
     names = [name for layer in layers for name, _ in _entries(example, layer["Properties"]["Content"])]
 
-    assert [name for name in names if "/tests/" in name or "__pycache__" in name or name.startswith("python/bin/")] == []
+    assert [
+        name for name in names if "/tests/" in name or "__pycache__" in name or name.startswith("python/bin/")
+    ] == []
     assert [name for name in names if re.search(r"python_dateutil-[^2]", name)] == []
     assert [name for name in names if name.startswith(("python/boto3/", "python/botocore/"))] == []
 
@@ -186,14 +219,21 @@ def test_a_layer_holds_no_tests_no_scripts_and_one_dateutil_that_botocore_can_li
 def test_the_installer_carries_the_manifests_that_the_template_names(example: Synthesis) -> None:
     function = example.one("AWS::Lambda::Function", "InstallationInstallManifests")
     inside = {
-        name.removeprefix("manifests/"): data for name, data in _entries(example, function["Properties"]["Code"]) if name.endswith(".yaml")
+        name.removeprefix("manifests/"): data
+        for name, data in _entries(example, function["Properties"]["Code"])
+        if name.endswith(".yaml")
     }
 
-    assert inside == {path.relative_to(ROOT / "manifests").as_posix(): path.read_bytes() for path in (ROOT / "manifests").rglob("*.yaml")}
+    assert inside == {
+        path.relative_to(ROOT / "manifests").as_posix(): path.read_bytes()
+        for path in (ROOT / "manifests").rglob("*.yaml")
+    }
 
 
-def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(synthesise: Synthesise, example_settings: Settings) -> None:
-    vpc = Vpc(("subnet-0123456789abcdef0", "subnet-0123456789abcdef1"), "sg-0123456789abcdef0")
+def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(
+    synthesise: Synthesise, example_settings: Settings
+) -> None:
+    vpc = VpcSettings(("subnet-0123456789abcdef0", "subnet-0123456789abcdef1"), "sg-0123456789abcdef0")
 
     private = synthesise(replace(example_settings, vpc=vpc))
 
@@ -218,11 +258,17 @@ def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(synthesi
 
 
 @pytest.mark.parametrize("machine", ["ScaleUpStates", "RetirementStatesMachine", "RetirementStatesForEmpty"])
-def test_a_scale_up_or_a_retirement_that_fails_or_runs_out_of_time_is_an_alarm(example: Synthesis, machine: str) -> None:
+def test_a_scale_up_or_a_retirement_that_fails_or_runs_out_of_time_is_an_alarm(
+    example: Synthesis, machine: str
+) -> None:
     its_name = next(name for name in example.resources("AWS::StepFunctions::StateMachine") if name.startswith(machine))
     alarms = [each["Properties"] for each in example.resources("AWS::CloudWatch::Alarm").values()]
 
-    told = {each["MetricName"] for each in alarms if flat(each.get("Dimensions", [{"Value": ""}]))[0]["Value"] == f"${{{its_name}}}"}
+    told = {
+        each["MetricName"]
+        for each in alarms
+        if flat(each.get("Dimensions", [{"Value": ""}]))[0]["Value"] == f"${{{its_name}}}"
+    }
     assert told == {"ExecutionsFailed", "ExecutionsTimedOut"}
 
 
@@ -247,9 +293,9 @@ def test_an_account_with_a_small_quota_sets_no_concurrency_aside(
 def test_settings_reach_what_they_are_about(synthesise: Synthesise, example_settings: Settings) -> None:
     settings = replace(
         example_settings,
-        node_roles=NodeRoles(("Mine", "Other"), manage_node_access_entry=False),
-        sweep=Sweep(every_minutes=5),
-        logs=Logs(retention_days=3653, execution_data=False),
+        node_roles=NodeRoleSettings(("Mine", "Other"), manage_node_access_entry=False),
+        sweep=SweepSettings(every_minutes=5),
+        logs=LogSettings(retention_days=3653, execution_data=False),
         tags={"team": "platform"},
         permissions_boundary="Boundary",
         alarm_topic="arn:aws:sns:eu-west-1:123456789012:alarms",
@@ -260,8 +306,12 @@ def test_settings_reach_what_they_are_about(synthesise: Synthesise, example_sett
 
     assert not made.template["Resources"].keys() & {"NodesRole"}
     assert made.one("AWS::IAM::InstanceProfile", "NodesProfile")["Properties"]["Roles"] == ["Mine"]
-    assert [each["Properties"].get("Type") for each in made.resources("AWS::EKS::AccessEntry").values()].count("EC2_LINUX") == 0
-    assert made.one("AWS::Scheduler::Schedule", "SweepSchedule")["Properties"]["ScheduleExpression"] == "rate(5 minutes)"
+    assert [each["Properties"].get("Type") for each in made.resources("AWS::EKS::AccessEntry").values()].count(
+        "EC2_LINUX"
+    ) == 0
+    assert (
+        made.one("AWS::Scheduler::Schedule", "SweepSchedule")["Properties"]["ScheduleExpression"] == "rate(5 minutes)"
+    )
     assert {each["Properties"]["RetentionInDays"] for each in made.resources("AWS::Logs::LogGroup").values()} == {3653}
     for machine in made.resources("AWS::StepFunctions::StateMachine").values():
         assert machine["Properties"]["LoggingConfiguration"]["IncludeExecutionData"] is False
@@ -292,12 +342,16 @@ def test_the_doorbells_routes_are_throttled_apart(example: Synthesis) -> None:
 
 def test_pods_and_pools_at_their_loudest_leave_room_for_ten_nodes(example: Synthesis) -> None:
     stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
-    loudest = [stage["RouteSettings"][f"POST /ring/{{token}}/{kind}"]["ThrottlingBurstLimit"] for kind in ("pods", "pools")]
+    loudest = [
+        stage["RouteSettings"][f"POST /ring/{{token}}/{kind}"]["ThrottlingBurstLimit"] for kind in ("pods", "pools")
+    ]
 
     assert _set_aside(example)["ring_doorbell"] - sum(loudest) == 10
 
 
-def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_goes_before_what_it_rings(example: Synthesis) -> None:
+def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_goes_before_what_it_rings(
+    example: Synthesis,
+) -> None:
     waits = {name: set(each.get("DependsOn", ())) for name, each in example.template["Resources"].items()}
     schedule = next(name for name in waits if name.startswith("SweepSchedule"))
     manifests = next(name for name in example.resources("Custom::Manifests"))
@@ -329,17 +383,24 @@ def test_interruption_events_go_through_an_encrypted_queue_with_dead_letters(exa
     }
     assert queue["SqsManagedSseEnabled"] is True
     assert queue["RedrivePolicy"]["maxReceiveCount"] == 6
-    assert queue["VisibilityTimeout"] == 2 * DUTIES["handle_interruption"].timeout <= 45  # seconds of the two minutes that a try may cost
+    assert (
+        queue["VisibilityTimeout"] == 2 * CONFIGURATIONS["handle_interruption"].timeout_seconds <= 45
+    )  # seconds of the two minutes that a try may cost
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    policies = [flat(each["Properties"]["PolicyDocument"]) for each in example.resources("AWS::SQS::QueuePolicy").values()]
+    policies = [
+        flat(each["Properties"]["PolicyDocument"]) for each in example.resources("AWS::SQS::QueuePolicy").values()
+    ]
     assert all(
-        {"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}.items() <= policy["Statement"][0].items()
+        {"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}.items()
+        <= policy["Statement"][0].items()
         for policy in policies
     )
 
 
 @pytest.mark.parametrize("name", ["example", "local"])
-def test_state_machines_call_published_versions_that_outlive_an_upgrade(name: str, request: pytest.FixtureRequest) -> None:
+def test_state_machines_call_published_versions_that_outlive_an_upgrade(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     made: Synthesis = request.getfixturevalue(name)
     versions = made.resources("AWS::Lambda::Version")
 
@@ -352,7 +413,7 @@ def test_state_machines_call_published_versions_that_outlive_an_upgrade(name: st
 
 def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
     """Resources by an id without CDK's digests, with the words of the settings instead of their values."""
-    target = Target.of(settings.runtime)
+    target = BundleTarget.of(settings.runtime)
     words = {
         settings.cluster.replace("-", ""): "CLUSTER",  # in ids
         settings.cluster: "CLUSTER",
@@ -368,7 +429,9 @@ def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
     text = re.sub(r'("Sid": "AllowEventRule\w+?)[0-9A-F]{8}"', r'\1"', text)
     text = re.sub(r'"Rotation": "[0-9a-f]{16}"', '"Rotation": "DIGEST"', text)
     text = re.sub(r"(CurrentVersion\w{8})[0-9a-f]{32}", r"\1", text)
-    text = re.sub(r"(CLUSTER[A-Za-z]*?)([0-9A-F]{8})+\b", r"\1", text)  # ids that are made of a path with the cluster's name
+    text = re.sub(
+        r"(CLUSTER[A-Za-z]*?)([0-9A-F]{8})+\b", r"\1", text
+    )  # ids that are made of a path with the cluster's name
     resources: dict[str, Any] = json.loads(text, object_hook=_with_resources_in_order)
     for each in resources.values():
         each.pop("Metadata", None)
@@ -398,7 +461,11 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, tu
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in {".zip"} or path.name.endswith("template.json")}
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.suffix in {".zip"} or path.name.endswith("template.json")
+    }
 
 
 def _without_metadata(template: Mapping[str, Any]) -> Any:
@@ -406,7 +473,8 @@ def _without_metadata(template: Mapping[str, Any]) -> Any:
     return {
         **template,
         "Resources": {
-            name: {key: value for key, value in each.items() if key != "Metadata"} for name, each in template["Resources"].items()
+            name: {key: value for key, value in each.items() if key != "Metadata"}
+            for name, each in template["Resources"].items()
         },
     }
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from infra.settings import NodeRoles, Settings
+from infra.settings import NodeRoleSettings, Settings
 from tests.infra.conftest import Synthesis, Synthesise, flat
 
 
@@ -10,7 +10,9 @@ def test_every_other_resource_is_deleted_after_the_guard(example: Synthesis) -> 
     (guard,) = example.resources("Custom::DeletionGuard").values()
     after = set(guard["DependsOn"])
 
-    not_named = {name for name, each in example.template["Resources"].items() if name not in after and each is not guard}
+    not_named = {
+        name for name, each in example.template["Resources"].items() if name not in after and each is not guard
+    }
 
     assert not_named <= {"CDKMetadata"}
 
@@ -38,7 +40,9 @@ def test_access_entries_of_nodes_are_no_resources_of_the_stack(example: Synthesi
 
 
 def test_another_default_role_gets_a_profile_of_its_own(synthesise: Synthesise, example_settings: Settings) -> None:
-    one, other = (synthesise(replace(example_settings, node_roles=NodeRoles((name,)))) for name in ("One", "Other"))
+    one, other = (
+        synthesise(replace(example_settings, node_roles=NodeRoleSettings((name,)))) for name in ("One", "Other")
+    )
 
     assert one.resources("AWS::IAM::InstanceProfile").keys().isdisjoint(other.resources("AWS::IAM::InstanceProfile"))
     for made, role in ((one, "One"), (other, "Other")):

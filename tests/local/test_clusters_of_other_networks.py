@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.installation import DESCRIBED
-from infra.states import Integrations, machine, succeed
+from infra.manifest_installation import DESCRIBED_ATTRIBUTES
+from infra.states_language import ServiceIntegrations, state_machine, succeed_state
 from joiner.adapters import environment
 from joiner.adapters.custom_resource import Request
 from joiner.adapters.payload import ClusterFacts, Task
@@ -38,9 +38,9 @@ class Cluster:
     def facts(self) -> ClusterFacts:
         """What the state *Describe the cluster* of the state machines gives to every function, and how that is read."""
         sfn = self.aws.client("stepfunctions")
-        describe = Integrations("aws").describe_cluster(self.name, next="End", assign={}, catch=[])
-        states = {"Describe": describe, "End": succeed(output={"cluster": "{% $cluster %}"})}
-        definition = json.dumps(machine(states, comment="A test's", timeout=30))
+        describe = ServiceIntegrations("aws").describe_cluster(self.name, next="End", assign={}, catch=[])
+        states = {"Describe": describe, "End": succeed_state(output={"cluster": "{% $cluster %}"})}
+        definition = json.dumps(state_machine(states, comment="A test's", timeout=30))
         created = sfn.create_state_machine(
             name=self.aws.fresh("facts"), definition=definition, roleArn=self.aws.role("states.amazonaws.com")
         )
@@ -111,7 +111,7 @@ def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(clus
 
 
 def test_the_template_asks_for_what_the_function_answers(cluster: Cluster) -> None:
-    assert set(cluster.described()) == set(DESCRIBED)
+    assert set(cluster.described()) == set(DESCRIBED_ATTRIBUTES)
 
 
 def test_the_clusters_own_subnets_are_what_the_permissions_get(cluster: Cluster) -> None:

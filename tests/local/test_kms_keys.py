@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aws_cdk import aws_iam as iam
 
-from infra.ec2_permissions import Place, _may_encrypt
-from infra.settings import NodeClasses, Settings
+from infra.aws_permissions import AccountRegion, _allow_encryption
+from infra.settings import NodeClassSettings, Settings
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.aws_sessions import aws_session
@@ -35,8 +35,8 @@ class Account:
 
     def granted(self, *keys: str) -> list[dict[str, Any]]:
         """What the deployment grants `launch_instances` where the settings name these keys."""
-        settings = Settings(cluster="keys", region=REGION, node_classes=NodeClasses(kms_keys=keys))
-        made: list[iam.PolicyStatement] = _may_encrypt(settings, Place("aws", REGION, ACCOUNT))
+        settings = Settings(cluster="keys", region=REGION, node_classes=NodeClassSettings(kms_keys=keys))
+        made: list[iam.PolicyStatement] = _allow_encryption(settings, AccountRegion("aws", REGION, ACCOUNT))
         return [each.to_statement_json() for each in made]
 
     def launch(self, ebs: dict[str, Any], statements: Sequence[dict[str, Any]]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from infra.bundling import Target, bundle_requirements, bundle_sources
+from infra.asset_bundles import BundleTarget, bundle_requirements, bundle_sources
 from joiner_local import runtime_python
 from joiner_local.pki import Authority
 from tests.local.running_aws import RunningAws, eventually, started_server
@@ -104,7 +104,7 @@ def beginning(aws: RunningAws, function: str) -> str:
 
 def layers(aws: RunningAws, version: str) -> list[str]:
     """The deployment's own, packed for that Python."""
-    target = Target(version, "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64")
+    target = BundleTarget(version, "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64")
     packed = [
         bundle_sources("joiner", {"python": ROOT / "layers/joiner/python"}, target),
         *(bundle_requirements(ROOT / "layers" / name, target) for name in ("runtime", "kubernetes")),

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from infra.duties import DUTIES
+from infra.function_configuration import CONFIGURATIONS
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import list_claims
 from joiner.adapters.guards import Guards
@@ -35,7 +35,7 @@ def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World)
 
     assert world.answers["record_node_claims"]["claims"] == len(list_claims(world.kube).claims) >= 24_000 // 29
     assert world.answers["record_launches"]["launched"] == world.answers["record_node_claims"]["claims"]
-    assert took < sum(DUTIES[name].timeout for name in names)
+    assert took < sum(CONFIGURATIONS[name].timeout_seconds for name in names)
     assert asked(world, "POST /apis/events.k8s.io") == []  # under the lease nothing is told
 
     world.stop_after = ""

@@ -169,7 +169,7 @@ class Ec2:
     def instances_of_cluster(self, cluster: str, *, ended: bool = False) -> list[Instance]:
         """The instances that Joiner launched for a cluster and may terminate: those that live, or with `ended` also those that do not.
 
-        They carry the launch tag and the three tags that the condition of `ec2:TerminateInstances` asks for (infra/ec2_permissions.py).
+        They carry the launch tag and the three tags that the condition of `ec2:TerminateInstances` asks for (infra/aws_permissions.py).
         """
         owned = [{"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]}, {"Name": "tag-key", "Values": [NODEPOOL]}]
         return self._instances([*_launched_for(cluster), *owned], ended=ended)

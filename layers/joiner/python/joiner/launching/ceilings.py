@@ -1,7 +1,7 @@
 """What the settings of a cluster let node classes name: roles, image owners, subnets, security groups, snapshots, KMS keys.
 
 Whoever may write a node class chooses what its nodes are made of, within these ceilings. The permissions of `launch_instances` hold the
-same ceilings (`infra/ec2_permissions.py`): the resolver refuses first, because it can name the field and the remedy.
+same ceilings (`infra/aws_permissions.py`): the resolver refuses first, because it can name the field and the remedy.
 """
 
 from collections.abc import Iterable, Mapping

@@ -12,14 +12,15 @@ SUPPORTED_NODES: Final = 2_000
 
 
 def beyond_supported_size(pods: int, nodes: int) -> str:
-    """Return what exceeds the supported size, with the remedy; empty if nothing does.
+    r"""Return what exceeds the supported size, with the remedy; empty if nothing does.
 
     >>> beyond_supported_size(50_000, 2_000)
     ''
-    >>> beyond_supported_size(61_000, 1_500)
-    '61,000 pods exceed the supported size of 50,000: raise the memory of the listing functions (infra/duties.py), or use several clusters'
+    >>> print(beyond_supported_size(61_000, 1_500).replace(": ", ":\n"))
+    61,000 pods exceed the supported size of 50,000:
+    raise the memory of the listing functions (infra/function_configuration.py), or use several clusters
     """
     counts = ((pods, SUPPORTED_PODS, "pods"), (nodes, SUPPORTED_NODES, "nodes"))
     exceeded = [f"{count:,} {what} exceed the supported size of {most:,}" for count, most, what in counts if count > most]
-    remedy = "raise the memory of the listing functions (infra/duties.py), or use several clusters"
+    remedy = "raise the memory of the listing functions (infra/function_configuration.py), or use several clusters"
     return f"{' and '.join(exceeded)}: {remedy}" if exceeded else ""

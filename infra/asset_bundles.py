@@ -25,9 +25,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from infra.settings import HOST, Runtime
+from infra.settings import HOST_RUNTIME, RuntimeSettings
 
-RECIPE: Final = "3"
+BUNDLE_FORMAT: Final = "3"
 """Part of every cache key; changes when the way of packing does."""
 
 MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
@@ -35,7 +35,7 @@ MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 
 MACHINES: Final = ("x86_64", "aarch64")
 
-LEFT_OUT: Final = (
+EXCLUDED: Final = (
     "bin/*",  # scripts that name the interpreter of the machine that packs
     "*/tests/*",
     "*/test/*",
@@ -47,13 +47,13 @@ LEFT_OUT: Final = (
     "*.dist-info/direct_url.json",
 )
 
-NOT_SOURCES: Final = ("README.md", "event.json", "py.typed", ".*", "*/.*")
+EXCLUDED_SOURCES: Final = ("README.md", "event.json", "py.typed", ".*", "*/.*")
 """What stands beside our code for people, tests and type checkers, and the caches that those leave."""
 
 UNUSED_DAYS: Final = 30
 """Bundles that no synthesis touched for so long leave the cache."""
 
-LARGEST_CACHE: Final = 1_000_000_000
+CACHE_LIMIT_BYTES: Final = 1_000_000_000
 """Bytes. Beyond it the bundles that were not used for longest leave the cache: a deployment's take about 50 MB."""
 
 
@@ -62,7 +62,7 @@ class BundlingError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BundleTarget:
     """What the functions run on."""
 
     python: str
@@ -70,13 +70,15 @@ class Target:
     is_host: bool = False
 
     @classmethod
-    def of(cls, runtime: Runtime) -> "Target":
+    def of(cls, runtime: RuntimeSettings) -> "BundleTarget":
         """The target that the settings ask for, `host` resolved to the running interpreter."""
         machine = "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
         return cls(
-            python=f"{sys.version_info.major}.{sys.version_info.minor}" if runtime.python == HOST else runtime.python,
-            architecture=machine if runtime.architecture == HOST else runtime.architecture,
-            is_host=runtime.python == HOST and runtime.architecture == HOST,
+            python=f"{sys.version_info.major}.{sys.version_info.minor}"
+            if runtime.python == HOST_RUNTIME
+            else runtime.python,
+            architecture=machine if runtime.architecture == HOST_RUNTIME else runtime.architecture,
+            is_host=runtime.python == HOST_RUNTIME and runtime.architecture == HOST_RUNTIME,
         )
 
     @property
@@ -114,30 +116,31 @@ def cache_folder() -> Path:
     return folder
 
 
-def bundle_sources(name: str, trees: Mapping[str, Path], target: Target) -> Path:
+def bundle_sources(name: str, trees: Mapping[str, Path], target: BundleTarget) -> Path:
     """A zip of our own files, each tree under its prefix (`""` for the top)."""
     files = {
         f"{prefix}/{inside}".lstrip("/"): path
         for prefix, root in trees.items()
         for path in root.rglob("*")
-        if path.is_file() and not _is_left_out(inside := path.relative_to(root).as_posix(), (*NOT_SOURCES, *target.foreign))
+        if path.is_file()
+        and not _is_excluded(inside := path.relative_to(root).as_posix(), (*EXCLUDED_SOURCES, *target.foreign))
     }
     if not files:
         raise BundlingError(f"nothing to pack for {name} in {', '.join(map(str, trees.values()))}")
-    digest = hashlib.sha256(f"{RECIPE} {target.compiler}".encode())
+    digest = hashlib.sha256(f"{BUNDLE_FORMAT} {target.compiler}".encode())
     for inside, path in sorted(files.items()):
         digest.update(f"\0{inside}\0".encode() + path.read_bytes())
-    return _kept(f"{name}-{digest.hexdigest()[:16]}.zip", files, target)
+    return _cached_zip(f"{name}-{digest.hexdigest()[:16]}.zip", files, target)
 
 
-def bundle_requirements(layer: Path, target: Target) -> Path:
+def bundle_requirements(layer: Path, target: BundleTarget) -> Path:
     """A zip of a layer's locked third-party parts for the target, under `python/` as Lambda wants it."""
     lock, omit = layer / "requirements.lock", layer / "omit.txt"
     left_out = tuple(_lines(omit)) if omit.exists() else ()
     locked = tuple(_lines(lock))
-    key = hashlib.sha256(repr((RECIPE, locked, left_out, str(target), target.compiler)).encode())
+    key = hashlib.sha256(repr((BUNDLE_FORMAT, locked, left_out, str(target), target.compiler)).encode())
     path = cache_folder() / f"{layer.name}-{key.hexdigest()[:16]}.zip"
-    if _is_whole(path):
+    if _is_cached_intact(path):
         return path
     with tempfile.TemporaryDirectory(prefix="joiner-bundle-") as work:
         root = Path(work)
@@ -145,29 +148,44 @@ def bundle_requirements(layer: Path, target: Target) -> Path:
         files = {
             f"python/{inside}": file
             for file in root.rglob("*")
-            if file.is_file() and not _is_left_out(inside := file.relative_to(root).as_posix(), left_out)
+            if file.is_file() and not _is_excluded(inside := file.relative_to(root).as_posix(), left_out)
         }
-        return _kept(path.name, files, target)
+        return _cached_zip(path.name, files, target)
 
 
-def _pip_install(lock: Path, into: Path, target: Target) -> None:
+def _pip_install(lock: Path, into: Path, target: BundleTarget) -> None:
     command = (
         *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
-        *("--require-hashes", "--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(into), *target.pip_options),
+        *(
+            "--require-hashes",
+            "--no-deps",
+            "--no-compile",
+            "--only-binary=:all:",
+            "--target",
+            str(into),
+            *target.pip_options,
+        ),
         *("--requirement", str(lock)),
     )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BundlingError(_blame(lock, done.stderr, target))
+        raise BundlingError(_explain_pip_failure(lock, done.stderr, target))
 
 
-def _blame(lock: Path, complaint: str, target: Target) -> str:
+def _explain_pip_failure(lock: Path, complaint: str, target: BundleTarget) -> str:
     """pip's complaint, with the lock file's line that it is about."""
     last = complaint.strip().splitlines()[-1] if complaint.strip() else "pip said nothing"
     lines = lock.read_text(encoding="utf-8").splitlines()
     if "DO NOT MATCH THE HASHES" in complaint:
         named = re.search(r"^\s+([\w.-]+)==\S+ from ", complaint, re.MULTILINE)
-        found = next((number for number, line in enumerate(lines, 1) if named and line.lower().startswith(f"{named[1].lower()}==")), 1)
+        found = next(
+            (
+                number
+                for number, line in enumerate(lines, 1)
+                if named and line.lower().startswith(f"{named[1].lower()}==")
+            ),
+            1,
+        )
         told = "what pip got is not a file whose digest stands here: find out why before you write the lock anew"
         return f"{lock}:{found}: {told}. pip: {last.strip()}"
     named = re.search(r"(?:No matching distribution found for|satisfies the requirement) ([\w.-]+)", complaint)
@@ -184,14 +202,14 @@ def _lines(path: Path) -> Iterable[str]:
             yield content
 
 
-def _is_left_out(inside: str, more: tuple[str, ...] = ()) -> bool:
-    return any(fnmatchcase(inside, pattern) or fnmatchcase(f"/{inside}", pattern) for pattern in (*LEFT_OUT, *more))
+def _is_excluded(inside: str, more: tuple[str, ...] = ()) -> bool:
+    return any(fnmatchcase(inside, pattern) or fnmatchcase(f"/{inside}", pattern) for pattern in (*EXCLUDED, *more))
 
 
-def _kept(name: str, files: Mapping[str, Path], target: Target) -> Path:
+def _cached_zip(name: str, files: Mapping[str, Path], target: BundleTarget) -> Path:
     """The zip of these files in the cache, made if it is not there; two syntheses at once do no harm."""
     path = cache_folder() / name
-    if _is_whole(path):
+    if _is_cached_intact(path):
         return path
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".packing-") as work:
         packed = Path(work) / name
@@ -204,16 +222,16 @@ def _kept(name: str, files: Mapping[str, Path], target: Target) -> Path:
                 archive.writestr(entry, file.read_bytes())
         digest = Path(work) / "digest"
         digest.write_text(_digest(packed), encoding="ascii")
-        digest.replace(_digest_of(path))  # first: a bundle without its own digest is packed anew
+        digest.replace(_digest_path(path))  # first: a bundle without its own digest is packed anew
         packed.replace(path)
-    _forget_the_unused()
+    _remove_unused_bundles()
     return path
 
 
-def _is_whole(path: Path) -> bool:
+def _is_cached_intact(path: Path) -> bool:
     """Is the bundle in the cache, with the content that was put there? It counts as used now."""
     try:
-        if _digest_of(path).read_text(encoding="ascii") != _digest(path):
+        if _digest_path(path).read_text(encoding="ascii") != _digest(path):
             return False
         path.touch()
     except OSError:  # not there, or removed by another synthesis this moment
@@ -221,7 +239,7 @@ def _is_whole(path: Path) -> bool:
     return True
 
 
-def _digest_of(path: Path) -> Path:
+def _digest_path(path: Path) -> Path:
     return path.with_suffix(".sha256")
 
 
@@ -242,18 +260,20 @@ def _compiled(files: Mapping[str, Path], work: Path) -> dict[str, Path]:
                 py_compile.compile(str(file), cfile=str(bytecode), dfile=inside, doraise=True, invalidation_mode=mode)
             except py_compile.PyCompileError:
                 continue  # a template for another version of Python, which nobody imports
-            compiled[f"{folder}/__pycache__/{module.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc".lstrip("/")] = bytecode
+            compiled[
+                f"{folder}/__pycache__/{module.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc".lstrip("/")
+            ] = bytecode
     return compiled
 
 
-def _forget_the_unused() -> None:
+def _remove_unused_bundles() -> None:
     """Those that are too old, and those that are too much, the least recently used first."""
-    oldest, left = time.time() - UNUSED_DAYS * 86_400, LARGEST_CACHE
+    oldest, left = time.time() - UNUSED_DAYS * 86_400, CACHE_LIMIT_BYTES
     for path, used, size in sorted(_bundles(), key=lambda bundle: -bundle[1]):
         left -= size
         if used < oldest or left < 0:
             path.unlink(missing_ok=True)
-            _digest_of(path).unlink(missing_ok=True)
+            _digest_path(path).unlink(missing_ok=True)
 
 
 def _bundles() -> Iterable[tuple[Path, float, int]]:

@@ -1,4 +1,4 @@
-"""What is written down about the state machines, and the few alarms that mean "look at Joiner".
+"""The few alarms that mean "look at Joiner".
 
 Alarms are few on purpose: a scale-up or a retirement that failed or ran out of time, sweeps that fail or do not come, a catalogue that is
 old, a doorbell that loses rings, an interruption that nobody handled. All else shows in the state machines' own history.
@@ -9,10 +9,9 @@ succeeds, no catalogue that is written. There, missing data is the alarm.
 
 from dataclasses import dataclass
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
@@ -20,42 +19,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.functions import retention_of
 from infra.settings import Settings
-from infra.states import State
-
-
-class Machine(Construct):
-    """A state machine from its states, with its log group and a name that people find in the console."""
-
-    def __init__(self, scope: Construct, id: str, *, name: str, definition: State, kind: sfn.StateMachineType, settings: Settings) -> None:
-        super().__init__(scope, id)
-        # Groups of this prefix need no line of their own in CloudWatch Logs' resource policy, which has room for few
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"/aws/vendedlogs/states/{name}",
-            retention=retention_of(settings.logs.retention_days),
-            removal_policy=RemovalPolicy.DESTROY,
-        )
-        self.machine = sfn.StateMachine(
-            self,
-            "Machine",
-            state_machine_name=name,
-            state_machine_type=kind,
-            definition_body=sfn.DefinitionBody.from_string(Stack.of(self).to_json_string(dict(definition), 1)),
-            logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL, include_execution_data=settings.logs.execution_data),
-        )
-
-    @property
-    def arn(self) -> str:
-        """The machine's ARN."""
-        return self.machine.state_machine_arn
-
-    def may(self, *statements: iam.PolicyStatement) -> None:
-        """Grant the machine's role more; only the stack does."""
-        for statement in statements:
-            self.machine.add_to_role_policy(statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +61,14 @@ class Alarms(Construct):
         )
         for name, said, machine in watched:
             failed, timed_out = machine.metric_failed(period=minutes), machine.metric_timed_out(period=minutes)
-            self._alarm(f"{name}Failed", failed, 1, 1, f"{said} failed: read its execution's last state.")
+            self._alarm_from(f"{name}Failed", failed, 1, 1, f"{said} failed: read its execution's last state.")
             # One that timed out is no failed one to CloudWatch. One that was aborted has somebody who knows.
-            self._alarm(f"{name}TimedOut", timed_out, 1, 1, f"{said} ran out of time: read what its execution waited for.")
+            self._alarm_from(
+                f"{name}TimedOut", timed_out, 1, 1, f"{said} ran out of time: read what its execution waited for."
+            )
         self._watch_sweeps(sweep, settings.sweep.every_minutes)
         self._watch_catalogue(catalogue)
-        self._alarm(
+        self._alarm_from(
             "NodeAccessStays",
             node_access.metric_errors(period=Duration.hours(1)),
             1,
@@ -110,7 +76,7 @@ class Alarms(Construct):
             "The hourly removal of unused access entries, profiles and roles fails for three hours: read the log of keep_node_access. "
             "Nodes are not affected, but roles that no settings name keep their access.",
         )
-        self._alarm(
+        self._alarm_from(
             "ClusterIsNotDescribed",
             describer.metric_errors(period=minutes),
             1,
@@ -118,7 +84,7 @@ class Alarms(Construct):
             "The cluster could not be described for 15 minutes: read the log of describe_cluster. A rotated CA or a changed "
             "endpoint would not be known.",
         )
-        self._alarm(
+        self._alarm_from(
             "InstallerStaysAdministrator",
             elevator.metric_errors(period=minutes),
             1,
@@ -136,7 +102,7 @@ class Alarms(Construct):
             statistic="Maximum",
             period=minutes,
         )
-        self._alarm(
+        self._alarm_from(
             "TooManyOrphans",
             refused,
             1,
@@ -148,8 +114,8 @@ class Alarms(Construct):
     def _watch_sweeps(self, sweep: sfn.IStateMachine, every_minutes: int) -> None:
         minutes = Duration.minutes(5)
         failing = "Sweeps fail for 15 minutes, so that lost rings are not made up for: read the last states in the sweep's log."
-        self._alarm("SweepFails", sweep.metric_failed(period=minutes), 1, 3, failing)
-        self._alarm(
+        self._alarm_from("SweepFails", sweep.metric_failed(period=minutes), 1, 3, failing)
+        self._alarm_from(
             "SweepTimedOut",
             sweep.metric_timed_out(period=minutes),
             1,
@@ -157,7 +123,7 @@ class Alarms(Construct):
             "A sweep ran out of time: read in its log which state took so long. A cluster that is too large for one look lists for long.",
         )
         period = Duration.minutes(max(5, every_minutes))
-        self._alarm_without(
+        self._alarm_below(
             "NoSweepSucceeds",
             sweep.metric_succeeded(period=period, statistic="Sum"),
             f"No sweep has succeeded for {3 * max(5, every_minutes)} minutes: nodes that are empty or too old stay, and lost rings are "
@@ -169,9 +135,12 @@ class Alarms(Construct):
         hour = Duration.hours(1)
         invocations, errors = refresh.metric_invocations(period=hour), refresh.metric_errors(period=hour)
         succeeded = cloudwatch.MathExpression(
-            expression="invocations - errors", using_metrics={"invocations": invocations, "errors": errors}, period=hour, label="Refreshes"
+            expression="invocations - errors",
+            using_metrics={"invocations": invocations, "errors": errors},
+            period=hour,
+            label="Refreshes",
         )
-        self._alarm_without(
+        self._alarm_below(
             "CatalogueIsOld",
             succeeded,
             "The catalogue was not refreshed for three hours: plans use old prices, and miss new instance types. Read the log of "
@@ -197,7 +166,7 @@ class Alarms(Construct):
                 metric_value="1",
             )
         lost = cloudwatch.Metric(namespace=space, metric_name=name, statistic="Sum", period=Duration.minutes(5))
-        self._alarm(
+        self._alarm_from(
             "RingsAreLost",
             lost,
             1,
@@ -208,7 +177,7 @@ class Alarms(Construct):
         )
 
     def _watch_interruptions(self, interruptions: sqs.IQueue, dead_letters: sqs.IQueue) -> None:
-        self._alarm(
+        self._alarm_from(
             "InterruptionUnhandled",
             dead_letters.metric_approximate_number_of_messages_visible(period=Duration.minutes(5)),
             1,
@@ -216,7 +185,7 @@ class Alarms(Construct):
             "An interruption event could not be delivered or handled: read the dead-letter queue.",
         )
         # A message that gets too old for the queue is gone, and no dead letter either
-        self._alarm(
+        self._alarm_from(
             "InterruptionsWait",
             interruptions.metric_approximate_age_of_oldest_message(period=Duration.minutes(1)),
             60,
@@ -225,7 +194,7 @@ class Alarms(Construct):
             "handle_interruption, and see whether it is throttled.",
         )
 
-    def _alarm(self, id: str, metric: cloudwatch.IMetric, threshold: int, periods: int, text: str) -> None:
+    def _alarm_from(self, id: str, metric: cloudwatch.IMetric, threshold: int, periods: int, text: str) -> None:
         """When it happens this often in each of the periods; no data is no alarm."""
         alarm = cloudwatch.Alarm(
             self,
@@ -237,9 +206,9 @@ class Alarms(Construct):
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             alarm_description=text,
         )
-        self._tell(alarm)
+        self._notify(alarm)
 
-    def _alarm_without(self, id: str, metric: cloudwatch.IMetric, text: str) -> None:
+    def _alarm_below(self, id: str, metric: cloudwatch.IMetric, text: str) -> None:
         """When it does not happen in three periods; no data is the alarm."""
         alarm = cloudwatch.Alarm(
             self,
@@ -251,8 +220,8 @@ class Alarms(Construct):
             treat_missing_data=cloudwatch.TreatMissingData.BREACHING,
             alarm_description=text,
         )
-        self._tell(alarm)
+        self._notify(alarm)
 
-    def _tell(self, alarm: cloudwatch.Alarm) -> None:
+    def _notify(self, alarm: cloudwatch.Alarm) -> None:
         if self._topic is not None:
             alarm.add_alarm_action(actions.SnsAction(self._topic))

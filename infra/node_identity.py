@@ -1,25 +1,24 @@
-"""Who is who: the nodes' IAM role and profile, and what every function is called in the cluster.
-
-A function's role gets an access entry with the groups of its duty; RBAC in the cluster says what a group may do. The installer's entry
-gives no rights: `elevate_installer` makes it an administrator for as long as it runs.
-"""
+"""The IAM roles that nodes may have, their instance profile, and their access entries in the cluster."""
 
 import json
-from collections.abc import Iterable
 
 from aws_cdk import CustomResource, Duration, RemovalPolicy, Stack, Tags
-from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.functions import Function, Ground
+from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.node_class_limits import node_class_limits
 from infra.settings import Settings, node_role_name
 from joiner.names import CLUSTER_TAG, profile_path
 
-NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
+NODE_POLICIES = (
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonSSMManagedInstanceCore",
+)
 """What EKS asks of a node, and what lets people in without SSH."""
 
 
@@ -30,14 +29,16 @@ class NodeIdentity(Construct):
     profiles, and `keep_node_access` makes the access entries and removes all three when no instance uses them (docs/decisions/0016).
     """
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground) -> None:
+    def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:
         super().__init__(scope, id)
-        settings, stack = ground.settings, Stack.of(self)
-        roles = [iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)] or [
-            self._make_role(settings)
-        ]
+        settings, stack = dependencies.settings, Stack.of(self)
+        roles = [
+            iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)
+        ] or [self._make_role(settings)]
         self.names = settings.node_roles.names or (node_role_name(settings),)
-        self.arns = [stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names]
+        self.arns = [
+            stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names
+        ]
         # One a role: a profile whose role changes would change what running instances may do
         self.profile = iam.CfnInstanceProfile(
             self,
@@ -46,10 +47,10 @@ class NodeIdentity(Construct):
             path=profile_path(settings.cluster, settings.region),
         )
         self.profile.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
-        self.function, self.access = self._keep_access(ground)
+        self.function, self.access = self._keep_access(dependencies)
 
-    def _keep_access(self, ground: Ground) -> tuple[Function, CustomResource]:
-        settings = ground.settings
+    def _keep_access(self, dependencies: FunctionDependencies) -> tuple[LambdaFunction, CustomResource]:
+        settings = dependencies.settings
         wanted = {
             "Cluster": settings.cluster,
             "Roles": ",".join(self.arns),
@@ -59,13 +60,15 @@ class NodeIdentity(Construct):
             "Profile": self.profile.ref,
         }
         environment = {f"NODE_ACCESS_{name.upper()}": value for name, value in wanted.items()}
-        function = Function(self, "KeepNodeAccess", name="keep_node_access", ground=ground, environment=environment)
+        function = LambdaFunction(
+            self, "KeepNodeAccess", name="keep_node_access", dependencies=dependencies, environment=environment
+        )
         access = CustomResource(
             self,
             "Access",
             service_token=function.function.function_arn,
             resource_type="Custom::NodeAccess",
-            service_timeout=Duration.seconds(function.duty.timeout + 30),
+            service_timeout=Duration.seconds(function.configuration.timeout_seconds + 30),
             properties=wanted,
         )
         access.node.add_dependency(function, self.profile)
@@ -102,19 +105,3 @@ class NodeIdentity(Construct):
         role.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         Tags.of(role).add(CLUSTER_TAG, settings.cluster)
         return role
-
-
-class ClusterAccess(Construct):
-    """The access entries of the functions that talk to Kubernetes, and of the installer."""
-
-    def __init__(self, scope: Construct, id: str, *, settings: Settings, functions: Iterable[Function], installer: Function) -> None:
-        super().__init__(scope, id)
-        for function in functions:
-            eks.CfnAccessEntry(
-                self,
-                function.node.id,
-                cluster_name=settings.cluster,
-                principal_arn=function.role.role_arn,
-                kubernetes_groups=list(function.duty.groups),
-            )
-        eks.CfnAccessEntry(self, "Installer", cluster_name=settings.cluster, principal_arn=installer.role.role_arn)

@@ -14,7 +14,7 @@ from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.functions import Function, Ground
+from infra.lambda_function import FunctionDependencies, LambdaFunction
 
 PATTERNS: Final[Mapping[str, events.EventPattern]] = {
     # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html: two minutes
@@ -38,52 +38,60 @@ PATTERNS: Final[Mapping[str, events.EventPattern]] = {
     ),
 }
 
-RETENTION: Final = Duration.hours(1)
+RETENTION_PERIOD: Final = Duration.hours(1)
 """A notice of two minutes is worth nothing after an hour, and the sweep has seen the rest by then."""
 
 
-TRIES: Final = 6
+MAX_RECEIVES: Final = 6
 """A message that could not be handled comes again after half a minute, not after the six timeouts that AWS advises: a notice of two minutes
 is to be tried three times more while it lasts."""
 
 
-BATCH: Final = 10
+BATCH_SIZE: Final = 10
 """Messages of one call. There is no batching window: with one, AWS documents that a quiet queue may wait up to 20 seconds for a message
 (Lambda developer guide, "Using Lambda with Amazon SQS"), a sixth of a notice of two minutes. Without one a batch is larger only while
 messages come faster than they are handled, which is when it saves calls."""
 
-AT_ONCE: Final = 5
+MAX_CONCURRENCY: Final = 5
 """Calls at a time: fifty warnings at once. More would only wait for each other, since about one retirement a second is started."""
 
 
-class Interruption(Construct):
+class InterruptionQueue(Construct):
     """The rules, the queue with its dead letters, and `handle_interruption` behind it."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str, retire_arn: str) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, dependencies: FunctionDependencies, scale_up_arn: str, retire_arn: str
+    ) -> None:
         super().__init__(scope, id)
-        self.function = Function(
+        self.function = LambdaFunction(
             self,
             "HandleInterruption",
             name="handle_interruption",
-            ground=ground,
+            dependencies=dependencies,
             environment={"SCALE_UP_ARN": scale_up_arn, "RETIRE_ARN": retire_arn},
         )
         self.dead_letters = sqs.Queue(
-            self, "DeadLetters", encryption=sqs.QueueEncryption.SQS_MANAGED, enforce_ssl=True, retention_period=Duration.days(14)
+            self,
+            "DeadLetters",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=Duration.days(14),
         )
         self.queue = sqs.Queue(
             self,
             "Queue",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            retention_period=RETENTION,
-            visibility_timeout=Duration.seconds(2 * self.function.duty.timeout),
-            dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=TRIES, queue=self.dead_letters),
+            retention_period=RETENTION_PERIOD,
+            visibility_timeout=Duration.seconds(2 * self.function.configuration.timeout_seconds),
+            dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=MAX_RECEIVES, queue=self.dead_letters),
         )
         # EventBridge drops what it cannot deliver, and nobody hears of it, unless the rule's target has dead letters, too
-        target = targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters, max_event_age=RETENTION)
+        target = targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters, max_event_age=RETENTION_PERIOD)
         for id_, pattern in PATTERNS.items():
             events.Rule(self, id_, event_pattern=pattern, targets=[target])
         self.function.function.add_event_source(
-            event_sources.SqsEventSource(self.queue, batch_size=BATCH, max_concurrency=AT_ONCE, report_batch_item_failures=True)
+            event_sources.SqsEventSource(
+                self.queue, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY, report_batch_item_failures=True
+            )
         )

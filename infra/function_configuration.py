@@ -13,7 +13,7 @@ from typing import Final
 from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
 
 
-class Side(Enum):
+class CalledApi(Enum):
     """Whom a function talks to."""
 
     KUBERNETES = "kubernetes"
@@ -21,29 +21,29 @@ class Side(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class FunctionConfiguration:
     """What one function is, and may do."""
 
-    does: str
-    side: Side
-    timeout: int
+    description: str
+    calls: CalledApi
+    timeout_seconds: int
     """Seconds. Under the lease it is shorter than the lease, which each function renews for its own timeout and half a minute."""
-    plans: bool = False
+    needs_planner: bool = False
     """Does it look for plans, so that numpy and HiGHS come along?"""
-    memory: int = 256
+    memory_mb: int = 256
     """MB. CPU comes with it: 1,769 MB is one core."""
     reads_items: tuple[str, ...] = ()
     """Every function that talks to Kubernetes reads CLUSTER, too: the one endpoint to which it may send its token."""
-    writes_items: tuple[str, ...] = ()
+    updates_items: tuple[str, ...] = ()
     """Those it updates; whoever updates an item that is not there makes it."""
-    stores_items: tuple[str, ...] = ()
+    puts_items: tuple[str, ...] = ()
     """Those it puts whole."""
     checks_items: tuple[str, ...] = ()
     """Those on which a transaction of its hangs."""
     deletes_items: tuple[str, ...] = ()
     reads_documents: tuple[str, ...] = ()
     writes_documents: tuple[str, ...] = ()
-    heeds_pause: bool = False
+    reads_pause: bool = False
     """Reads the pause parameter right before it acts."""
     groups: tuple[str, ...] = ()
     """Groups in the cluster that its access entry gives it."""
@@ -51,214 +51,228 @@ class Duty:
     @property
     def readable_items(self) -> tuple[str, ...]:
         """All kinds of items that it may read."""
-        return (*self.reads_items, "CLUSTER") if self.side is Side.KUBERNETES else self.reads_items
+        return (*self.reads_items, "CLUSTER") if self.calls is CalledApi.KUBERNETES else self.reads_items
 
 
-DUTIES: Final[Mapping[str, Duty]] = {
+CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
     # The doorbell
-    "ring_doorbell": Duty(
+    "ring_doorbell": FunctionConfiguration(
         "Counts a ring, then starts a scale-up or a sweep, or wakes what waits for nodes",
-        Side.AWS,
-        timeout=5,
+        CalledApi.AWS,
+        timeout_seconds=5,
         reads_items=("DOORBELL", "WAVE"),
-        writes_items=("LEASE", "WAVE"),
+        updates_items=("LEASE", "WAVE"),
     ),
     # The sweep
-    "survey_cluster": Duty(
+    "survey_cluster": FunctionConfiguration(
         "Looks for pending pods, for claims that nobody watches, and for nodes that have to go",
-        Side.KUBERNETES,
-        timeout=30,
-        memory=1024,
+        CalledApi.KUBERNETES,
+        timeout_seconds=30,
+        memory_mb=1024,
         reads_items=("ANSWERED", "ASSIGNMENT", "EMPTY", "LAUNCH", "LEASE", "RETIREMENT", "UNAVAILABLE", "WAVE"),
-        writes_items=("EMPTY",),
+        updates_items=("EMPTY",),
         deletes_items=("EMPTY",),
         writes_documents=("surveys",),
         groups=(VIEWERS, TELLERS),
     ),
-    "survey_instances": Duty(
+    "survey_instances": FunctionConfiguration(
         "Looks at the instances, and at the executions that hold the lease, retire claims or wait for nodes",
-        Side.AWS,
-        timeout=30,
-        memory=512,
+        CalledApi.AWS,
+        timeout_seconds=30,
+        memory_mb=512,
         reads_items=("ABSENT", "BACKOFF", "INSTANCE", "LAUNCH", "LEASE", "RETIREMENT", "WAVE"),
-        writes_items=("ABSENT", "BACKOFF", "LEASE", "RETIREMENT", "UNAVAILABLE"),
+        updates_items=("ABSENT", "BACKOFF", "LEASE", "RETIREMENT", "UNAVAILABLE"),
         deletes_items=("ABSENT", "WAVE"),
         reads_documents=("surveys",),
-        heeds_pause=True,
+        reads_pause=True,
     ),
-    "collect_garbage": Duty(
+    "collect_garbage": FunctionConfiguration(
         "Ends instances that have neither claim nor node",
-        Side.AWS,
-        timeout=30,
+        CalledApi.AWS,
+        timeout_seconds=30,
         reads_items=("LAUNCH",),
         deletes_items=("INSTANCE",),
-        heeds_pause=True,
+        reads_pause=True,
     ),
-    "rebuild_claims": Duty(
+    "rebuild_claims": FunctionConfiguration(
         "Writes the claims of nodes that have lost them",
-        Side.KUBERNETES,
-        timeout=30,
-        memory=512,
+        CalledApi.KUBERNETES,
+        timeout_seconds=30,
+        memory_mb=512,
         groups=(VIEWERS, RECORDERS),
     ),
     # The scale-up, in order
-    "find_pending_pods": Duty(
+    "find_pending_pods": FunctionConfiguration(
         "Takes the snapshot: pods, nodes, pools, claims",
-        Side.KUBERNETES,
-        timeout=45,
-        memory=1769,
+        CalledApi.KUBERNETES,
+        timeout_seconds=45,
+        memory_mb=1769,
         reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH", "UNAVAILABLE", "WAVE"),
-        writes_items=("LEASE",),
+        updates_items=("LEASE",),
         writes_documents=("snapshots",),
         groups=(VIEWERS, TELLERS),
     ),
-    "resolve_node_classes": Duty(
+    "resolve_node_classes": FunctionConfiguration(
         "Finds the subnets, groups, images and the profile of each node class",
-        Side.AWS,
-        timeout=30,
-        memory=512,
+        CalledApi.AWS,
+        timeout_seconds=30,
+        memory_mb=512,
         reads_items=("BACKOFF",),
-        writes_items=("LEASE",),
+        updates_items=("LEASE",),
         reads_documents=("snapshots",),
         writes_documents=("node-classes",),
     ),
-    "plan_capacity": Duty(
+    "plan_capacity": FunctionConfiguration(
         "Decides what to launch",
-        Side.AWS,
-        plans=True,
-        timeout=60,
-        memory=1769,
+        CalledApi.AWS,
+        needs_planner=True,
+        timeout_seconds=60,
+        memory_mb=1769,
         reads_items=("ANSWERED", "UNAVAILABLE"),
-        writes_items=("ANSWERED", "LEASE"),
+        updates_items=("ANSWERED", "LEASE"),
         reads_documents=("catalogue", "node-classes", "snapshots"),
         writes_documents=("plans",),
     ),
-    "record_node_claims": Duty(
+    "record_node_claims": FunctionConfiguration(
         "Writes the claims of the plan, and to whom they belong",
-        Side.KUBERNETES,
-        timeout=60,
-        memory=512,
+        CalledApi.KUBERNETES,
+        timeout_seconds=60,
+        memory_mb=512,
         reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH"),
-        writes_items=("ANSWERED", "ASSIGNMENT", "LEASE"),
+        updates_items=("ANSWERED", "ASSIGNMENT", "LEASE"),
         deletes_items=("ASSIGNMENT",),
         reads_documents=("catalogue", "node-classes", "plans", "snapshots"),
         writes_documents=("events", "launches"),
         groups=(VIEWERS, RECORDERS),
     ),
-    "launch_instances": Duty(
+    "launch_instances": FunctionConfiguration(
         "Asks EC2 for one group of like claims",
-        Side.AWS,
-        timeout=60,
-        memory=512,
+        CalledApi.AWS,
+        timeout_seconds=60,
+        memory_mb=512,
         reads_items=("INSTANCE", "LAUNCH"),
-        writes_items=("INSTANCE", "LAUNCH", "LEASE", "UNAVAILABLE"),
-        stores_items=("LAUNCH",),
+        updates_items=("INSTANCE", "LAUNCH", "LEASE", "UNAVAILABLE"),
+        puts_items=("LAUNCH",),
         checks_items=("LEASE",),
         reads_documents=("launches",),
-        heeds_pause=True,
+        reads_pause=True,
     ),
-    "record_launches": Duty(
+    "record_launches": FunctionConfiguration(
         "Writes to the claims what became of their launches",
-        Side.KUBERNETES,
-        timeout=45,
-        memory=512,
+        CalledApi.KUBERNETES,
+        timeout_seconds=45,
+        memory_mb=512,
         reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH", "WAVE"),
-        writes_items=("ANSWERED", "LAUNCH", "LEASE", "WAVE"),
+        updates_items=("ANSWERED", "LAUNCH", "LEASE", "WAVE"),
         deletes_items=("ASSIGNMENT",),
         reads_documents=("catalogue", "snapshots"),
         writes_documents=("events",),
         groups=(VIEWERS, RECORDERS),
     ),
-    "check_registration": Duty(
+    "check_registration": FunctionConfiguration(
         "Joins nodes to their claims and places the planned pods",
-        Side.KUBERNETES,
-        timeout=45,
-        memory=512,
+        CalledApi.KUBERNETES,
+        timeout_seconds=45,
+        memory_mb=512,
         reads_items=("ASSIGNMENT", "WAVE"),
-        writes_items=("WAVE",),
+        updates_items=("WAVE",),
         deletes_items=("ASSIGNMENT", "WAVE"),
         reads_documents=("events",),
         groups=(VIEWERS, RECORDERS, BINDERS),
     ),
     # The retirement, in order
-    "begin_retirement": Duty(
+    "begin_retirement": FunctionConfiguration(
         "Closes nodes that have to go to pods, and deletes their claims",
-        Side.KUBERNETES,
-        timeout=60,
-        memory=512,
+        CalledApi.KUBERNETES,
+        timeout_seconds=60,
+        memory_mb=512,
         reads_items=("ASSIGNMENT", "LAUNCH", "LEASE", "RETIREMENT"),
-        writes_items=("LEASE", "RETIREMENT"),
+        updates_items=("LEASE", "RETIREMENT"),
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
-    "evict_pods": Duty(
+    "evict_pods": FunctionConfiguration(
         "Asks the pods of retiring nodes to leave",
-        Side.KUBERNETES,
-        timeout=60,
-        memory=512,
+        CalledApi.KUBERNETES,
+        timeout_seconds=60,
+        memory_mb=512,
         reads_items=("RETIREMENT",),
-        writes_items=("RETIREMENT",),
+        updates_items=("RETIREMENT",),
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
-    "terminate_instances": Duty(
-        "Ends the instances of drained nodes", Side.AWS, timeout=60, writes_items=("RETIREMENT",), heeds_pause=True
+    "terminate_instances": FunctionConfiguration(
+        "Ends the instances of drained nodes",
+        CalledApi.AWS,
+        timeout_seconds=60,
+        updates_items=("RETIREMENT",),
+        reads_pause=True,
     ),
-    "confirm_termination": Duty("Looks whether instances are gone", Side.AWS, timeout=30, writes_items=("RETIREMENT",)),
-    "forget_nodes": Duty(
+    "confirm_termination": FunctionConfiguration(
+        "Looks whether instances are gone", CalledApi.AWS, timeout_seconds=30, updates_items=("RETIREMENT",)
+    ),
+    "forget_nodes": FunctionConfiguration(
         "Lets go of nodes and claims whose instances are gone",
-        Side.KUBERNETES,
-        timeout=60,
-        memory=512,
-        writes_items=("RETIREMENT",),
+        CalledApi.KUBERNETES,
+        timeout_seconds=60,
+        memory_mb=512,
+        updates_items=("RETIREMENT",),
         deletes_items=("ASSIGNMENT", "INSTANCE", "RETIREMENT"),
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
     # Beside
-    "handle_interruption": Duty(
+    "handle_interruption": FunctionConfiguration(
         "Judges what EC2 and AWS Health say about our instances, and has those retired that are lost",
-        Side.AWS,
-        timeout=15,
+        CalledApi.AWS,
+        timeout_seconds=15,
         reads_items=("BACKOFF", "INSTANCE", "RETIREMENT"),
-        writes_items=("BACKOFF", "LEASE", "RETIREMENT", "UNAVAILABLE"),
-        heeds_pause=True,
+        updates_items=("BACKOFF", "LEASE", "RETIREMENT", "UNAVAILABLE"),
+        reads_pause=True,
     ),
-    "refresh_catalogue": Duty(
+    "refresh_catalogue": FunctionConfiguration(
         "Reads instance types, offerings and prices",
-        Side.AWS,
-        timeout=300,
-        memory=1024,
+        CalledApi.AWS,
+        timeout_seconds=300,
+        memory_mb=1024,
         writes_documents=("catalogue",),
     ),
     # Deployment only
-    "describe_cluster": Duty(
+    "describe_cluster": FunctionConfiguration(
         "Custom resource: the cluster's endpoint and CA, which it records, and the doorbell's CA",
-        Side.AWS,
-        timeout=60,
-        writes_items=("CLUSTER",),
+        CalledApi.AWS,
+        timeout_seconds=60,
+        updates_items=("CLUSTER",),
     ),
-    "elevate_installer": Duty("Custom resource: makes the installer an administrator of the cluster while it runs", Side.AWS, timeout=60),
-    "install_manifests": Duty(
+    "elevate_installer": FunctionConfiguration(
+        "Custom resource: makes the installer an administrator of the cluster while it runs",
+        CalledApi.AWS,
+        timeout_seconds=60,
+    ),
+    "install_manifests": FunctionConfiguration(
         "Custom resource: CRDs, RBAC and the doorbell's webhook",
-        Side.KUBERNETES,
-        timeout=300,
-        memory=512,
-        writes_items=("DOORBELL",),
+        CalledApi.KUBERNETES,
+        timeout_seconds=300,
+        memory_mb=512,
+        updates_items=("DOORBELL",),
     ),
-    "keep_node_access": Duty(
+    "keep_node_access": FunctionConfiguration(
         "Custom resource and schedule: access entries of node roles; removes what no node uses any more",
-        Side.AWS,
-        timeout=120,
+        CalledApi.AWS,
+        timeout_seconds=120,
         reads_items=("UNUSED",),
-        writes_items=("UNUSED",),
+        updates_items=("UNUSED",),
         deletes_items=("UNUSED",),
     ),
-    "guard_deletion": Duty(
+    "guard_deletion": FunctionConfiguration(
         "Custom resource: refuses the deletion of the stack while nodes run",
-        Side.AWS,
-        timeout=180,
+        CalledApi.AWS,
+        timeout_seconds=180,
         reads_items=("LEASE",),
-        heeds_pause=True,
+        reads_pause=True,
     ),
-    "await_catalogue": Duty("Custom resource: runs the first refresh of the catalogue", Side.AWS, timeout=330),
-    "empty_bucket": Duty("Custom resource: empties the bucket before the stack deletes it", Side.AWS, timeout=600),
+    "await_catalogue": FunctionConfiguration(
+        "Custom resource: runs the first refresh of the catalogue", CalledApi.AWS, timeout_seconds=330
+    ),
+    "empty_bucket": FunctionConfiguration(
+        "Custom resource: empties the bucket before the stack deletes it", CalledApi.AWS, timeout_seconds=600
+    ),
 }
 """By name of the function, which is also its folder's."""

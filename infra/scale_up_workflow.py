@@ -6,10 +6,10 @@ from aws_cdk import Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.functions import Function, Ground
-from infra.observability import Machine
-from infra.scale_up_states import ScaleUpParts, scale_up
-from infra.states import Callee, Integrations
+from infra.lambda_function import FunctionDependencies, LambdaFunction
+from infra.logged_state_machine import LoggedStateMachine
+from infra.scale_up_states import ScaleUpParts, scale_up_definition
+from infra.states_language import CalledFunction, ServiceIntegrations
 
 FUNCTIONS: Final = (
     "find_pending_pods",
@@ -22,13 +22,13 @@ FUNCTIONS: Final = (
 )
 
 
-class ScaleUp(Construct):
+class ScaleUpWorkflow(Construct):
     """The machine `joiner-scale-up-<cluster>` and what it calls."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground, nodes: dict[str, str]) -> None:
+    def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies, nodes: dict[str, str]) -> None:
         """`nodes` is the part of the environment that says which nodes may be launched."""
         super().__init__(scope, id)
-        settings = ground.settings
+        settings = dependencies.settings
         environments = {
             "resolve_node_classes": nodes,
             "launch_instances": nodes,
@@ -38,23 +38,31 @@ class ScaleUp(Construct):
             },
         }
         self.functions = {
-            name: Function(self, construct_id(name), name=name, ground=ground, environment=environments.get(name)) for name in FUNCTIONS
+            name: LambdaFunction(
+                self, construct_id(name), name=name, dependencies=dependencies, environment=environments.get(name)
+            )
+            for name in FUNCTIONS
         }
         self.name = f"joiner-scale-up-{settings.cluster}"
         parts = ScaleUpParts(
-            integrations=Integrations(Stack.of(self).partition),
+            integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
-            table=ground.memory.table.table_name,
-            functions={name: callee(function) for name, function in self.functions.items()},
+            table=dependencies.storage.table.table_name,
+            functions={name: called_function(function) for name, function in self.functions.items()},
         )
-        self.machine = Machine(
-            self, "States", name=self.name, definition=scale_up(parts), kind=sfn.StateMachineType.STANDARD, settings=settings
+        self.machine = LoggedStateMachine(
+            self,
+            "States",
+            name=self.name,
+            definition=scale_up_definition(parts),
+            kind=sfn.StateMachineType.STANDARD,
+            settings=settings,
         )
 
 
-def callee(function: Function) -> Callee:
+def called_function(function: LambdaFunction) -> CalledFunction:
     """A function as its state machine calls it."""
-    return Callee(function.published.function_arn, function.duty.timeout)
+    return CalledFunction(function.published.function_arn, function.configuration.timeout_seconds)
 
 
 def construct_id(function_name: str) -> str:

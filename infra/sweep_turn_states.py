@@ -12,64 +12,93 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.states import CONDITION_FAILED, EVERY_ERROR, ME, NOW, Catch, Integrations, State, Task, choice, jsonata, wait
+from infra.states_language import (
+    CONDITION_FAILED,
+    EVERY_ERROR,
+    EXECUTION_ARN,
+    NOW_SECONDS,
+    Catch,
+    ServiceIntegrations,
+    State,
+    TaskState,
+    choice_state,
+    jsonata,
+    wait_state,
+)
 
-KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "sweep"}}
+SWEEP_TURN_KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "sweep"}}
 """The item in which the doorbell notes when the latest sweep looks (`joiner.adapters.sweep_slot`)."""
 
-PAUSE_SECONDS: Final = 2
-ATTEMPTS: Final = 25
+TURN_RETRY_SECONDS: Final = 2
+TURN_ATTEMPTS: Final = 25
 """Fifty seconds and a little: below the minute after which the schedule starts the next sweep."""
 
-TAKE: Final = "Take the turn"
-WAIT: Final = "Wait for the running sweep"
-SEEN_BY_THE_NEXT: Final = "The next sweep sees it"
-TOO_LONG: Final = "The running sweep takes too long"
+TAKE_TURN: Final = "Take the turn"
+WAIT_FOR_TURN: Final = "Wait for the running sweep"
+NEXT_SWEEP_SUFFICES: Final = "The next sweep sees it"
+WAITED_TOO_LONG: Final = "The running sweep takes too long"
 
 States = Mapping[str, State]
 
 
 @dataclass(frozen=True, slots=True)
-class SweepTurn:
+class SweepTurnStates:
     """The turn in one table; `seconds` is how long a sweep may take in all, `attempts` how often one tries to take the turn."""
 
-    integrations: Integrations
+    integrations: ServiceIntegrations
     table: str
     seconds: int
-    attempts: int = ATTEMPTS
+    attempts: int = TURN_ATTEMPTS
 
     def take(self, *, next: str, assign: Mapping[str, Any], catch: Sequence[Catch]) -> States:
-        """States from `TAKE` to `next`; two of them end: the turn is another's, and that will do or takes too long."""
-        until = {":until": {"N": jsonata(f"$string({NOW} + {self.seconds})")}}
+        """States from `TAKE_TURN` to `next`; two of them end: the turn is another's, and that will do or takes too long."""
+        until = {":until": {"N": jsonata(f"$string({NOW_SECONDS} + {self.seconds})")}}
         update = "SET holder = :me, sweepUntil = :until REMOVE waiting, waitingUntil"
         free = "attribute_not_exists(holder) OR sweepUntil < :now OR holder = :me"
         return {
-            TAKE: self._update(update, free, until, next=next, assign=assign, catch=[Catch(CONDITION_FAILED, WAIT, kept=False), *catch]),
+            TAKE_TURN: self._update(
+                update,
+                free,
+                until,
+                next=next,
+                assign=assign,
+                catch=[Catch(CONDITION_FAILED, WAIT_FOR_TURN, kept=False), *catch],
+            ),
             **self._waiting(catch),
         }
 
     def _waiting(self, catch: Sequence[Catch]) -> States:
-        longest = PAUSE_SECONDS * (self.attempts + 5)  # a few seconds more, for the calls between the pauses
-        until = {":until": {"N": jsonata(f"$string({NOW} + {longest})")}}
+        longest = TURN_RETRY_SECONDS * (self.attempts + 5)  # a few seconds more, for the calls between the pauses
+        until = {":until": {"N": jsonata(f"$string({NOW_SECONDS} + {longest})")}}
         alone = "attribute_not_exists(waiting) OR waitingUntil < :now OR waiting = :me"
-        taken = [Catch(CONDITION_FAILED, SEEN_BY_THE_NEXT, kept=False), *catch]
+        taken = [Catch(CONDITION_FAILED, NEXT_SWEEP_SUFFICES, kept=False), *catch]
         count = {"waits": jsonata("$waits + 1")}
         return {
-            WAIT: self._update("SET waiting = :me, waitingUntil = :until", alone, until, next="How long has it waited?", catch=taken),
-            "How long has it waited?": choice({f"$waits < {self.attempts}": "Let the running sweep end"}, otherwise=TOO_LONG),
-            "Let the running sweep end": wait(PAUSE_SECONDS, next=TAKE, assign=count),
-            SEEN_BY_THE_NEXT: {"Type": "Succeed"},
-            TOO_LONG: {
+            WAIT_FOR_TURN: self._update(
+                "SET waiting = :me, waitingUntil = :until", alone, until, next="How long has it waited?", catch=taken
+            ),
+            "How long has it waited?": choice_state(
+                {f"$waits < {self.attempts}": "Let the running sweep end"}, otherwise=WAITED_TOO_LONG
+            ),
+            "Let the running sweep end": wait_state(TURN_RETRY_SECONDS, next=TAKE_TURN, assign=count),
+            NEXT_SWEEP_SUFFICES: {"Type": "Succeed"},
+            WAITED_TOO_LONG: {
                 "Type": "Fail",
                 "Error": "SweepIsRunning",
-                "Cause": f"Another sweep looks for more than {PAUSE_SECONDS * self.attempts} s: its log says what it waits for.",
+                "Cause": f"Another sweep looks for more than {TURN_RETRY_SECONDS * self.attempts} s: its log says what it waits for.",
             },
         }
 
     def give_back(self, *, next: str) -> State:
         """The next sweep may look; a turn that was taken over meanwhile stays with the other sweep."""
-        values: Mapping[str, Any] = {":me": {"S": ME}}
-        return self._task("REMOVE holder, sweepUntil", "holder = :me", values, next=next, catch=[Catch([EVERY_ERROR], next, kept=False)])
+        values: Mapping[str, Any] = {":me": {"S": EXECUTION_ARN}}
+        return self._task(
+            "REMOVE holder, sweepUntil",
+            "holder = :me",
+            values,
+            next=next,
+            catch=[Catch([EVERY_ERROR], next, kept=False)],
+        )
 
     def _update(
         self,
@@ -81,7 +110,7 @@ class SweepTurn:
         catch: Sequence[Catch],
         assign: Mapping[str, Any] | None = None,
     ) -> State:
-        known = {":me": {"S": ME}, ":now": {"N": jsonata(f"$string({NOW})")}}
+        known = {":me": {"S": EXECUTION_ARN}, ":now": {"N": jsonata(f"$string({NOW_SECONDS})")}}
         return self._task(update, condition, {**known, **values}, next=next, catch=catch, assign=assign)
 
     def _task(
@@ -94,11 +123,11 @@ class SweepTurn:
         catch: Sequence[Catch],
         assign: Mapping[str, Any] | None = None,
     ) -> State:
-        return Task(
+        return TaskState(
             resource=self.integrations.service("dynamodb:updateItem"),
             arguments={
                 "TableName": self.table,
-                "Key": KEY,
+                "Key": SWEEP_TURN_KEY,
                 "UpdateExpression": update,
                 "ConditionExpression": condition,
                 "ExpressionAttributeValues": values,

@@ -6,23 +6,23 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from infra.functions import Function, Ground
+from infra.lambda_function import FunctionDependencies, LambdaFunction
 
 
-class Catalogue(Construct):
+class CatalogueRefresh(Construct):
     """`refresh_catalogue`, its clock, and its first run."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground) -> None:
+    def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:
         super().__init__(scope, id)
-        self.function = Function(self, "RefreshCatalogue", name="refresh_catalogue", ground=ground)
-        self.first_run = Function(self, "AwaitCatalogue", name="await_catalogue", ground=ground)
-        self.first_run.may(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=self.function.arns))
+        self.function = LambdaFunction(self, "RefreshCatalogue", name="refresh_catalogue", dependencies=dependencies)
+        self.first_run = LambdaFunction(self, "AwaitCatalogue", name="await_catalogue", dependencies=dependencies)
+        self.first_run.grant(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=self.function.arns))
         self.first = CustomResource(
             self,
             "First",
             service_token=self.first_run.function.function_arn,
             resource_type="Custom::FirstCatalogue",
-            service_timeout=Duration.seconds(self.first_run.duty.timeout + 30),
+            service_timeout=Duration.seconds(self.first_run.configuration.timeout_seconds + 30),
             # The version changes with the code: a catalogue of the new shape is there before anything of the new code reads it
             properties={"Function": self.function.published.function_arn},
         )

@@ -16,12 +16,12 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.functions import Function, Ground, retention_of
-from infra.settings import Throttle
+from infra.lambda_function import FunctionDependencies, LambdaFunction, log_retention
+from infra.settings import RouteThrottle
 
 ROUTES: Final = ("pods", "nodes", "pools", "deletions")
 
-ACCESS_LOG: Final = {
+ACCESS_LOG_FORMAT: Final = {
     "requestId": "$context.requestId",
     "time": "$context.requestTime",
     "route": "$context.routeKey",
@@ -35,42 +35,55 @@ ACCESS_LOG: Final = {
 https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-logging-variables.html"""
 
 
-class Doorbell(Construct):
+class DoorbellApi(Construct):
     """The API, its routes with their throttles, and the function behind them."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str, sweep_arn: str) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, dependencies: FunctionDependencies, scale_up_arn: str, sweep_arn: str
+    ) -> None:
         super().__init__(scope, id)
-        settings = ground.settings.doorbell
-        self.function = Function(
+        settings = dependencies.settings.doorbell
+        self.function = LambdaFunction(
             self,
             "RingDoorbell",
             name="ring_doorbell",
-            ground=ground,
+            dependencies=dependencies,
             environment={"SCALE_UP_ARN": scale_up_arn, "SWEEP_ARN": sweep_arn},
             reserved_concurrency=settings.concurrency,
         )
-        self.api = http.HttpApi(self, "Api", create_default_stage=False, description="Rung by the API server of the cluster")
+        self.api = http.HttpApi(
+            self, "Api", create_default_stage=False, description="Rung by the API server of the cluster"
+        )
         integration = integrations.HttpLambdaIntegration("Integration", self.function.function)
         routes = [
             route
             for kind in ROUTES
-            for route in self.api.add_routes(path=f"/ring/{{token}}/{kind}", methods=[http.HttpMethod.POST], integration=integration)
+            for route in self.api.add_routes(
+                path=f"/ring/{{token}}/{kind}", methods=[http.HttpMethod.POST], integration=integration
+            )
         ]
         stage = http.HttpStage(self, "Stage", http_api=self.api, stage_name="$default", auto_deploy=True)
         # Groups of this prefix need no line of their own in CloudWatch Logs' resource policy, which has room for few
         self.access_log = logs.LogGroup(
             self,
             "AccessLog",
-            log_group_name=f"/aws/vendedlogs/http-apis/joiner-doorbell-{ground.settings.cluster}",
-            retention=retention_of(ground.settings.logs.retention_days),
+            log_group_name=f"/aws/vendedlogs/http-apis/joiner-doorbell-{dependencies.settings.cluster}",
+            retention=log_retention(dependencies.settings.logs.retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
         resource = cast(http.CfnStage, stage.node.default_child)  # the L2 knows one throttle for all routes
         resource.access_log_settings = http.CfnStage.AccessLogSettingsProperty(
-            destination_arn=self.access_log.log_group_arn, format=json.dumps(ACCESS_LOG)
+            destination_arn=self.access_log.log_group_arn, format=json.dumps(ACCESS_LOG_FORMAT)
         )
-        throttles = {"pods": settings.pods, "nodes": settings.nodes, "pools": settings.pods, "deletions": settings.nodes}
-        resource.route_settings = {f"POST /ring/{{token}}/{kind}": _rendered(throttle) for kind, throttle in throttles.items()}
+        throttles = {
+            "pods": settings.pods,
+            "nodes": settings.nodes,
+            "pools": settings.pods,
+            "deletions": settings.nodes,
+        }
+        resource.route_settings = {
+            f"POST /ring/{{token}}/{kind}": _render_throttle(throttle) for kind, throttle in throttles.items()
+        }
         stage.node.add_dependency(*routes)  # settings of a route that is not there yet are refused
 
     @property
@@ -79,5 +92,5 @@ class Doorbell(Construct):
         return f"{self.api.api_endpoint}/ring"
 
 
-def _rendered(throttle: Throttle) -> dict[str, int]:
+def _render_throttle(throttle: RouteThrottle) -> dict[str, int]:
     return {"ThrottlingRateLimit": throttle.rate, "ThrottlingBurstLimit": throttle.burst}

@@ -9,7 +9,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class NagFinding:
     """One rule that one construct does not meet."""
 
     rule: str
@@ -20,7 +20,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class NagSuppression:
     """Why findings of a rule at these constructs stay; both are regular expressions for the whole name."""
 
     rule: str
@@ -29,7 +29,7 @@ class Reason:
     always: bool = True
     """Is there a finding on every machine?"""
 
-    def explains(self, finding: Finding) -> bool:
+    def explains(self, finding: NagFinding) -> bool:
         """Is it about this finding?
 
         >>> Reason(r"AwsSolutions-S1", r"[^/]+/Memory/.*", "why").explains(Finding("AwsSolutions-S1", "joiner-x/Memory/Decisions/Resource"))
@@ -43,88 +43,88 @@ EC2_KINDS: Final = (
     "capacity-reservation|placement-group"
 )
 
-REASONS: Final = (
-    Reason(
+SUPPRESSIONS: Final = (
+    NagSuppression(
         r"AwsSolutions-L1",
         r"joiner-joiner-demo/.*/Function/Resource",
         "The local stack's functions run under the interpreter that runs the stack, whichever version that is.",
         always=False,
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-S1",
         r"[^/]+/Memory/Decisions/Resource",
         "A second bucket would hold who read the first one. CloudTrail's data events record that where an organisation asks for it; only "
         "the functions of this stack have access.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-SF2",
         r"[^/]+/(ScaleUp|Retirement|Sweep)/States\w*/Machine/Resource",
         "The machines log every state with its input and output (level ALL), and metrics and alarms are made of their executions. X-Ray "
         "would add its price to each state and its permissions to each role, and show no more.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-APIG4",
         r"[^/]+/Doorbell/Api/POST--ring--\{token\}--\w+/Resource",
         "An EKS API server sends a webhook no header and no certificate that an authorizer could check. The secret in the path is the "
         "authorization; ring_doorbell compares it, and each deployment replaces it.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM4\[Policy::arn:<AWS::Partition>:iam::aws:policy/"
         r"(AmazonEKSWorkerNodePolicy|AmazonEKS_CNI_Policy|AmazonEC2ContainerRegistryPullOnly|AmazonSSMManagedInstanceCore)\]",
         r"[^/]+/Nodes/Role/Resource",
         "What EKS asks of a node's role, kept by AWS as EKS changes. No function of this stack has this role.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::<\w+Function\w+\.Arn>:\*\]",
         r"[^/]+/((ScaleUp|Retirement|Sweep)/States\w*/Machine|Catalogue/AwaitCatalogue|SchedulerRoleForTarget-\w+)/Role/DefaultPolicy/Resource"
         r"|[^/]+/SchedulerRoleForTarget-\w+/DefaultPolicy/Resource",
         "The versions of one function: an execution that began before an upgrade calls the version with which it began.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::<MemoryDecisions\w+\.Arn>/[\w-]+/\*\]",
         r".*/Role/DefaultPolicy/Resource",
         "The documents of one kind, by the first part of their key: the rest is the name of the execution that wrote them.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::<MemoryDecisions\w+\.Arn>/\*\]",
         r"[^/]+/EmptyBucket/Role/DefaultPolicy/Resource",
         "It deletes every object of this bucket, so that CloudFormation can delete the bucket.",
     ),
-    Reason(
+    NagSuppression(
         rf"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:ec2:[\w<>:-]*:[\w<>:-]*:({EC2_KINDS})/\*\]",
         r".*/Role/DefaultPolicy/Resource",
         "Ids that EC2 gives at the launch, or that node classes select. Conditions on tags and owners bound them; "
         "tests/infra/test_permissions.py holds the statements.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:iam::[\w<>:-]*:instance-profile/\*\]",
         r"[^/]+/ScaleUp/ResolveNodeClasses/Role/DefaultPolicy/Resource",
         "Node classes name profiles; the function only reads which role a profile has.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:(eks:[\w<>:-]+:access-entry/[\w-]+/\*"
         r"|iam::[\w<>:-]*:instance-profile/joiner/[\w/-]+/\*|iam::[\w<>:-]*:role/\*)\]",
         r"[^/]+/Nodes/KeepNodeAccess/Role/DefaultPolicy/Resource",
         "What earlier deployments made for roles that the settings no longer name. Access entries must carry this cluster's tag to be "
         "removed; profiles lie below this cluster's path; of other roles it only reads which profiles they have.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:eks:[\w<>:-]+:access-entry/[\w-]+/role/[\w<>:-]+/"
         r"<InstallationInstallManifestsRole\w+>/\*\]",
         r"[^/]+/Installation/ElevateInstaller/Role/DefaultPolicy/Resource",
         "The access entry of one role, the installer's; EKS ends the entry's ARN with an id of its own.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:ssm:[\w<>:-]*::parameter/aws/service/\*\]",
         r"[^/]+/ScaleUp/ResolveNodeClasses/Role/DefaultPolicy/Resource",
         "Public parameters of AWS with the ids of images; which ones, the node classes say.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:states:[\w<>:-]*:[\w<>:-]*:execution:joiner-(retire|scale-up)-[\w-]+:\*\]",
         r"[^/]+/Sweep/SurveyInstances/Role/DefaultPolicy/Resource",
         "Executions of this cluster's own machines, whose names hold the time of their start.",
     ),
-    Reason(
+    NagSuppression(
         r"AwsSolutions-IAM5\[Resource::\*\]",
         r".*/Role/DefaultPolicy/Resource",
         "Calls that IAM can hold to no resource: EC2's Describe calls, the price list, log delivery of state machines, network interfaces "

@@ -29,7 +29,7 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class SettingsMistake:
     """One mistake in the file. `field` is what it is about: of a misspelt key the one that is meant."""
 
     field: str
@@ -37,7 +37,7 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
-class Grammar:
+class TextPattern:
     """A text must match the pattern as a whole; `remedy` says in words what to write."""
 
     pattern: str
@@ -45,7 +45,7 @@ class Grammar:
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class NumberRange:
     """A number must lie between the two, both included."""
 
     low: float
@@ -66,7 +66,7 @@ class NotEmpty:
     remedy: str
 
 
-def read_settings(path: Path, schema: type[T]) -> tuple[T, list[Mistake]]:
+def read_settings(path: Path, schema: type[T]) -> tuple[T, list[SettingsMistake]]:
     """The file's content as a value of the schema, and the mistakes in it: a field that one is about holds no value to rely on.
 
     Raises SettingsError where there are no fields to look at.
@@ -76,7 +76,9 @@ def read_settings(path: Path, schema: type[T]) -> tuple[T, list[Mistake]]:
     except OSError as missing:
         beside = sorted(file.stem for file in path.parent.glob("*.yaml"))
         hint = f"; there are: {', '.join(beside)}" if beside else ""
-        raise SettingsError(f"{path}: no such file. Write one, or name another cluster with -c cluster=NAME{hint}") from missing
+        raise SettingsError(
+            f"{path}: no such file. Write one, or name another cluster with -c cluster=NAME{hint}"
+        ) from missing
     except yaml.YAMLError as broken:
         raise SettingsError(f"{path}: this is not YAML: {broken}") from broken
     if content is not None and not isinstance(content, Mapping):
@@ -85,7 +87,7 @@ def read_settings(path: Path, schema: type[T]) -> tuple[T, list[Mistake]]:
     return reader.dataclass(content or {}, schema, ""), reader.mistakes
 
 
-def refusal(path: Path, mistakes: Sequence[Mistake]) -> SettingsError:
+def settings_error(path: Path, mistakes: Sequence[SettingsMistake]) -> SettingsError:
     """All of them, one a line."""
     return SettingsError("\n".join(f"{path}: {mistake.told}" for mistake in mistakes))
 
@@ -94,17 +96,17 @@ def refusal(path: Path, mistakes: Sequence[Mistake]) -> SettingsError:
 class _Reader:
     """Notes what is wrong and reads on; a wrong value is left as it stands."""
 
-    mistakes: list[Mistake] = field(default_factory=list)
+    mistakes: list[SettingsMistake] = field(default_factory=list)
 
     def wrong(self, where: str, value: object, remedy: str) -> None:
-        self.mistakes.append(Mistake(where, f"{where} is {value!r}: write {remedy}"))
+        self.mistakes.append(SettingsMistake(where, f"{where} is {value!r}: write {remedy}"))
 
     def dataclass(self, content: object, schema: type[T], where: str) -> Any:
         if not isinstance(content, Mapping):
             self.wrong(where, content, "keys and values, one a line")
             return content
         hints = get_type_hints(schema, include_extras=True)
-        fields = {camel(each.name): each for each in dataclasses.fields(cast(Any, schema))}
+        fields = {camel_case(each.name): each for each in dataclasses.fields(cast(Any, schema))}
         meant = {self._unknown(str(key), list(fields), where) for key in content if key not in fields}
         values: dict[str, Any] = {}
         for key, each in fields.items():
@@ -113,7 +115,11 @@ class _Reader:
             elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
                 values[each.name] = None
                 if key not in meant:  # else it is merely misspelt, which is told
-                    self.mistakes.append(Mistake(_at(where, key), f"{_at(where, key)} is missing: write {_wanted(hints[each.name])}"))
+                    self.mistakes.append(
+                        SettingsMistake(
+                            _at(where, key), f"{_at(where, key)} is missing: write {_wanted(hints[each.name])}"
+                        )
+                    )
         return schema(**values)
 
     def _unknown(self, key: str, known: list[str], where: str) -> str:
@@ -121,7 +127,7 @@ class _Reader:
         close = difflib.get_close_matches(key, known, n=1)
         remedy = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
         meant = close[0] if close else key
-        self.mistakes.append(Mistake(_at(where, meant), f"{_at(where, key)} is not a setting: {remedy}"))
+        self.mistakes.append(SettingsMistake(_at(where, meant), f"{_at(where, key)} is not a setting: {remedy}"))
         return meant
 
     def value(self, value: object, kind: Any, where: str) -> Any:
@@ -133,7 +139,11 @@ class _Reader:
         origin = get_origin(kind)
         if origin in (Union, types.UnionType):
             options = [option for option in get_args(kind) if option is not type(None)]
-            return None if value is None else self.value(value, Annotated[(options[0], *rules)] if rules else options[0], where)
+            return (
+                None
+                if value is None
+                else self.value(value, Annotated[(options[0], *rules)] if rules else options[0], where)
+            )
         if dataclasses.is_dataclass(kind):
             return self.dataclass(value if value is not None else {}, cast(type, kind), where)
         if origin is tuple:
@@ -182,9 +192,9 @@ class _Reader:
             return value
         for rule in rules:
             match rule:
-                case Grammar(pattern, remedy) if not re.fullmatch(pattern, str(value), re.ASCII):
+                case TextPattern(pattern, remedy) if not re.fullmatch(pattern, str(value), re.ASCII):
                     self.wrong(where, value, remedy)
-                case Between(low, high) if not low <= float(value) <= high:  # type: ignore[arg-type]  # Between stands on numbers only
+                case NumberRange(low, high) if not low <= float(value) <= high:  # type: ignore[arg-type]  # Between stands on numbers only
                     self.wrong(where, value, _rules_in_words((rule,))[0])
                 case OneOf(values) if value not in values:
                     self.wrong(where, value, _rules_in_words((rule,))[0])
@@ -195,7 +205,7 @@ def _at(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def camel(name: str) -> str:
+def camel_case(name: str) -> str:
     """
     >>> camel("price_per_hour")
     'pricePerHour'
@@ -220,9 +230,9 @@ def _rules_in_words(rules: tuple[object, ...]) -> list[str]:
     words: list[str] = []
     for rule in rules:
         match rule:
-            case Grammar(_, remedy):
+            case TextPattern(_, remedy):
                 words.append(remedy)
-            case Between(low, high):
+            case NumberRange(low, high):
                 words.append(f"a number between {low:g} and {high:g}")
             case OneOf(values):
                 words.append("one of " + ", ".join(map(str, values)))

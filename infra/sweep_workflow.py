@@ -8,42 +8,54 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.functions import Function, Ground
-from infra.observability import Machine
-from infra.scale_up import callee, construct_id
-from infra.states import Integrations
-from infra.sweep_states import SweepParts, sweep
+from infra.lambda_function import FunctionDependencies, LambdaFunction
+from infra.logged_state_machine import LoggedStateMachine
+from infra.scale_up_workflow import called_function, construct_id
+from infra.states_language import ServiceIntegrations
+from infra.sweep_states import SweepParts, sweep_definition
 
 FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims")
 
 
-class Sweep(Construct):
+class SweepWorkflow(Construct):
     """The machine `joiner-sweep-<cluster>`, what it calls, and the schedule that starts it."""
 
-    def __init__(self, scope: Construct, id: str, *, ground: Ground, scale_up_arn: str, retire_arn: str, retire_empty_arn: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        dependencies: FunctionDependencies,
+        scale_up_arn: str,
+        retire_arn: str,
+        retire_empty_arn: str,
+    ) -> None:
         super().__init__(scope, id)
-        settings = ground.settings
+        settings = dependencies.settings
         environments = {
             "survey_cluster": {"SWEEP_SECONDS": str(60 * settings.sweep.every_minutes)},
             "survey_instances": {"LOOKS_APART_SECONDS": str(settings.sweep.looks_apart_seconds)},
         }
         self.functions = {
-            name: Function(self, construct_id(name), name=name, ground=ground, environment=environments.get(name)) for name in FUNCTIONS
+            name: LambdaFunction(
+                self, construct_id(name), name=name, dependencies=dependencies, environment=environments.get(name)
+            )
+            for name in FUNCTIONS
         }
         parts = SweepParts(
-            integrations=Integrations(Stack.of(self).partition),
+            integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
             scale_up_arn=scale_up_arn,
             retire_arn=retire_arn,
             retire_empty_arn=retire_empty_arn,
-            table=ground.memory.table.table_name,
-            functions={name: callee(function) for name, function in self.functions.items()},
+            table=dependencies.storage.table.table_name,
+            functions={name: called_function(function) for name, function in self.functions.items()},
         )
-        self.machine = Machine(
+        self.machine = LoggedStateMachine(
             self,
             "States",
             name=f"joiner-sweep-{settings.cluster}",
-            definition=sweep(parts),
+            definition=sweep_definition(parts),
             kind=sfn.StateMachineType.EXPRESS,
             settings=settings,
         )
@@ -52,6 +64,8 @@ class Sweep(Construct):
             "Schedule",
             schedule=scheduler.ScheduleExpression.rate(Duration.minutes(settings.sweep.every_minutes)),
             # The next sweep is the retry of this one
-            target=targets.StepFunctionsStartExecution(self.machine.machine, retry_attempts=0, max_event_age=Duration.minutes(1)),
+            target=targets.StepFunctionsStartExecution(
+                self.machine.machine, retry_attempts=0, max_event_age=Duration.minutes(1)
+            ),
             description="The look that needs no signal",
         )

@@ -12,21 +12,21 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.duties import Duty
+from infra.function_configuration import FunctionConfiguration
 from infra.settings import Settings
 
-EXPIRING: Final = ("snapshots/", "node-classes/", "plans/", "launches/", "surveys/", "events/", "catalogue/2")
+EXPIRING_PREFIXES: Final = ("snapshots/", "node-classes/", "plans/", "launches/", "surveys/", "events/", "catalogue/2")
 """Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`); they go with the logs that tell about them. The latest
 catalogue stays."""
 
-READING: Final = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
-UPDATING: Final = ("dynamodb:UpdateItem",)
-STORING: Final = ("dynamodb:PutItem",)
-CHECKING: Final = ("dynamodb:ConditionCheckItem",)
-DELETING: Final = ("dynamodb:DeleteItem",)
+READ_ACTIONS: Final = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
+UPDATE_ACTIONS: Final = ("dynamodb:UpdateItem",)
+PUT_ACTIONS: Final = ("dynamodb:PutItem",)
+CONDITION_CHECK_ACTIONS: Final = ("dynamodb:ConditionCheckItem",)
+DELETE_ACTIONS: Final = ("dynamodb:DeleteItem",)
 
 
-class Memory(Construct):
+class Storage(Construct):
     """The table and the bucket."""
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
@@ -39,7 +39,9 @@ class Memory(Construct):
             sort_key=dynamodb.Attribute(name="id", type=dynamodb.AttributeType.STRING),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             time_to_live_attribute="expires",
-            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(point_in_time_recovery_enabled=True),
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
             deletion_protection=settings.deletion_protection,
             removal_policy=removal,
         )
@@ -55,7 +57,7 @@ class Memory(Construct):
                     expiration=Duration.days(settings.logs.retention_days),
                     abort_incomplete_multipart_upload_after=Duration.days(1),
                 )
-                for prefix in EXPIRING
+                for prefix in EXPIRING_PREFIXES
             ],
             removal_policy=removal,
         )
@@ -70,35 +72,37 @@ class Memory(Construct):
                 )
             )
 
-    def admit(self, role: iam.IGrantable, duty: Duty) -> None:
-        """Let a role touch the items and documents of its duty, and no others."""
+    def grant(self, role: iam.IGrantable, configuration: FunctionConfiguration) -> None:
+        """Let a role touch the items and documents of its configuration, and no others."""
         for actions, kinds in (
-            (READING, duty.readable_items),
-            (UPDATING, duty.writes_items),
-            (STORING, duty.stores_items),
-            (CHECKING, duty.checks_items),
-            (DELETING, duty.deletes_items),
+            (READ_ACTIONS, configuration.readable_items),
+            (UPDATE_ACTIONS, configuration.updates_items),
+            (PUT_ACTIONS, configuration.puts_items),
+            (CONDITION_CHECK_ACTIONS, configuration.checks_items),
+            (DELETE_ACTIONS, configuration.deletes_items),
         ):
             if kinds:
-                self._admit_to_items(role, actions, kinds)
-        if duty.reads_documents:
-            self._admit_to_documents(role, "s3:GetObject", duty.reads_documents)
+                self._grant_items(role, actions, kinds)
+        if configuration.reads_documents:
+            self._grant_documents(role, "s3:GetObject", configuration.reads_documents)
             # Without it S3 answers "access denied" for a document that is not there yet, and nobody could tell the two apart
             role.grant_principal.add_to_principal_policy(
                 iam.PolicyStatement(
                     actions=["s3:ListBucket"],
                     resources=[self.bucket.bucket_arn],
-                    conditions={"StringLikeIfExists": {"s3:prefix": [f"{kind}/*" for kind in duty.reads_documents]}},
+                    conditions={
+                        "StringLikeIfExists": {"s3:prefix": [f"{kind}/*" for kind in configuration.reads_documents]}
+                    },
                 )
             )
-        if duty.writes_documents:
-            self._admit_to_documents(role, "s3:PutObject", duty.writes_documents)
+        if configuration.writes_documents:
+            self._grant_documents(role, "s3:PutObject", configuration.writes_documents)
 
-    def admit_to_update(self, role: iam.IGrantable, *kinds: str) -> None:
+    def grant_updates(self, role: iam.IGrantable, *kinds: str) -> None:
         """Let a state machine's role update items of these kinds."""
-        self._admit_to_items(role, UPDATING, kinds)
+        self._grant_items(role, UPDATE_ACTIONS, kinds)
 
-    def _admit_to_items(self, role: iam.IGrantable, actions: tuple[str, ...], kinds: tuple[str, ...]) -> None:
+    def _grant_items(self, role: iam.IGrantable, actions: tuple[str, ...], kinds: tuple[str, ...]) -> None:
         role.grant_principal.add_to_principal_policy(
             iam.PolicyStatement(
                 actions=list(actions),
@@ -107,7 +111,9 @@ class Memory(Construct):
             )
         )
 
-    def _admit_to_documents(self, role: iam.IGrantable, action: str, kinds: tuple[str, ...]) -> None:
+    def _grant_documents(self, role: iam.IGrantable, action: str, kinds: tuple[str, ...]) -> None:
         role.grant_principal.add_to_principal_policy(
-            iam.PolicyStatement(actions=[action], resources=[self.bucket.arn_for_objects(f"{kind}/*") for kind in sorted(kinds)])
+            iam.PolicyStatement(
+                actions=[action], resources=[self.bucket.arn_for_objects(f"{kind}/*") for kind in sorted(kinds)]
+            )
         )

@@ -13,7 +13,7 @@ from infra.settings import Settings
 from joiner.names import pause_parameter
 
 
-class Pause(Construct):
+class PauseParameter(Construct):
     """The parameter, and who may read it."""
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
@@ -26,10 +26,10 @@ class Pause(Construct):
             description=f"true: Joiner does nothing in the cluster {settings.cluster}",
         )
 
-    def reading(self) -> iam.PolicyStatement:
+    def allow_reading(self) -> iam.PolicyStatement:
         """What whoever honours the pause needs."""
         return iam.PolicyStatement(actions=["ssm:GetParameter"], resources=[self.parameter.parameter_arn])
 
-    def writing(self) -> iam.PolicyStatement:
+    def allow_writing(self) -> iam.PolicyStatement:
         """For the deletion of the stack, which must not race a launch."""
         return iam.PolicyStatement(actions=["ssm:PutParameter"], resources=[self.parameter.parameter_arn])

@@ -1,0 +1,53 @@
+"""RETIRE and its functions: from claims that have to go until nothing of them is left. Two machines of the same states: one Standard, and
+one Express for nodes that are empty, which is the daily way down and costs next to nothing."""
+
+from dataclasses import replace
+from typing import Final
+
+from aws_cdk import Stack
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.lambda_function import FunctionDependencies, LambdaFunction
+from infra.logged_state_machine import LoggedStateMachine
+from infra.retirement_states import EXPRESS_LIMITS, RetirementParts, retirement_definition
+from infra.scale_up_workflow import called_function, construct_id
+from infra.states_language import ServiceIntegrations
+
+FUNCTIONS: Final = ("begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes")
+
+
+class RetirementWorkflow(Construct):
+    """The machines `joiner-retire-<cluster>`, which the sweep and `handle_interruption` start, and `joiner-empty-<cluster>`, which only the
+    sweep starts, and what both call. Neither name begins with the other, or a cluster's could be another cluster's."""
+
+    def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies, scale_up_arn: str) -> None:
+        super().__init__(scope, id)
+        settings = dependencies.settings
+        self.functions = {
+            name: LambdaFunction(self, construct_id(name), name=name, dependencies=dependencies) for name in FUNCTIONS
+        }
+        self.name = f"joiner-retire-{settings.cluster}"
+        parts = RetirementParts(
+            integrations=ServiceIntegrations(Stack.of(self).partition),
+            cluster=settings.cluster,
+            table=dependencies.storage.table.table_name,
+            scale_up_arn=scale_up_arn,
+            functions={name: called_function(function) for name, function in self.functions.items()},
+        )
+        self.machine = LoggedStateMachine(
+            self,
+            "States",
+            name=self.name,
+            definition=retirement_definition(parts),
+            kind=sfn.StateMachineType.STANDARD,
+            settings=settings,
+        )
+        self.machine_for_empty = LoggedStateMachine(
+            self,
+            "StatesForEmpty",
+            name=f"joiner-empty-{settings.cluster}",
+            definition=retirement_definition(replace(parts, limits=EXPRESS_LIMITS)),
+            kind=sfn.StateMachineType.EXPRESS,
+            settings=settings,
+        )
