@@ -1,8 +1,8 @@
-"""How the tests are dealt out to the workers of `make test`, and how hypothesis looks for counterexamples.
+"""Assigns the tests to the workers of `make test`, and configures hypothesis.
 
-A file is one piece of work. Those that share something expensive stay together: the end-to-end tests of one deployed stack, the tests that
-synthesise the app, and those that need no more than the local AWS. End-to-end tests wait more than they compute, so three stacks side by
-side take hardly longer than one.
+A worker runs the tests of a file together. Files that share an expensive fixture are run by one worker: the end-to-end
+tests of a deployed stack, the tests that synthesise the app, and those that need only the local AWS. End-to-end tests
+mostly wait, so three stacks at the same time take hardly longer than one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,12 +40,13 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
 }
-"""The end-to-end tests that have a stack of their own; about a third of the time each. All others share one."""
+"""The end-to-end tests with separate stacks, about a third of the time each. All others share one stack."""
 
 PATIENT: Final = ("test_scenarios_abcd.py", "test_scenarios_as_nodepools.py")
-"""They wait, and hardly compute: first of their stacks, while the others compute."""
+"""They mostly wait: they run first on their stacks, while other workers compute."""
 
-# No deadline: a busy machine is no counterexample. And the same examples each time: what failed once fails again.
+# No deadline, because the machine may be busy. The examples are the same in each run, so that failures are
+# reproducible.
 settings.register_profile("joiner", deadline=None, derandomize=True)
 settings.load_profile("joiner")
 
@@ -58,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def piece_of_work(test_file: Path) -> str:
-    """The name of the group that is run by one worker.
+    """Return the name of the group of tests that one worker runs.
 
     >>> piece_of_work(TESTS / "unit" / "cluster" / "test_pods.py")
     'unit/cluster/test_pods.py'
@@ -79,6 +80,6 @@ def piece_of_work(test_file: Path) -> str:
 
 @pytest.fixture(scope="session")
 def local_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAws]:
-    """One local AWS for all tests that need no more."""
+    """One local AWS for all tests that need only that."""
     with started_server(tmp_path_factory.mktemp("local-aws")) as (aws, _):
         yield aws

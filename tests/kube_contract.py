@@ -1,6 +1,6 @@
-"""What Joiner relies on at an API server, asserted of any: the real one (tests/e2e) and the fake that unit tests use.
+"""The contract of an API server that Joiner relies on, for the real one (tests/e2e) and the fake of unit tests.
 
-Each test takes a client and makes objects with names of its own.
+Each test uses a client and creates objects with unique names.
 """
 
 import uuid
@@ -20,7 +20,7 @@ def fresh(name: str) -> str:
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    """A pod that no scheduler looks at."""
+    """Return a pod that no scheduler places."""
     containers = [{"name": "main", "image": "pause"}]
     return {
         "metadata": {"name": name, "labels": {"made-by": name}},
@@ -40,7 +40,7 @@ def claim(name: str) -> dict[str, Any]:
 class KubeContract:
     """Subclass it with a fixture `client`."""
 
-    def test_what_is_created_can_be_read_and_listed(self, client: Kube) -> None:
+    def test_a_created_object_can_be_read_and_listed(self, client: Kube) -> None:
         name = fresh("pod")
         made = client.create(kinds.PODS, pod(name), namespace=NAMESPACE)
 
@@ -51,7 +51,7 @@ class KubeContract:
         assert [each["metadata"]["name"] for each in listed] == [name]
         client.delete(kinds.PODS, name, namespace=NAMESPACE)
 
-    def test_a_name_is_taken_once(self, client: Kube) -> None:
+    def test_a_name_cannot_be_created_twice(self, client: Kube) -> None:
         name = fresh("node")
         client.create(kinds.NODES, {"metadata": {"name": name}})
 
@@ -59,7 +59,7 @@ class KubeContract:
             client.create(kinds.NODES, {"metadata": {"name": name}})
         client.delete(kinds.NODES, name)
 
-    def test_what_is_not_there_is_not_found(self, client: Kube) -> None:
+    def test_a_missing_object_is_not_found(self, client: Kube) -> None:
         for ask in (
             lambda: client.get(kinds.NODES, "nobody"),
             lambda: client.delete(kinds.NODES, "nobody"),
@@ -69,7 +69,7 @@ class KubeContract:
             with pytest.raises(NotFound):
                 ask()
 
-    def test_a_merge_patch_keeps_what_it_does_not_name_and_replaces_lists(self, client: Kube) -> None:
+    def test_a_merge_patch_keeps_other_fields_and_replaces_lists(self, client: Kube) -> None:
         name = fresh("node")
         taints = [{"key": "one", "effect": "NoSchedule"}, {"key": "two", "effect": "NoSchedule"}]
         client.create(kinds.NODES, {"metadata": {"name": name, "labels": {"kept": "yes"}}, "spec": {"taints": taints}})
@@ -94,7 +94,7 @@ class KubeContract:
             client.patch(kinds.NODES, name, {"metadata": {"resourceVersion": old, "labels": {"a": "2"}}})
         client.delete(kinds.NODES, name)
 
-    def test_status_is_written_by_itself(self, client: Kube) -> None:
+    def test_status_is_a_subresource(self, client: Kube) -> None:
         name = fresh("claim")
         client.create(kinds.NODECLAIMS, {**claim(name), "status": {"providerID": "ignored"}})
         client.patch(kinds.NODECLAIMS, name, {"metadata": {"labels": {"a": "b"}}, "status": {"providerID": "ignored"}})
@@ -108,7 +108,7 @@ class KubeContract:
         assert after["metadata"]["labels"] == {"a": "b"}
         self.end_of(client, name)
 
-    def test_a_finalizer_keeps_what_is_deleted(self, client: Kube) -> None:
+    def test_a_finalizer_keeps_a_deleted_object(self, client: Kube) -> None:
         name = fresh("claim")
         client.create(kinds.NODECLAIMS, claim(name))
         client.delete(kinds.NODECLAIMS, name)
@@ -119,7 +119,7 @@ class KubeContract:
         with pytest.raises(NotFound):
             client.get(kinds.NODECLAIMS, name)
 
-    def test_only_the_object_that_is_meant_is_deleted(self, client: Kube) -> None:
+    def test_a_delete_with_a_precondition_deletes_only_that_object(self, client: Kube) -> None:
         name = fresh("claim")
         client.create(kinds.NODECLAIMS, claim(name))
 
@@ -128,7 +128,7 @@ class KubeContract:
         assert "deletionTimestamp" not in client.get(kinds.NODECLAIMS, name)["metadata"]
         self.end_of(client, name)
 
-    def test_a_pod_is_bound_once_and_only_if_it_is_the_one_that_was_looked_at(self, client: Kube) -> None:
+    def test_a_pod_is_bound_once_and_only_with_its_uid_and_version(self, client: Kube) -> None:
         name = fresh("pod")
         made = client.create(kinds.PODS, pod(name), namespace=NAMESPACE)["metadata"]
         with pytest.raises(Conflict):
@@ -141,7 +141,7 @@ class KubeContract:
             client.bind(NAMESPACE, name, "node-2", uid=made["uid"])
         client.delete(kinds.PODS, name, namespace=NAMESPACE)
 
-    def test_an_event_told_again_is_there_already(self, client: Kube) -> None:
+    def test_a_repeated_event_already_exists(self, client: Kube) -> None:
         name = fresh("event")
         about = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
         event = {

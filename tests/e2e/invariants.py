@@ -1,4 +1,4 @@
-"""What must hold whenever Joiner has come to rest, looked at from outside: the API server, EC2, DynamoDB and Step Functions.
+"""The invariants that hold when no execution runs, checked through the API server, EC2, DynamoDB and Step Functions.
 
 >>> pair_up({"i-1": "a"}, {"a": "i-1"})
 []
@@ -21,12 +21,12 @@ BAD = ("FAILED", "TIMED_OUT", "ABORTED")
 
 
 def claims(world: World) -> list[Object]:
-    """NodeClaims and Machines alike."""
+    """Return all NodeClaims and Machines."""
     return [claim for path in CLAIM_PATHS for claim in world.kube.items(path)]
 
 
 def violations(world: World, *, table: str) -> list[str]:
-    """Each broken promise as a sentence; empty when all is well. Failed executions are told apart: see `failed_executions`."""
+    """Return a sentence for each violated invariant. Failed executions are separate: see `failed_executions`."""
     return [
         *_instances_and_claims(world),
         *_held_lease(world, table),
@@ -37,7 +37,7 @@ def violations(world: World, *, table: str) -> list[str]:
 
 
 def pair_up(claim_of: Mapping[str, str], instance_of: Mapping[str, str]) -> list[str]:
-    """Instances and claims must know each other, one to one."""
+    """Return a sentence for each instance or claim without its counterpart."""
     lost = [f"instance {identity} has no claim" for identity, claim in claim_of.items() if claim not in instance_of]
     empty = [f"claim {claim} has no instance" for claim, identity in instance_of.items() if identity not in claim_of]
     twice = [
@@ -94,16 +94,16 @@ def _overcommitted(world: World) -> list[str]:
 
 
 def _neglected(world: World) -> Iterator[str]:
-    """EC2 is asked only if a pod waits at all: its answer is long."""
+    """Return the pods that a pool could serve. EC2 is called only if a pod is pending, because its answer is long."""
     if any(waits(pod) for pod in world.kube.items("/api/v1/pods")):
         limits = world.stack.knob("capacity", {"show": True})["limits"]
         yield from neglected(world, for_sale(world, limits))
 
 
 def failed_executions(world: World, expected: Collection[str]) -> dict[str, str]:
-    """By its ARN a sentence about each execution that ended otherwise than well, of any machine.
+    """Return a sentence for each failed execution of any state machine, by its ARN.
 
-    No API of AWS tells of the executions of an Express machine; the local AWS does.
+    No API of AWS lists the executions of an Express state machine; the local AWS does.
     """
     client = world.client("stepfunctions")
     bad: list[dict[str, Any]] = []

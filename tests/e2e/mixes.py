@@ -1,6 +1,7 @@
-"""What clusters are asked for at once: the web, batch and constrained mixes, of any size, the same pods each time.
+"""Test workloads: the web, batch and constrained mixes, of any size, with the same pods in each run.
 
-The web and the constrained mixes are drawn from the recorded cases (`bench.cases`); the batch mix is made here, of a few large jobs.
+The web and the constrained mixes come from the recorded cases (`bench.cases`); the batch mix is created here, of a few
+large Jobs.
 """
 
 import math
@@ -30,7 +31,7 @@ CASES: Final = {"web": "web32", "constrained": "webcons"}
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Pods that come together, the pools that are for them, and what runs on every node beside them."""
+    """Pods, their pools, and the DaemonSets of every node."""
 
     pods: tuple[Object, ...]
     pools: tuple[Object, ...]
@@ -38,7 +39,7 @@ class Mix:
 
 
 def mix(kind: str, number: int) -> Mix:
-    """One of the mixes with that many pods."""
+    """Return a mix with this number of pods."""
     rows = jobs(number) if kind == "batch" else recorded(CASES[kind], number)
     pods = [_pod(pod) for position, row in enumerate(rows) for pod in pods_of(position, row)]
     random.Random(number).shuffle(pods)  # noqa: S311 - the same pods each time, in no order
@@ -51,14 +52,14 @@ def mix(kind: str, number: int) -> Mix:
 
 
 def recorded(kind: str, number: int) -> list[Row]:
-    """The rows of the smallest recorded case of that kind with so many pods or more."""
+    """Return the rows of the smallest recorded case of a kind with at least this number of pods."""
     cases = [case for case in read_cases(RECORDED) if case.mix == kind and case.pods >= number]
     found: list[Row] = min(cases, key=lambda case: case.pods).said["pods"]
     return found
 
 
 def jobs(number: int) -> Iterator[Row]:
-    """About 25 pods a job, some much longer, all of a job alike; two jobs in three may run on spot.
+    """Return Jobs of about 25 equal pods, some with many more; two of three may run on spot.
 
     >>> [row[0] for row in jobs(60)]
     [17, 3, 41]
@@ -73,7 +74,7 @@ def jobs(number: int) -> Iterator[Row]:
 
 
 def _pod(drawn: Any) -> Object:
-    """What the cases leave out because a planner does not ask: the image; and it goes at once when deleted."""
+    """Add what the recorded cases leave out: an image, and no grace period."""
     containers = [{**each, "image": PAUSE} for each in drawn["spec"]["containers"]]
     own = {"containers": containers, "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False}
     metadata = {key: drawn["metadata"][key] for key in ("name", "namespace", "labels")}

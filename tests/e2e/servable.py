@@ -1,8 +1,8 @@
-"""Whether a pod that is pending could have been served: decided from the manifests and from EC2's own words, by no code of Joiner's.
+"""Finds pending pods that a pool could serve, from the manifests and EC2's answers, without Joiner's code.
 
-It errs on the side of silence: a pod with rules that this page does not know (affinity between pods, spread, volumes, devices), or one
-that needs nearly all of an instance, is not judged. What it does say is certain: such an instance is for sale, in a zone of the cluster's
-subnets, under the pool's limits, and the pod tolerates it.
+It reports only certain cases. Pods with constraints that it does not check (pod affinity, spread, volumes, devices),
+and pods that need nearly all of an instance, are left out. For each pod that it reports, EC2 offers an instance in a
+zone of the cluster's subnets, within the pool's limits, and the pod tolerates its taints.
 
 >>> meets({"a": "1"}, {"key": "a", "operator": "In", "values": ["1", "2"]}), meets({}, {"key": "a", "operator": "Exists"})
 (True, False)
@@ -41,7 +41,7 @@ class Offering:
 
 
 def meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
-    """Whether labels meet one requirement, in the scheduler's words."""
+    """Return whether labels meet one requirement."""
     value, wanted = labels.get(requirement["key"]), [str(each) for each in requirement.get("values") or ()]
     asked = requirement["operator"]
     if asked in COMPARED:
@@ -55,7 +55,9 @@ def meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
 
 
 def for_sale(world: World, limits: Sequence[Mapping[str, Any]]) -> list[Offering]:
-    """What EC2 offers in the zones of the cluster's subnets; ``limits`` are the capacity pools that a test has made short."""
+    """Return what EC2 offers in the zones of the cluster's subnets; ``limits`` are the capacity pools that a test has
+    limited.
+    """
     ec2 = world.client("ec2")
     zones = {subnet["AvailabilityZone"] for subnet in ec2.describe_subnets()["Subnets"] if "Tags" in subnet}
     pages = ec2.get_paginator("describe_instance_type_offerings").paginate(LocationType="availability-zone")
@@ -105,7 +107,7 @@ def _short(limits: Sequence[Mapping[str, Any]], *pool: str) -> bool:
 
 
 def neglected(world: World, offerings: Sequence[Offering]) -> Iterator[str]:
-    """A sentence for each pod that the scheduler finds no node for although a pool could serve it."""
+    """Return a sentence for each unschedulable pod that a pool could serve."""
     pools = [{**pool, "path": path} for path in POOL_PATHS for pool in world.kube.items(path)]
     ready = [
         pool for pool in pools if condition(pool, "Ready") == "True" and "deletionTimestamp" not in pool["metadata"]
@@ -122,7 +124,7 @@ def neglected(world: World, offerings: Sequence[Offering]) -> Iterator[str]:
 
 
 def waits(pod: Object) -> bool:
-    """Whether the scheduler has said that it finds no node for the pod."""
+    """Return whether the pod is unschedulable."""
     gone = "deletionTimestamp" in pod["metadata"] or pod["spec"].get("nodeName")
     reasons = [each.get("reason") for each in pod["status"].get("conditions", []) if each["type"] == "PodScheduled"]
     return not gone and reasons == ["Unschedulable"]
@@ -147,7 +149,7 @@ def _plain(pod: Object) -> bool:
 
 
 def _one_for(pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequence[Offering]) -> Offering | None:
-    """The first offering by which the pool could serve the pod."""
+    """Return the first offering with which the pool could serve the pod."""
     legacy = "provisioners" in pool["path"]
     template = pool["spec"] if legacy else pool["spec"]["template"]
     node = template if legacy else template["spec"]
@@ -179,7 +181,7 @@ def _one_for(pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequ
 
 
 def _defaults(required: Sequence[Requirement]) -> Iterator[Requirement]:
-    """What a Provisioner means where it says nothing."""
+    """Return the default requirements of a Provisioner."""
     said = {each["key"] for each in required}
     of_type = {f"karpenter.k8s.aws/instance-{word}" for word in ("family", "category", "generation")} | {
         "node.kubernetes.io/instance-type"
@@ -215,6 +217,6 @@ def _tolerated(taint: Mapping[str, str], tolerations: Iterable[Mapping[str, str]
 
 
 def _requests(pod: Object) -> dict[str, str]:
-    """Of a pod with one container, which is what these tests make; of others, of the largest."""
+    """Return the requests of the pod's largest container; pods of these tests have one."""
     asked = [container.get("resources", {}).get("requests", {}) for container in pod["spec"]["containers"]]
     return max(asked, key=lambda requests: millicores(str(requests.get("cpu", "0"))))

@@ -1,4 +1,4 @@
-"""`joiner accept`, as a user runs it, against a deployed stack: every step, a failure that skips what depends on it, an interruption."""
+"""`joiner accept` as a user runs it, on a deployed stack: all steps, a failure, and an interruption."""
 
 import json
 import os
@@ -49,7 +49,7 @@ PERMISSIONS: Final = (
 
 @pytest.fixture(scope="module")
 def person(deployed: Actor) -> Mapping[str, str]:
-    """A person's role: the permissions that the documentation lists, and cluster admin by an access entry."""
+    """A user's role with the documented permissions, and cluster admin by an access entry."""
     iam, sts, eks = (deployed.world.client(name) for name in ("iam", "sts", "eks"))
     trust = {
         "Statement": [
@@ -76,7 +76,7 @@ def person(deployed: Actor) -> Mapping[str, str]:
 
 @pytest.fixture
 def classed(deployed: Actor) -> Iterator[Actor]:
-    """An empty cluster with a node class, and a pool of somebody else's that names it."""
+    """An empty cluster with a node class, and another pool that names it."""
     deployed.clean()
     ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     spec = {"template": {"spec": {"nodeClassRef": ref, "requirements": []}}}
@@ -102,7 +102,7 @@ def outcomes(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def left(actor: Actor) -> list[str]:
-    """Whatever an acceptance run made and that is still there."""
+    """Return the objects of acceptance runs that are left."""
     pools = [pool["metadata"]["name"] for pool in actor.world.kube.items("/apis/karpenter.sh/v1/nodepools")]
     pods = [pod["metadata"]["name"] for pod in actor.pods()]
     return [name for name in (*pools, *pods) if name.startswith("joiner-accept")] + [
@@ -110,7 +110,7 @@ def left(actor: Actor) -> list[str]:
     ]
 
 
-def test_every_step_is_shown_and_nothing_is_left(classed: Actor, person: Mapping[str, str], tmp_path: Path) -> None:
+def test_every_step_passes_and_nothing_is_left(classed: Actor, person: Mapping[str, str], tmp_path: Path) -> None:
     report = tmp_path / "accept.json"
 
     answer = accept(classed, person, "--report", str(report), "-o", "json")
@@ -148,7 +148,7 @@ def test_a_paused_joiner_fails_the_first_step_and_skips_what_needs_it(
     assert left(classed) == []
 
 
-def test_a_dry_run_that_ec2_refuses_names_the_remedy_and_no_node_is_launched(
+def test_a_refused_dry_run_names_the_remedy_and_launches_no_node(
     classed: Actor, person: Mapping[str, str]
 ) -> None:
     classed.knob("mishaps/set", caller="launch_instances", call="ec2 RunInstances", how="refused", times=None)
@@ -170,7 +170,7 @@ def test_a_dry_run_that_ec2_refuses_names_the_remedy_and_no_node_is_launched(
     assert left(classed) == []
 
 
-def test_an_interrupted_run_removes_what_it_made(classed: Actor, person: Mapping[str, str]) -> None:
+def test_an_interrupted_run_removes_its_objects(classed: Actor, person: Mapping[str, str]) -> None:
     words, environment = command(classed, person)
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         until(lambda: any(each.startswith("i-") for each in left(classed)), what="the node's instance", limit=120)
@@ -185,7 +185,7 @@ def test_an_interrupted_run_removes_what_it_made(classed: Actor, person: Mapping
     assert left(classed) == []
 
 
-def test_a_dry_run_makes_nothing(classed: Actor, person: Mapping[str, str]) -> None:
+def test_a_dry_run_creates_nothing(classed: Actor, person: Mapping[str, str]) -> None:
     before = len(classed.world.client("ec2").describe_launch_templates()["LaunchTemplates"])
 
     answer = accept(classed, person, "--dry-run")

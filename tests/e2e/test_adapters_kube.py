@@ -1,4 +1,4 @@
-"""Our Kubernetes client against a real API server: the contract, paging, errors, tokens."""
+"""The Kubernetes client against a real API server: the contract, paging, errors and tokens."""
 
 import base64
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ CRDS = Path(__file__).parents[2] / "manifests" / "crds"
 
 @pytest.fixture(scope="module")
 def access(bare_stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> ClusterAccess:
-    """The cluster as its administrator reaches it."""
+    """The administrator's access to the cluster."""
     config = yaml.safe_load(bare_stack.kubeconfig.read_text())
     user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
     folder = tmp_path_factory.mktemp("administrator")
@@ -54,7 +54,7 @@ class TestRealKube(KubeContract):
 
 
 class Tokens:
-    """Gives these tokens, one a request for a fresh one."""
+    """Returns these tokens, one for each request for a new one."""
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = list(tokens)
@@ -88,7 +88,7 @@ def test_a_list_holds_every_page(administrator: Kube, many_events: str) -> None:
     )
 
 
-def test_items_of_our_kinds_say_their_kind(administrator: Kube) -> None:
+def test_items_of_custom_resources_have_their_kind(administrator: Kube) -> None:
     name = fresh("pool")
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     administrator.create(
@@ -103,12 +103,12 @@ def test_items_of_our_kinds_say_their_kind(administrator: Kube) -> None:
     administrator.delete(kinds.NODEPOOLS, name)
 
 
-def test_what_breaks_a_schema_is_invalid_and_says_where(administrator: Kube) -> None:
+def test_a_schema_violation_names_the_field(administrator: Kube) -> None:
     with pytest.raises(Invalid, match=r"spec\.weight"):
         administrator.create(kinds.NODEPOOLS, {"metadata": {"name": fresh("pool")}, "spec": {"weight": 0}})
 
 
-def test_a_disruption_budget_blocks_an_eviction(administrator: Kube) -> None:
+def test_a_pod_disruption_budget_blocks_an_eviction(administrator: Kube) -> None:
     name = fresh("pod")
     made = administrator.create(kinds.PODS, pod(name), namespace="default")
     administrator.patch(
@@ -148,7 +148,7 @@ def test_an_applied_manifest_is_the_same_a_second_time(administrator: Kube) -> N
     administrator.delete(kinds.CLUSTER_ROLES, name)
 
 
-def test_a_refused_token_is_signed_anew_once(access: ClusterAccess) -> None:
+def test_a_refused_token_is_replaced_once(access: ClusterAccess) -> None:
     tokens = Tokens("k8s-aws-v1.stale", "k8s-aws-v1.refused-too")
     stranger = Kube(ClusterAccess(access.endpoint, access.ca, tokens))
 
@@ -159,7 +159,7 @@ def test_a_refused_token_is_signed_anew_once(access: ClusterAccess) -> None:
     assert "k8s-aws-v1" not in str(refused.value)
 
 
-def test_a_server_that_is_not_there_is_unreachable(access: ClusterAccess) -> None:
+def test_a_missing_server_is_unreachable(access: ClusterAccess) -> None:
     nowhere = Kube(ClusterAccess("https://127.0.0.1:1", access.ca))
 
     with pytest.raises(Unreachable, match="GET /api/v1/nodes"):

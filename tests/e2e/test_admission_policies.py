@@ -1,6 +1,6 @@
-"""What the cluster itself lets Joiner's identities do: each group with a token of its own, against the real API server.
+"""The admission policies on Joiner's identities, each group with its own token, against a real API server.
 
-What is allowed passes; what is not is refused with the policy's own message, although RBAC allows it.
+A forbidden request is refused with the policy's message, although RBAC allows it.
 """
 
 import json
@@ -195,7 +195,9 @@ def delete_pod(api: KubeApi, pod: str) -> None:
 
 @contextmanager
 def mutated(admin: KubeApi, pod: str) -> Iterator[None]:
-    """While mutating admission adds a label and an annotation in each update of this pod by a drainer, and in each dry run."""
+    """While mutating admission adds a label and an annotation in each update of this pod by a drainer, and in each dry
+    run.
+    """
     name = fresh("mutating")
     patch = (
         "Object{metadata: Object.metadata{labels: {'added': 'by-admission'}, annotations: {'added': 'by-admission'}}}"
@@ -233,7 +235,7 @@ def event(controller: str) -> Object:
     return {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": meta, **said, **who}
 
 
-def test_a_pod_is_bound_to_a_filling_node_of_ours_and_to_no_other(cluster: Cluster) -> None:
+def test_a_pod_is_bound_only_to_a_joiner_node_with_the_filling_taint(cluster: Cluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
     bind(binder, cluster.pod(), cluster.node(FILLING))
 
@@ -246,7 +248,7 @@ def test_a_pod_is_bound_to_a_filling_node_of_ours_and_to_no_other(cluster: Clust
     )  # a stranger that looks like ours
 
 
-def test_a_binding_cannot_escape_the_look_at_its_node_nor_change_the_pod(cluster: Cluster) -> None:
+def test_a_binding_cannot_bypass_the_node_check_or_change_the_pod(cluster: Cluster) -> None:
     binder, filling, foreign = cluster.member(VIEWERS, BINDERS), cluster.node(FILLING), cluster.node(labels={})
 
     refused("must have the label joiner.dev/placed=true", lambda: bind(binder, cluster.pod(), foreign, labels={}))
@@ -254,11 +256,11 @@ def test_a_binding_cannot_escape_the_look_at_its_node_nor_change_the_pod(cluster
     refused("must have no annotations", lambda: bind(binder, cluster.pod(), filling, annotations={"any": "thing"}))
 
 
-def test_everybody_else_binds_where_they_like(cluster: Cluster) -> None:
+def test_other_identities_bind_without_restrictions(cluster: Cluster) -> None:
     bind(cluster.admin, cluster.pod(), cluster.node(labels={}), labels={})
 
 
-def test_a_pod_is_evicted_from_a_disrupted_node_of_ours_and_from_no_other(cluster: Cluster) -> None:
+def test_a_pod_is_evicted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: Cluster) -> None:
     drainer = cluster.member(VIEWERS, DRAINERS)
     leaving = cluster.node(DISRUPTED)
     evict(drainer, cluster.pod(leaving), leaving)
@@ -268,7 +270,7 @@ def test_a_pod_is_evicted_from_a_disrupted_node_of_ours_and_from_no_other(cluste
         refused(said, partial(evict, drainer, cluster.pod(node), node))
 
 
-def test_an_eviction_says_from_which_node(cluster: Cluster) -> None:
+def test_an_eviction_names_its_node(cluster: Cluster) -> None:
     drainer, other = cluster.member(VIEWERS, DRAINERS), cluster.node()
 
     said = "must have the label joiner.dev/disrupted=true, and its node as annotation joiner.dev/node"
@@ -276,7 +278,7 @@ def test_an_eviction_says_from_which_node(cluster: Cluster) -> None:
     refused(said, lambda: evict(drainer, cluster.pod(other), other, annotations={}))
 
 
-def test_a_pod_is_deleted_from_a_disrupted_node_of_ours_and_from_no_other(cluster: Cluster) -> None:
+def test_a_pod_is_deleted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: Cluster) -> None:
     drainer = cluster.member(VIEWERS, DRAINERS)
     delete_pod(drainer, cluster.pod(cluster.node(DISRUPTED)))
 
@@ -286,7 +288,7 @@ def test_a_pod_is_deleted_from_a_disrupted_node_of_ours_and_from_no_other(cluste
     refused("is on no node", lambda: delete_pod(drainer, cluster.pod()))
 
 
-def test_a_pod_that_was_labelled_once_is_safe_when_its_node_stays(cluster: Cluster) -> None:
+def test_a_labelled_pod_is_not_deleted_after_its_node_lost_the_taint(cluster: Cluster) -> None:
     drainer, node = cluster.member(VIEWERS, DRAINERS), cluster.node(DISRUPTED)
     pod = cluster.pod(node)
     drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": LEAVING}}, content_type=MERGE)
@@ -299,7 +301,7 @@ def test_a_pod_that_was_labelled_once_is_safe_when_its_node_stays(cluster: Clust
     refused("may not be deleted from node", gone)
 
 
-def test_a_pod_is_not_deleted_without_its_label_nor_changed_otherwise(cluster: Cluster) -> None:
+def test_a_pod_is_not_deleted_without_the_label_or_changed_otherwise(cluster: Cluster) -> None:
     drainer = cluster.member(VIEWERS, DRAINERS)
     pod = cluster.pod(cluster.node(DISRUPTED))
 
@@ -325,7 +327,7 @@ def test_a_pod_is_not_deleted_without_its_label_nor_changed_otherwise(cluster: C
     refused(said, lambda: drainer.call("PATCH", f"{PODS}/{pod}", more, content_type=MERGE))
 
 
-def test_a_pod_is_deleted_although_mutating_admission_adds_a_label_and_an_annotation_at_every_update(
+def test_a_pod_is_deleted_although_mutating_admission_changes_its_metadata(
     cluster: Cluster,
 ) -> None:
     drainer, pod = cluster.member(VIEWERS, DRAINERS), cluster.pod(cluster.node(DISRUPTED))
@@ -340,7 +342,7 @@ def test_a_pod_is_deleted_although_mutating_admission_adds_a_label_and_an_annota
     assert changed["annotations"]["added"] == "by-admission"
 
 
-def test_only_nodes_of_ours_are_changed(cluster: Cluster) -> None:
+def test_only_joiner_nodes_are_changed(cluster: Cluster) -> None:
     drainer, foreign = cluster.member(VIEWERS, DRAINERS), cluster.node(labels={})
     taint(drainer, cluster.node(), DISRUPTED)
 
@@ -352,14 +354,14 @@ def test_only_nodes_of_ours_are_changed(cluster: Cluster) -> None:
     )
 
 
-def test_a_node_is_deleted_only_while_it_is_disrupted(cluster: Cluster) -> None:
+def test_a_node_is_deleted_only_with_the_disrupted_taint(cluster: Cluster) -> None:
     drainer = cluster.member(VIEWERS, DRAINERS)
     drainer.call("DELETE", f"{NODES}/{cluster.node(DISRUPTED)}")
 
     refused("is deleted only when it is being disrupted", lambda: drainer.call("DELETE", f"{NODES}/{cluster.node()}"))
 
 
-def test_of_a_node_only_what_joiner_needs_is_changed(cluster: Cluster) -> None:
+def test_only_the_fields_of_a_node_that_joiner_needs_are_changed(cluster: Cluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
     registered = cluster.node(
         FILLING, labels={**POOL, "karpenter.sh/registered": "true"}, finalizers=["karpenter.sh/termination"]
@@ -385,7 +387,7 @@ def test_of_a_node_only_what_joiner_needs_is_changed(cluster: Cluster) -> None:
     )
 
 
-def test_a_node_without_labels_joins_with_a_claim_unless_it_is_a_node_groups(cluster: Cluster) -> None:
+def test_an_unlabelled_node_is_adopted_with_a_claim_unless_it_is_a_node_groups(cluster: Cluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
     owner = {
         "apiVersion": "karpenter.sh/v1",
@@ -405,7 +407,7 @@ def test_a_node_without_labels_joins_with_a_claim_unless_it_is_a_node_groups(clu
     refused(f"node {managed} is not Joiner's", lambda: join(managed))
 
 
-def test_claims_are_changed_only_if_they_are_of_a_pool(cluster: Cluster) -> None:
+def test_only_node_claims_of_a_pool_are_changed(cluster: Cluster) -> None:
     recorder, foreign, own = cluster.member(VIEWERS, RECORDERS), cluster.claim(labels={}), cluster.claim()
     cluster.admin.create(CLAIMS, foreign)
     recorder.call("POST", CLAIMS, own)
@@ -431,7 +433,7 @@ def test_claims_are_changed_only_if_they_are_of_a_pool(cluster: Cluster) -> None
     recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
 
 
-def test_a_claim_is_made_with_its_finalizer(cluster: Cluster) -> None:
+def test_a_node_claim_is_created_with_its_finalizer(cluster: Cluster) -> None:
     claim = cluster.claim()
     del claim["metadata"]["finalizers"]
 
@@ -441,7 +443,7 @@ def test_a_claim_is_made_with_its_finalizer(cluster: Cluster) -> None:
     )
 
 
-def test_events_are_joiners_own(cluster: Cluster) -> None:
+def test_events_have_joiners_reporting_controller(cluster: Cluster) -> None:
     teller = cluster.member(VIEWERS, TELLERS)
     teller.call("POST", EVENTS, event("joiner.dev/joiner"))
 
@@ -478,7 +480,7 @@ def test_events_are_joiners_own(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_what_a_group_does_not_use_rbac_refuses(
+def test_rbac_refuses_what_a_group_does_not_need(
     cluster: Cluster, groups: tuple[str, ...], method: str, path: str
 ) -> None:
     body: Object | None = {} if method in ("POST", "PATCH", "PUT") else None

@@ -1,7 +1,8 @@
-"""Rings, sweeps and retirements racing: deployments grow and shrink at random while nodes are lost, interrupted and deleted.
+"""Races of scale-ups, sweeps and retirements: Deployments scale at random while nodes are lost, interrupted and
+deleted.
 
-Afterwards every promise holds, and nothing was launched only to be retired within its first minute for no reason.
-A quarter of a minute each time; `JOINER_CHAOS_SECONDS=600` (`make chaos-test`) for ten minutes, `JOINER_CHAOS_SEED` for another course.
+Afterwards every invariant holds, and no node was retired within its first minute without a reason. The test takes 15
+seconds; `JOINER_CHAOS_SECONDS=600` (`make chaos-test`) ten minutes. `JOINER_CHAOS_SEED` changes the random numbers.
 """
 
 import json
@@ -61,7 +62,7 @@ NODEPOOL: Final[Object] = {
 
 @dataclass
 class Chaos:
-    """What is done at random, and what of it may cost a young node."""
+    """The random actions, and those that may retire a young node."""
 
     actor: Actor
     chance: random.Random
@@ -104,7 +105,7 @@ class Chaos:
         return str(self.chance.choice(alive)["InstanceId"]) if alive else None
 
     def lose(self) -> None:
-        """Somebody terminates an instance behind our back."""
+        """Terminate an instance without Joiner."""
         if instance := self._an_instance():
             self.struck.add(instance)
             self.actor.world.client("ec2").terminate_instances(InstanceIds=[instance])
@@ -115,7 +116,7 @@ class Chaos:
             self.actor.knob("interrupt", instanceId=instance, grace=10)
 
     def delete_node(self) -> None:
-        """One that is registered: a kubelet does not come back under a name that was deleted before, and its claim is given 15 minutes."""
+        """Delete a registered Node: a kubelet does not register a deleted name again, and its claim has 15 minutes."""
         if nodes := [
             node for node in self.actor.nodes() if node["metadata"]["labels"].get("karpenter.sh/registered") == "true"
         ]:
@@ -130,18 +131,18 @@ class Chaos:
             self.actor.world.kube.delete(f"/apis/karpenter.sh/v1/nodeclaims/{name}", missing_ok=True)
 
     def sweep(self) -> None:
-        """One more than those of the clock, and at any time."""
+        """Run a sweep in addition to the scheduled ones, at any time."""
         self.actor.knob("schedules/fire", name=self.actor.outputs["SweepScheduleName"])
 
     def doom(self) -> None:
-        """One of the next instances dies while it boots."""
+        """Let one of the next instances fail while it boots."""
         self.actor.world.stack.agent_knob("faults", {"clear": True})
         self.actor.world.stack.agent_knob("faults", {"fault": "dies-while-booting", "every": self.chance.randint(2, 6)})
 
     # --- afterwards
 
     def calm(self) -> None:
-        """Everything wanted runs, everything else goes: by rings and sweeps alone."""
+        """Wait until all desired pods run and everything else is removed, by doorbell calls and sweeps only."""
         self.actor.world.stack.agent_knob("faults", {"clear": True})
         wanted = {app: self.chance.randint(0, 2) for app in SIZES}
         self.shrunk.append(datetime.now(UTC))
@@ -154,7 +155,7 @@ class Chaos:
         assert calm, self._told(wanted)
 
     def _is_calm(self, wanted: dict[str, int]) -> bool:
-        """Nothing runs but what is wanted, nobody works, no node is without a pod."""
+        """Return whether only the desired pods run, no execution runs, and every node has a pod."""
         if any(
             self.actor.running(app) != replicas or len(self.actor.pods(app)) != replicas
             for app, replicas in wanted.items()
@@ -174,8 +175,10 @@ class Chaos:
         return f"not calm after {CALM_WITHIN:.0f} s: {counted}, pods (running, there, wanted) {pods}, {actor.knob('running-executions')}"
 
     def needless(self) -> list[str]:
-        """Retirements of young nodes that nothing here is the reason for. A sweep that read the claim before its retirement ended and EC2
-        after it takes the instance for lost, and finds nothing left to do: the first retirement is the one that counts."""
+        """Retirements of young nodes that nothing here is the reason for. A sweep that read the claim before its
+        retirement ended and EC2
+        after it takes the instance for lost, and finds nothing left to do: the first retirement is the one that counts.
+        """
         launched = {each["InstanceId"]: each["LaunchTime"] for each in instances(self.actor.world.client("ec2"))}
         found, retired = [], set[str]()
         for begun, claim in sorted(self.retirements(), key=lambda each: each[0]):
@@ -195,7 +198,7 @@ class Chaos:
         return found
 
     def retirements(self) -> Iterator[tuple[datetime, dict[str, Any]]]:
-        """When each retirement was begun, and of what."""
+        """Return the start and the claims of each retirement."""
         world = self.actor.world
         for each in (*executions(world, world.retire_arn), *executions(world, world.retire_empty_arn)):
             if each["startDate"] >= self.began:
@@ -220,7 +223,7 @@ def chaos(deployed: Actor) -> Iterator[Chaos]:
     deployed.clean()
 
 
-def test_whatever_races_in_the_end_every_promise_holds_and_nothing_was_launched_for_nothing(chaos: Chaos) -> None:
+def test_after_random_changes_every_invariant_holds_and_no_young_node_was_retired_without_reason(chaos: Chaos) -> None:
     chaos.rage(SECONDS)
     chaos.calm()
     assert chaos.needless() == []

@@ -1,4 +1,4 @@
-"""Who may come into the cluster, and what they may do there: tokens, access entries and policies as on EKS, read live."""
+"""Authentication and authorisation of the local cluster: tokens, access entries and access policies as on EKS."""
 
 import base64
 import itertools
@@ -38,7 +38,7 @@ ASSUMABLE = json.dumps(
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A role that this test made, and credentials of one of its sessions."""
+    """A role of this test, and the credentials of one of its sessions."""
 
     arn: str
     credentials: Credentials
@@ -49,7 +49,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The cluster as callers with tokens meet it."""
+    """Access to the cluster with tokens."""
 
     stack: Stack
     aws: Aws
@@ -58,7 +58,7 @@ class Door:
         return KubeApi(self.stack.endpoint, token=token)
 
     def answers(self, token: str, path: str = PODS) -> int:
-        """The status of a list."""
+        """Return the status of a list request."""
         try:
             self.with_token(token).get(path)
         except ApiError as error:
@@ -89,7 +89,7 @@ class Door:
 
 @pytest.fixture(scope="module")
 def door(bare_stack: Stack, aws: Aws, kube: KubeApi) -> Iterator[Door]:
-    """With a group of its own that may read pods and nothing else."""
+    """The cluster, with a group that may only read pods."""
     role = {
         "metadata": {"name": "test-pod-readers"},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}],
@@ -108,7 +108,7 @@ def door(bare_stack: Stack, aws: Aws, kube: KubeApi) -> Iterator[Door]:
 
 @pytest.fixture(scope="module")
 def new_role(door: Door) -> Iterator[Callable[[], Principal]]:
-    """Makes roles that nobody has seen before; they and their entries go at the end."""
+    """Create new roles; they and their access entries are deleted at the end."""
     made: list[Principal] = []
     numbers = itertools.count()
 
@@ -134,7 +134,7 @@ def reader(door: Door, new_role: Callable[[], Principal]) -> Principal:
     return principal
 
 
-def test_a_role_with_an_access_entry_comes_in_by_its_session_s_name_and_its_groups(
+def test_a_role_with_an_access_entry_has_its_session_name_and_its_groups(
     door: Door, reader: Principal
 ) -> None:
     user = door.who_is(reader.token(door.stack.cluster))
@@ -142,7 +142,7 @@ def test_a_role_with_an_access_entry_comes_in_by_its_session_s_name_and_its_grou
     assert set(user["groups"]) == {READERS, "system:authenticated"}
 
 
-def test_a_group_may_do_what_rbac_gives_it_and_nothing_else(door: Door, reader: Principal) -> None:
+def test_a_group_has_only_the_rights_of_rbac(door: Door, reader: Principal) -> None:
     token = reader.token(door.stack.cluster)
     assert door.answers(token, PODS) == 200
     assert door.answers(token, SECRETS) == 403
@@ -171,11 +171,11 @@ def test_a_role_without_an_access_entry_is_refused(door: Door, new_role: Callabl
 @pytest.mark.parametrize(
     "token", ["nonsense", "k8s-aws-v1.nonsense", "k8s-aws-v1." + "A" * 5000], ids=["no token", "no URL", "far too long"]
 )
-def test_rubbish_is_refused(door: Door, token: str) -> None:
+def test_a_malformed_token_is_refused(door: Door, token: str) -> None:
     assert door.answers(token) == 401
 
 
-def test_access_entries_are_read_live(door: Door, new_role: Callable[[], Principal]) -> None:
+def test_a_new_access_entry_is_effective_at_once(door: Door, new_role: Callable[[], Principal]) -> None:
     late = new_role()
     cluster = door.stack.cluster
     assert door.answers(late.token(cluster)) == 401
@@ -186,7 +186,9 @@ def test_access_entries_are_read_live(door: Door, new_role: Callable[[], Princip
 
 
 def another_token(principal: Principal, cluster: str) -> str:
-    """Tokens of one second are identical, and the API server remembers its answer to a token for two minutes, as on EKS."""
+    """Tokens of one second are identical, and the API server remembers its answer to a token for two minutes, as on
+    EKS.
+    """
     time.sleep(1.01)
     return principal.token(cluster)
 
@@ -200,7 +202,7 @@ def another_token(principal: Principal, cluster: str) -> str:
         ("AmazonEKSClusterAdminPolicy", [PODS, SECRETS, NODES], []),
     ],
 )
-def test_an_access_policy_gives_what_eks_documents(
+def test_an_access_policy_grants_what_eks_documents(
     door: Door, new_role: Callable[[], Principal], policy: str, may: Sequence[str], may_not: Sequence[str]
 ) -> None:
     principal = new_role()
@@ -211,7 +213,7 @@ def test_an_access_policy_gives_what_eks_documents(
     )
 
 
-def test_an_instance_comes_in_as_its_node_and_may_make_no_other(door: Door, kube: KubeApi) -> None:
+def test_an_instance_can_create_only_its_own_node(door: Door, kube: KubeApi) -> None:
     instance = door.aws("ec2").run_instances(ImageId=any_image(door), InstanceType="m5.large", MinCount=1, MaxCount=1)[
         "Instances"
     ][0]
@@ -240,7 +242,7 @@ IMAGE_PARAMETER = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/
 
 
 def create_node(kube: KubeApi, name: str, labels: dict[str, str] | None = None) -> int:
-    """The status of the answer."""
+    """Return the status of the response."""
     try:
         kube.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels or {}}})
     except ApiError as error:

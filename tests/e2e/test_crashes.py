@@ -1,4 +1,6 @@
-"""The execution that holds the lease dies: at most two sweeps later there is one instance a claim, none else, and all pods run."""
+"""The execution that holds the lease is stopped: after at most two sweeps each claim has one instance, and all pods
+run.
+"""
 
 import pytest
 
@@ -21,7 +23,7 @@ def stop_when_entered(actor: Actor, known: list[dict[str, object]], state: str) 
 
 
 @pytest.mark.parametrize("state", ["Launch instances", "Record launches", "Check registration"])
-def test_a_holder_that_dies_is_made_good_by_two_sweeps(pool: Actor, state: str) -> None:
+def test_two_sweeps_recover_from_a_stopped_lease_holder(pool: Actor, state: str) -> None:
     known = pool.executions()
     pool.create(deployment("orphans", replicas=5))
     stop_when_entered(pool, known, state)

@@ -1,6 +1,8 @@
-"""Our CRDs on a real API server: what people have applies unchanged, defaults are filled in, mistakes are refused with a remedy.
+"""The CRDs on a real API server: existing manifests apply unchanged, defaults are set, mistakes are refused with a
+remedy.
 
-Almost all of it is asked with ``dryRun=All``: the API server then does everything but store the object, and a running stack is left alone.
+Most requests have ``dryRun=All``: the API server validates the object without storing it, so a running stack is not
+affected.
 """
 
 import time
@@ -37,7 +39,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def api(kube: KubeApi) -> KubeApi:
-    """The API server with our CRDs, served."""
+    """The API server, which serves the CRDs."""
     crds = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "manifests" / "crds").glob("*.yaml"))]
     kube.apply_manifests(crds, manager="joiner")
     deadline = time.monotonic() + 30
@@ -49,7 +51,7 @@ def api(kube: KubeApi) -> KubeApi:
 
 
 def served(kube: KubeApi, path: str) -> bool:
-    """A CRD that was just made or changed answers 404, then 429 ("storage is (re)initializing"), before it serves."""
+    """Wait until a new CRD is served: at first it answers 404, then 429 ("storage is (re)initializing")."""
     try:
         return kube.find(path) is not None
     except ApiError as error:
@@ -60,7 +62,7 @@ def served(kube: KubeApi, path: str) -> bool:
 
 @pytest.fixture
 def own_pool(api: KubeApi) -> Iterator[dict[str, Any]]:
-    """A NodePool that really is there, for what dry runs cannot show."""
+    """A stored NodePool, for what dry runs cannot show."""
     name = f"crd-test-{time.monotonic_ns():x}"
     pool = api.create(PATHS["NodePool"], node_pool(name))
     yield pool
@@ -79,7 +81,7 @@ def node_pool(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def tried(api: KubeApi, manifest: dict[str, Any]) -> dict[str, Any]:
-    """As ``kubectl apply`` has it checked, defaults filled in; nothing is stored. The name is one that nobody else has."""
+    """Return the object as ``kubectl apply --dry-run=server`` does, under a unique name."""
     renamed = {**manifest, "metadata": {**manifest["metadata"], "name": f"crd-test-{manifest['metadata']['name']}"}}
     return api.call("POST", PATHS[manifest["kind"]] + DRY, renamed)
 
@@ -93,13 +95,13 @@ def test_a_scenario_applies_unchanged(api: KubeApi, scenario: Path) -> None:
     assert [problem for problem in found.problems if "there is no such" not in problem.remedy] == []
 
 
-def test_every_field_of_every_kind_is_taken_by_the_api_server(api: KubeApi) -> None:
+def test_the_api_server_accepts_every_field_of_every_kind(api: KubeApi) -> None:
     for manifest in yaml.safe_load_all((MANIFESTS / "everything.yaml").read_text()):
         assert covers(tried(api, manifest)["spec"], manifest["spec"])
 
 
 def covers(stored: Any, said: Any) -> bool:
-    """Whether all that was said is stored: nothing pruned, nothing changed."""
+    """Return whether all fields are stored: none is pruned or changed."""
     if isinstance(said, dict):
         return isinstance(stored, dict) and all(
             key in stored and covers(stored[key], value) for key, value in said.items()
@@ -121,7 +123,7 @@ def test_a_mistake_is_refused_with_its_remedy(api: KubeApi, case: dict[str, Any]
 @pytest.mark.parametrize(
     "case", [case for case in MISTAKES if "apiServer" not in case], ids=lambda case: case["mistake"]
 )
-def test_a_mistake_that_only_we_can_see_is_taken(api: KubeApi, case: dict[str, Any]) -> None:
+def test_the_api_server_accepts_mistakes_that_no_schema_can_express(api: KubeApi, case: dict[str, Any]) -> None:
     assert tried(api, case["manifest"])["spec"] is not None
 
 
@@ -136,14 +138,14 @@ def test_defaults_are_filled_in(api: KubeApi) -> None:
     assert pool["template"]["spec"]["expireAfter"] == "720h"
 
 
-def test_a_pool_without_words_reads_the_same_before_and_after_the_api_server(api: KubeApi) -> None:
+def test_an_empty_pool_reads_the_same_before_and_after_the_api_server(api: KubeApi) -> None:
     before, after = NodePool.from_kube(node_pool("crd-test-plain")), NodePool.from_kube(tried(api, node_pool("plain")))
 
     assert (before.disruption, before.expire_after) == (after.disruption, after.expire_after)
 
 
 @pytest.mark.parametrize("generation", ["legacy", "v1"])
-def test_a_claim_of_ours_is_taken_and_read_back_the_same(api: KubeApi, generation: str) -> None:
+def test_a_stored_node_claim_is_read_back_unchanged(api: KubeApi, generation: str) -> None:
     scenario = SCENARIOS[2] if generation == "legacy" else MANIFESTS / "everything.yaml"
     pool = read(yaml.safe_load_all(scenario.read_text())).pools[0]
     claim = claim_for(
@@ -165,7 +167,7 @@ def test_a_claim_of_ours_is_taken_and_read_back_the_same(api: KubeApi, generatio
     assert read_back.finalizers == ("karpenter.sh/termination",)
 
 
-def test_the_spec_of_a_claim_cannot_change_but_its_status_can(api: KubeApi, own_pool: dict[str, Any]) -> None:
+def test_the_spec_of_a_node_claim_is_immutable_and_its_status_is_not(api: KubeApi, own_pool: dict[str, Any]) -> None:
     pool = NodePool.from_kube(own_pool)
     claim = claim_for(
         pool, suffix="frozen", requirements=pool.requirements, requests=Resources.of(cpu=1), lease=0, execution="test"
@@ -196,12 +198,12 @@ def test_the_spec_of_a_claim_cannot_change_but_its_status_can(api: KubeApi, own_
     assert read_back.conditions == launched.conditions
 
 
-def test_a_pool_cannot_begin_to_have_replicas(api: KubeApi, own_pool: dict[str, Any]) -> None:
+def test_replicas_cannot_be_added_to_a_pool(api: KubeApi, own_pool: dict[str, Any]) -> None:
     with pytest.raises(ApiError, match="a pool cannot begin or cease to have replicas"):
         api.merge(f"{PATHS['NodePool']}/{own_pool['metadata']['name']}", {"spec": {"replicas": 3}})
 
 
-def test_a_pool_with_replicas_can_be_scaled_as_kubectl_scales(api: KubeApi) -> None:
+def test_a_pool_with_replicas_has_the_scale_subresource(api: KubeApi) -> None:
     path = f"{PATHS['NodePool']}/crd-test-static"
     api.create(PATHS["NodePool"], node_pool("crd-test-static", replicas=0))
 
@@ -212,7 +214,7 @@ def test_a_pool_with_replicas_can_be_scaled_as_kubectl_scales(api: KubeApi) -> N
     assert scaled.replicas == 2
 
 
-def test_kubectl_shows_what_people_want_to_know(api: KubeApi) -> None:
+def test_kubectl_prints_the_columns(api: KubeApi) -> None:
     columns = {
         crd["spec"]["names"]["kind"]: [
             column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]

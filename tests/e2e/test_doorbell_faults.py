@@ -1,4 +1,6 @@
-"""The doorbell down, slow, throttling or answering rubbish: nothing in the cluster waits for it, and the sweep does the work."""
+"""A doorbell that is down, slow, throttled or answers invalid data: the cluster does not wait for it, and the sweep
+does the work.
+"""
 
 import time
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ WHILE_NODES_JOIN = ("is slow", "fails")
 
 @pytest.fixture
 def faulty(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
-    """A cluster whose doorbell is of no use; the parameter says how."""
+    """A cluster with a faulty doorbell; the parameter names the fault."""
     deployed.knob("door", fault=FAULTS[request.param])
     yield deployed
     deployed.knob("door", fault=None)
@@ -39,7 +41,7 @@ def faulty(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
 
 @pytest.fixture
 def pool_of_the_deaf(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
-    """Scenario c's pool in an empty cluster, and then such a doorbell."""
+    """Scenario c's pool in an empty cluster with a faulty doorbell."""
     deployed.clean()
     deployed.apply("c-template.yaml")
     deployed.rest()
@@ -50,7 +52,7 @@ def pool_of_the_deaf(request: pytest.FixtureRequest, deployed: Actor) -> Iterato
 
 
 def failed_scheduling(name: str) -> Object:
-    """The event by which a scheduler says that it finds no node for a pod."""
+    """Return the event that a scheduler writes for an unschedulable pod."""
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -67,7 +69,7 @@ def failed_scheduling(name: str) -> Object:
 
 
 @pytest.mark.parametrize("faulty", FAULTS, indirect=True)
-def test_the_api_server_goes_on_within_the_timeout(faulty: Actor) -> None:
+def test_a_faulty_doorbell_delays_no_request_beyond_the_timeout(faulty: Actor) -> None:
     began = time.monotonic()
     faulty.world.kube.create("/apis/events.k8s.io/v1/namespaces/default/events", failed_scheduling("anybody"))
     took = time.monotonic() - began
@@ -75,7 +77,7 @@ def test_the_api_server_goes_on_within_the_timeout(faulty: Actor) -> None:
 
 
 @pytest.mark.parametrize("pool_of_the_deaf", WHILE_NODES_JOIN, indirect=True)
-def test_without_a_ring_the_sweep_does_the_work(pool_of_the_deaf: Actor) -> None:
+def test_without_the_doorbell_the_sweep_launches_the_node(pool_of_the_deaf: Actor) -> None:
     actor = pool_of_the_deaf
     known = actor.executions()
     actor.create(deployment("patient", cpu="500m"))

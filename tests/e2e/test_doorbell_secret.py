@@ -1,4 +1,4 @@
-"""The secret in the doorbell's path: no log holds it, each deployment replaces it, and no ring is refused while it does."""
+"""The secret in the doorbell's path: no log holds it, and each deployment rotates it without refusing a call."""
 
 import json
 import os
@@ -28,7 +28,7 @@ WEBHOOK = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations
 
 @pytest.fixture
 def rung(deployed: Actor) -> Iterator[Actor]:
-    """A cluster at rest, whose doorbell rang once."""
+    """A cluster at rest, whose doorbell was called once."""
     deployed.clean()
     deployed.world.kube.create(EVENTS, failed_scheduling("anybody"))
     yield deployed
@@ -36,14 +36,14 @@ def rung(deployed: Actor) -> Iterator[Actor]:
 
 
 def secret(actor: Actor) -> str:
-    """The one that the API server has."""
+    """Return the secret in the API server's webhook configuration."""
     urls = {webhook["clientConfig"]["url"] for webhook in actor.world.kube.get(WEBHOOK)["webhooks"]}
     (found,) = {re.sub(r".*/ring/([^/]+)/\w+", r"\1", url) for url in urls}
     return found
 
 
 def logged(actor: Actor) -> dict[str, list[str]]:
-    """Every line of every log group of the account."""
+    """Return every line of every log group of the account."""
     logs = actor.world.client("logs")
     groups = [
         group["logGroupName"]
@@ -58,7 +58,7 @@ def logged(actor: Actor) -> dict[str, list[str]]:
 
 
 def ring(actor: Actor, token: str) -> int:
-    """What the door answers to a dry run with this secret."""
+    """Return the response to a dry run with this secret."""
     door = actor.knob("door")
     trust = ssl.create_default_context(cafile=door["ca"])
     review = json.dumps({"request": {"uid": "u", "dryRun": True}}).encode()
@@ -107,7 +107,7 @@ def asked_to_rotate(tmp_path: Path) -> Path:
     return tmp_path / "cdk.out"
 
 
-def test_a_deployment_replaces_the_secret_and_refuses_no_ring_meanwhile(
+def test_a_deployment_rotates_the_secret_and_refuses_no_call_meanwhile(
     rung: Actor, stack: Stack, asked_to_rotate: Path, tmp_path: Path
 ) -> None:
     def ring_by_an_event() -> None:

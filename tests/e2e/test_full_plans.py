@@ -1,7 +1,7 @@
-"""A plan that fills its nodes to 99 %: it comes true pod by pod, whatever happens while they boot.
+"""A plan that fills its nodes to 99 %: every pod runs on its planned node, whatever happens while the nodes boot.
 
-Every pod asks for another amount of CPU and hardly a millicore is to spare: one pod on a wrong node, and another finds none. Ten nodes for
-fifty pods every time; `JOINER_FULL_NODES=40` (`make full-plan-test`) for forty with two hundred.
+Every pod requests a different amount of CPU with hardly a millicore to spare: one pod on a wrong node leaves another
+pending. The test uses ten nodes and fifty pods; `JOINER_FULL_NODES=40` (`make full-plan-test`) forty and two hundred.
 """
 
 import os
@@ -63,24 +63,24 @@ Sizes = tuple[int, ...]
 
 
 def launched(actor: Actor) -> set[str]:
-    """All instances there ever were, by their ids."""
+    """Return all instances ever launched, by id."""
     return {each["InstanceId"] for each in instances(actor.world.client("ec2"))}
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Pods that wait, the first of them from deployments, and a pool that can serve them as soon as it is made."""
+    """Pending pods, the first of them from Deployments, and a pool that can serve them once it is created."""
 
     actor: Actor
     deployed: int
     known: list[dict[str, Any]]  # scale-ups before they came
 
     def come(self) -> None:
-        """All of them, at the same time."""
+        """Create all pods at the same time."""
         self._each(self._create)
 
     def replace(self) -> None:
-        """A new pod for each: deployments roll out, bare pods are deleted and made anew."""
+        """Replace every pod: Deployments roll out, bare pods are deleted and created again."""
         self._each(self._replace)
 
     def _create(self, number: int) -> None:
@@ -102,14 +102,14 @@ class Crowd:
             list(pool.map(act, range(len(SIZES))))
 
     def hold_boots(self) -> None:
-        """No instance comes up until `let_boot`: what is to happen meanwhile may take its time."""
+        """Let no instance boot until `let_boot`."""
         self.actor.world.stack.agent_knob("boot", {"held": True})
 
     def let_boot(self) -> None:
         self.actor.world.stack.agent_knob("boot", {"held": False})
 
     def open_the_pool(self) -> list[Sizes]:
-        """Make the pool: one plan sees all pods. Which sizes it puts together, a node each."""
+        """Create the pool, so that one plan has all pods. Return the sizes of the pods on each planned node."""
         before = launched(self.actor)
         self.actor.create(*POOL)
         first, *_ = until(lambda: self.actor.plans_since(self.known), what="the plan", limit=90).values()
@@ -119,7 +119,7 @@ class Crowd:
         return [tuple(sorted(sizes[pod] for pod in node["pods"])) for node in first["nodes"]]
 
     def on_nodes(self) -> list[Sizes]:
-        """Which of the crowd's sizes run together, a node each."""
+        """Return the sizes of the pods on each node."""
         found: dict[str, list[int]] = {}
         for pod in self.actor.pods():
             if pod["metadata"]["labels"]["app"].startswith("crowd-"):
@@ -127,7 +127,7 @@ class Crowd:
         return [tuple(sorted(sizes)) for sizes in found.values()]
 
     def wait_running(self, *, others: int = 0) -> None:
-        """The schedule is held in these tests: whenever a minute is over, a ring may have been lost in the flood, and the sweep looks."""
+        """Wait until all pods run; run a sweep each minute, because a doorbell call may have been throttled."""
         for _ in range(4):
             with suppress(StoryStalled):
                 self.actor.wait_running(len(SIZES) + others, limit=60)
@@ -141,7 +141,7 @@ PODS: Final = "/api/v1/namespaces/default/pods"
 
 
 def member(number: int, *, bare: bool) -> Object:
-    """One of the crowd: a pod, or a deployment of it."""
+    """Return one of the pods, or its Deployment."""
     made = deployment(f"crowd-{number}", cpu=f"{SIZES[number]}m", memory="32Mi")
     if not bare:
         return {**made, "spec": {**made["spec"], "strategy": {"type": "Recreate"}}}
@@ -155,13 +155,13 @@ def _in_crowd(pod: Mapping[str, Any]) -> bool:
 
 
 def dead(actor: Actor) -> set[str]:
-    """Instances that were, by their ids."""
+    """Return terminated instances by id."""
     return launched(actor) - {each["InstanceId"] for each in actor.instances()}
 
 
 @pytest.fixture(params=[0])
 def crowd(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Crowd]:
-    """It waits; the parameter says how many have deployments."""
+    """Pending pods; the parameter is the number of pods with Deployments."""
     deployed.clean()
     deployed.world.stack.agent_knob("boot", {"seconds": BOOT_SECONDS})
     made = Crowd(deployed, request.param, deployed.executions())
@@ -175,7 +175,7 @@ def crowd(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Crowd]:
 
 
 @pytest.mark.parametrize("crowd", [DEPLOYED], indirect=True)
-def test_every_pod_lands_on_the_node_that_it_was_planned_for_even_if_all_of_them_are_replaced_meanwhile(
+def test_every_pod_runs_on_its_planned_node_although_all_pods_are_replaced_meanwhile(
     crowd: Crowd,
 ) -> None:
     crowd.hold_boots()
@@ -191,7 +191,7 @@ def test_every_pod_lands_on_the_node_that_it_was_planned_for_even_if_all_of_them
     assert {millicores(node["status"]["allocatable"]["cpu"]) for node in crowd.actor.nodes()} == {ROOM}
 
 
-def test_pods_of_nodes_that_die_booting_get_others_and_the_rest_stays_as_planned(crowd: Crowd) -> None:
+def test_pods_of_nodes_that_fail_to_boot_get_other_nodes_and_the_rest_runs_as_planned(crowd: Crowd) -> None:
     crowd.actor.world.stack.agent_knob("faults", {"fault": "dies-while-booting", "every": DYING})
     before = dead(crowd.actor)
     planned = crowd.open_the_pool()
@@ -206,7 +206,7 @@ def test_pods_of_nodes_that_die_booting_get_others_and_the_rest_stays_as_planned
     assert len(kept) >= NODES - NODES // DYING
 
 
-def test_a_deployment_of_higher_priority_in_between_takes_nobody_s_place(crowd: Crowd) -> None:
+def test_a_later_deployment_of_higher_priority_preempts_no_planned_pod(crowd: Crowd) -> None:
     crowd.actor.create(
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
     )

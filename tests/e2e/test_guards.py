@@ -1,4 +1,5 @@
-"""Who else makes nodes, and whoever pauses: Joiner does nothing beside Karpenter and says so; and never does it touch nodes of others."""
+"""Other autoscalers and the pause: Joiner does nothing while Karpenter runs, and never changes nodes of other owners.
+"""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
 def lease(name: str, holder: str) -> Object:
-    """As its leader has just renewed it."""
+    """Return a lease that its leader has just renewed."""
     renewed = f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -41,19 +42,19 @@ def leases(pool: Actor) -> Iterator[Actor]:
 
 
 def last_states(actor: Actor, known: list[dict[str, Any]]) -> set[str]:
-    """The state in which each execution since then ended."""
+    """Return the last state of each execution since then."""
     return {actor.states_of(e["executionArn"])[-1] for e in actor.since(known) if e["status"] != "RUNNING"}
 
 
 def warnings(actor: Actor, reason: str) -> list[str]:
-    """What pools were told, for one reason."""
+    """Return the notes of a pool's events with one reason."""
     about = ("Provisioner", "NodePool")
     return [
         event["note"] for event in actor.events() if event["reason"] == reason and event["regarding"]["kind"] in about
     ]
 
 
-def test_beside_a_running_karpenter_nothing_is_made_and_everybody_can_see_why(leases: Actor) -> None:
+def test_while_karpenter_runs_joiner_launches_nothing_and_reports_why(leases: Actor) -> None:
     leases.create(lease("karpenter-leader-election", "karpenter-6b7f_1"))
     known = leases.executions()
 
@@ -75,7 +76,7 @@ def test_beside_a_running_karpenter_nothing_is_made_and_everybody_can_see_why(le
     leases.wait_running(1, "patient")
 
 
-def test_definitions_that_somebody_else_manages_refuse_until_they_are_handed_over(pool: Actor) -> None:
+def test_crds_of_another_manager_stop_joiner_until_they_are_transferred(pool: Actor) -> None:
     kube = pool.world.kube
     kube.merge(DEFINITION, {"metadata": {"labels": {MANAGED_BY: "Helm"}}})
     known = pool.executions()
@@ -102,7 +103,7 @@ def test_beside_cluster_autoscaler_joiner_warns_and_acts(leases: Actor) -> None:
     assert "Cluster Autoscaler is running: ip-10-0-0-7" in warnings(leases, "ClusterAutoscalerRuns")[0]
 
 
-def test_whoever_pauses_joiner_gets_no_node_until_it_is_resumed(pool: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_paused_joiner_launches_no_node_until_it_is_resumed(pool: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in pool.world.stack.environment().items():
         monkeypatch.setenv(name, value)
 
@@ -130,7 +131,7 @@ def test_whoever_pauses_joiner_gets_no_node_until_it_is_resumed(pool: Actor, mon
 
 
 def join_from_outside(actor: Actor) -> str:
-    """A node of a managed node group: launched by somebody else, from user data of their own. Its instance."""
+    """Launch a node of a managed node group with its own user data; return its instance."""
     ec2, ssm, cluster = (
         actor.world.client("ec2"),
         actor.world.client("ssm"),
@@ -165,7 +166,7 @@ def join_from_outside(actor: Actor) -> str:
 
 
 def node_of(actor: Actor, instance: str) -> Object | None:
-    """The node of this instance, ready and open; the node controller takes its taints off some time after it is ready."""
+    """Return the instance's Node once it is Ready and the node controller has removed its taints."""
     found = (
         node
         for node in actor.nodes()
@@ -182,12 +183,12 @@ def node_of(actor: Actor, instance: str) -> Object | None:
 
 
 def said_of(node: Object) -> tuple[Any, ...]:
-    """All of a node that others might write."""
+    """Return the fields of a Node that another client could change."""
     metadata, spec = node["metadata"], node["spec"]
     return metadata["labels"], metadata.get("finalizers"), metadata.get("ownerReferences"), metadata["uid"], spec
 
 
-def test_a_node_of_somebody_else_is_used_as_it_is_and_never_touched(pool: Actor) -> None:
+def test_a_node_of_another_owner_is_used_and_never_changed(pool: Actor) -> None:
     pool.world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": 1}})
     pool.rest()
     instance = join_from_outside(pool)

@@ -1,4 +1,4 @@
-"""The checks that follow every end-to-end test see what they are for: each promise is broken by hand once, and told of."""
+"""The invariant checks after every end-to-end test find each violation, which is created manually here."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def told(actor: Actor) -> list[str]:
     return violations(actor.world, table=actor.outputs["TableName"])
 
 
-def test_a_pod_that_a_pool_could_serve_and_nobody_does(pool: Actor) -> None:
+def test_a_pending_pod_that_a_pool_could_serve_is_found(pool: Actor) -> None:
     pool.knob("door", fault={"hangUp": True})
     try:
         pool.create(deployment("forgotten"), deployment("impossible", nodeSelector={"kubernetes.io/arch": "s390x"}))
@@ -31,7 +31,7 @@ def test_a_pod_that_a_pool_could_serve_and_nobody_does(pool: Actor) -> None:
     pool.wait_running(1, "forgotten")
 
 
-def test_an_instance_a_taint_and_a_lease_that_should_not_be(pool: Actor) -> None:
+def test_a_leftover_instance_taint_and_lease_are_found(pool: Actor) -> None:
     pool.create(deployment("plain"))
     pool.wait_running(1, "plain")
     pool.assert_at_rest()
@@ -62,7 +62,7 @@ def test_an_instance_a_taint_and_a_lease_that_should_not_be(pool: Actor) -> None
 
 
 @pytest.mark.parametrize("machine", ["RetireArn", "RetireEmptyArn"])
-def test_an_execution_that_failed_is_one_test_s_failure(pool: Actor, machine: str) -> None:
+def test_a_failed_execution_fails_one_test(pool: Actor, machine: str) -> None:
     client, bad = pool.world.client("stepfunctions"), '{"reason": "a test", "claims": "no list"}'
     name = f"{machine}-broken-{len(pool.stopped)}"
     arn = client.start_execution(stateMachineArn=pool.outputs[machine], name=name, input=bad)["executionArn"]

@@ -1,4 +1,4 @@
-"""Launches that EC2 refuses or undoes: users read why on the objects that they look at, and nothing is launched without end."""
+"""Launches that EC2 refuses or terminates: the reason is on the objects, and launches have a back-off."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def failing(pool: Actor) -> Iterator[Actor]:
-    """Scenario c's pool; EC2 is itself again afterwards."""
+    """Scenario c's pool; EC2 is restored afterwards."""
     yield pool
     pool.knob("births", clear=True)
     pool.knob("visibility", seconds=0)
@@ -33,7 +33,7 @@ def items(actor: Actor, kind: str) -> list[dict[str, Any]]:
 
 
 def forget(actor: Actor, *kinds: str) -> None:
-    """The waits end: what the memory holds of these kinds goes."""
+    """End the back-off: delete the table's items of these kinds."""
     client = actor.world.client("dynamodb")
     for kind in kinds:
         for item in items(actor, kind):
@@ -41,7 +41,7 @@ def forget(actor: Actor, *kinds: str) -> None:
 
 
 def told(actor: Actor, kind: str, reason: str) -> list[str]:
-    """The notes of events of this reason about objects of this kind."""
+    """Return the notes of events with this reason on objects of this kind."""
     return [each["note"] for each in actor.events() if each["regarding"]["kind"] == kind and each["reason"] == reason]
 
 
@@ -50,7 +50,7 @@ def launched_ever(actor: Actor) -> int:
     return sum(len(each["Instances"]) for page in reservations for each in page["Reservations"])
 
 
-def test_nodes_that_die_at_birth_are_reported_and_not_launched_without_end(failing: Actor) -> None:
+def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_off(failing: Actor) -> None:
     failing.knob("births", code="Client.VolumeLimitExceeded", afterSeconds=0.2)
     before = launched_ever(failing)
 

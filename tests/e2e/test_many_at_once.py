@@ -1,4 +1,4 @@
-"""Rings upon rings: what comes while a scale-up runs is neither lost nor served twice."""
+"""Many doorbell calls: a call during a scale-up is neither lost nor served twice."""
 
 import itertools
 import json
@@ -24,7 +24,7 @@ def test_a_second_scale_up_while_one_runs_launches_nothing_twice(pool: Actor) ->
 
 
 def launched(actor: Actor, arn: str) -> int:
-    """How many instances an execution says it launched."""
+    """Return the number of launched instances in an execution's summary."""
     output = actor.world.client("stepfunctions").describe_execution(executionArn=arn).get("output")
     return int(json.loads(output).get("launched", 0)) if output else 0
 
@@ -44,7 +44,7 @@ def test_two_hundred_pods_in_twenty_deployments_are_planned_by_at_most_two_execu
     pool.assert_at_rest()
 
 
-def test_a_ring_in_every_50_ms_of_an_execution_s_life_needs_no_sweep(pool: Actor) -> None:
+def test_a_call_at_any_moment_of_an_execution_needs_no_sweep(pool: Actor) -> None:
     number = itertools.count()
 
     def one_more() -> None:
@@ -62,7 +62,7 @@ def test_a_ring_in_every_50_ms_of_an_execution_s_life_needs_no_sweep(pool: Actor
     pool.assert_at_rest()
 
 
-def test_an_execution_gives_the_lease_back_before_its_nodes_boot(pool: Actor) -> None:
+def test_an_execution_releases_the_lease_before_its_nodes_boot(pool: Actor) -> None:
     known = pool.executions()
     pool.create(deployment("one"))
     pool.wait_running(1)

@@ -1,4 +1,4 @@
-"""What people got wrong in the very first manifests: refused at apply, or told where they look; and never in the way of a good pool."""
+"""Mistakes in manifests: refused by the API server or reported on the object, without effect on other pools."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -26,7 +26,7 @@ NOBODY = {"karpenter.sh/discovery": "nobody"}
 
 
 def provisioner(name: str, **spec: Any) -> Object:
-    """Scenario a's, by another name and with other words."""
+    """Return scenario a's Provisioner with another name and other fields."""
     made: Object = yaml.safe_load((SCENARIOS / "a-inline-provider.yaml").read_text())
     made["metadata"]["name"] = name
     made["spec"] |= spec
@@ -110,7 +110,7 @@ def test_a_mistake_is_refused_at_apply_by_field_value_and_remedy(
 
 
 def told(actor: Actor, kind: str, name: str) -> dict[str, Any]:
-    """The Ready condition of an object that says False, and the events on it."""
+    """Return an object's Ready condition once it is False, and its events."""
 
     def look() -> dict[str, Any] | None:
         found = actor.world.kube.get(f"{PATHS[kind]}/{name}")
@@ -127,7 +127,7 @@ def told(actor: Actor, kind: str, name: str) -> dict[str, Any]:
     return until(look, what=f"what is wrong with {kind} {name}", limit=30)
 
 
-def test_what_only_aws_can_tell_is_told_on_the_object_and_the_pool_beside_it_serves_the_pods(deployed: Actor) -> None:
+def test_a_missing_aws_resource_is_reported_on_the_object_and_another_pool_serves_the_pods(deployed: Actor) -> None:
     deployed.clean()
     profile, profile_class = pool_and_class("no-profile")
     profile_class["spec"]["instanceProfile"] = "nobody-made-it"
@@ -168,8 +168,8 @@ def test_what_only_aws_can_tell_is_told_on_the_object_and_the_pool_beside_it_ser
     deployed.clean()
 
 
-def test_a_manifest_that_slipped_past_the_definitions_is_told_and_stops_no_other(deployed: Actor) -> None:
-    """Sent by a client that asks for no strictness: the API server drops what it does not know, and what is left may still be wrong."""
+def test_an_invalid_stored_manifest_is_reported_and_stops_no_other(deployed: Actor) -> None:
+    """A client without strict validation: the API server prunes unknown fields, and the rest may be invalid."""
     deployed.clean()
     wrong = provisioner("wrong", providerRef={"name": "gone"})
     del wrong["spec"]["provider"]

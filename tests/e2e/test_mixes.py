@@ -1,6 +1,6 @@
-"""The web, batch and constrained mixes: all pods run, where their rules let them, on nodes that cost what was planned.
+"""The web, batch and constrained mixes: all pods run within their constraints, on nodes at the planned price.
 
-Twenty pods of each every time; `JOINER_MIX_PODS=1000` (`make mix-test`) for a thousand. A line each tells how it went.
+The test uses twenty pods of each mix; `JOINER_MIX_PODS=1000` (`make mix-test`) a thousand, and prints a line for each.
 """
 
 import os
@@ -37,7 +37,7 @@ Offer = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A mix of pods in an empty cluster; all are there before a pool is, so that it is planned as a whole."""
+    """A mix of pods in an empty cluster; all exist before the pools, so that one plan has all of them."""
 
     actor: Actor
     mix: Mix
@@ -54,11 +54,11 @@ class Scene:
         self.actor.rest(limit=PATIENCE)
 
     def pods(self) -> list[Object]:
-        """Without those of the daemon set."""
+        """Return the pods without those of the DaemonSet."""
         return [pod for pod in self.actor.pods() if "ownerReferences" not in pod["metadata"]]
 
     def run(self) -> float:
-        """Open the pools and wait until every pod runs and nothing else does; how long the pods took, in seconds."""
+        """Create the pools, wait until every pod runs and no execution runs; return the seconds until all pods ran."""
         began = time.monotonic()
         self.actor.create(*self.mix.pools)
         while not self._all_run() and time.monotonic() - began < PATIENCE:
@@ -80,12 +80,12 @@ class Scene:
         return False
 
     def as_planned(self) -> list[float]:
-        """The shares of planned pods that each execution with launches of its own says are bound where they were planned."""
+        """Return for each execution with launches the share of its planned pods that run on their planned node."""
         told = [summary(self.actor.world, execution["executionArn"]) for execution in self.actor.since(self.known)]
         return [float(said["placedAsPlanned"]) for said in told if said.get("launched")]
 
     def misplaced(self) -> list[str]:
-        """Each rule of each pod that is broken where it runs, by the checker that owes nothing to the planner."""
+        """Return each violated constraint of each running pod, found by the independent checker."""
         kube = self.actor.world.kube
         placed: dict[str, list[str]] = {}
         waiting = []
@@ -109,7 +109,7 @@ class Scene:
         )
 
     def price_per_hour(self, offer: Offer) -> float:
-        """At EC2's prices of now."""
+        """Return the price of all instances at EC2's current prices."""
         instance_type, zone, capacity_type = offer
         if capacity_type == "on-demand":
             return price_per_hour(self.actor.world.client("pricing"), instance_type)
@@ -132,7 +132,7 @@ def scene(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("scene", ["web", "batch", "constrained"], indirect=True)
-def test_every_pod_of_a_mix_runs_where_its_rules_let_it_on_nodes_that_cost_what_was_planned(
+def test_every_pod_of_a_mix_runs_within_its_constraints_on_nodes_at_the_planned_price(
     scene: Scene, request: pytest.FixtureRequest
 ) -> None:
     took = scene.run()

@@ -1,4 +1,4 @@
-"""EC2 has no capacity: the next offering within the same execution, a memory of three minutes, and a clear word if there is none at all."""
+"""EC2 has no capacity: the same execution uses the next offering, and the pod has an event if there is none."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ PROVISIONER = "/apis/karpenter.sh/v1alpha5/provisioners/default"
 
 @pytest.fixture
 def short(deployed: Actor) -> Iterator[Actor]:
-    """Scenario a's pool, of two types in two zones; EC2 has plenty again afterwards."""
+    """Scenario a's pool, with two types in two zones; EC2's capacity is restored afterwards."""
     deployed.clean()
     deployed.apply("a-inline-provider.yaml")
     deployed.rest()
@@ -25,7 +25,7 @@ def short(deployed: Actor) -> Iterator[Actor]:
 
 
 def marks(actor: Actor) -> dict[str, int]:
-    """Offerings that are not asked for, and until when."""
+    """Return the unavailable offerings, and until when they are unavailable."""
     items = actor.world.client("dynamodb").query(
         TableName=actor.outputs["TableName"],
         KeyConditionExpression="kind = :kind",
@@ -36,19 +36,19 @@ def marks(actor: Actor) -> dict[str, int]:
 
 
 def let_three_minutes_pass(actor: Actor) -> None:
-    """The marks end; what else the memory holds stays."""
+    """Delete the table's items of unavailable offerings."""
     client, table = actor.world.client("dynamodb"), actor.outputs["TableName"]
     for offering in marks(actor):
         client.delete_item(TableName=table, Key={"kind": {"S": "UNAVAILABLE"}, "id": {"S": offering}})
 
 
 def planning(actor: Actor, known: list[dict[str, Any]]) -> list[list[str]]:
-    """The states of those executions that planned."""
+    """Return the states of the executions that planned."""
     entered = [actor.states_of(e["executionArn"]) for e in actor.since(known)]
     return [states for states in entered if "Plan capacity" in states]
 
 
-def test_the_next_offering_is_launched_by_the_same_execution_and_the_short_one_is_left_alone_for_three_minutes(
+def test_the_same_execution_launches_the_next_offering_and_the_first_is_unavailable_for_three_minutes(
     short: Actor,
 ) -> None:
     short.knob("capacity", instanceType="m5.large", available=0)
@@ -80,7 +80,7 @@ def test_the_next_offering_is_launched_by_the_same_execution_and_the_short_one_i
     short.assert_at_rest()
 
 
-def test_without_capacity_anywhere_the_pod_is_told_the_execution_ends_well_and_later_sweeps_try_again(
+def test_without_any_capacity_the_pod_has_an_event_the_execution_succeeds_and_later_sweeps_retry(
     short: Actor,
 ) -> None:
     requirements = [

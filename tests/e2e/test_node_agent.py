@@ -1,4 +1,6 @@
-"""An instance becomes a node as on EC2: by its user data, as itself, or not at all; its kubelet is as strict as a real one."""
+"""The node agent: an instance registers as a node by its user data and its own identity, and its kubelet admits pods as
+a real one.
+"""
 
 import base64
 import datetime as dt
@@ -30,7 +32,7 @@ EVERYTHING = [{"operator": "Exists"}]
 
 @dataclass(slots=True)
 class Nodes:
-    """Instances of this test's own, and the nodes that they become."""
+    """Instances of this test, and their nodes."""
 
     stack: Stack
     kube: KubeApi
@@ -138,7 +140,7 @@ def pod(name: str, node: Object, *, cpu: str = "100m", resources: dict[str, str]
 
 @pytest.fixture
 def run(kube: KubeApi) -> Iterator[Callable[[Object], Object]]:
-    """Create a bound pod and wait until its kubelet has spoken: its status."""
+    """Create a bound pod, wait until its kubelet has reported, and return its status."""
     names: list[str] = []
 
     def create(manifest: Object) -> Object:
@@ -186,7 +188,7 @@ def test_an_instance_becomes_the_node_that_its_user_data_describes(nodes: Nodes)
     assert node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.")
 
 
-def test_without_its_roles_access_entry_no_node_joins(nodes: Nodes) -> None:
+def test_a_node_without_an_access_entry_does_not_register(nodes: Nodes) -> None:
     entries = nodes.stack.client("eks")
     role = nodes.pad.network.node_role_arn
     entries.delete_access_entry(clusterName=nodes.cluster["name"], principalArn=role)
@@ -199,7 +201,7 @@ def test_without_its_roles_access_entry_no_node_joins(nodes: Nodes) -> None:
     nodes.joined(stranger)  # it tries again, as a kubelet does
 
 
-def test_wrong_user_data_never_joins_and_the_agent_says_why(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_node_with_wrong_user_data_does_not_register_and_the_agent_reports_why(nodes: Nodes, tmp_path: Path) -> None:
     other = Authority(tmp_path, now=dt.datetime.now(dt.UTC)).certificate.read_bytes()
     wrong = {
         "holds no NodeConfig": b"#!/bin/bash\necho hello\n",
@@ -219,14 +221,14 @@ def test_wrong_user_data_never_joins_and_the_agent_says_why(nodes: Nodes, tmp_pa
         assert nodes.of(identity) is None
 
 
-def test_a_label_that_no_node_may_give_itself_keeps_it_away(nodes: Nodes) -> None:
+def test_a_node_with_a_restricted_label_does_not_register(nodes: Nodes) -> None:
     (identity,) = nodes.launch(user_data=nodes.user_data(labels="team.node-restriction.kubernetes.io/x=a"))
 
     until(lambda: nodes.why(identity), what="a verdict", limit=20)
     assert nodes.of(identity) is None
 
 
-def test_the_kubelet_refuses_what_kwok_would_run(nodes: Nodes, run: Callable[[Object], Object]) -> None:
+def test_the_kubelet_refuses_pods_that_kwok_would_run(nodes: Nodes, run: Callable[[Object], Object]) -> None:
     (identity,) = nodes.launch(user_data=nodes.user_data(taints=[FILLING]))
     node = nodes.joined(identity)
     reasons = {
@@ -278,7 +280,7 @@ def test_two_hundred_pods_are_admitted_at_once(nodes: Nodes, kube: KubeApi) -> N
         list(hands.map(lambda manifest: kube.delete(f"{PODS}/{manifest['metadata']['name']}"), manifests))
 
 
-def test_a_terminated_instance_takes_its_node_and_pods_along(
+def test_the_node_and_the_pods_of_a_terminated_instance_are_deleted(
     nodes: Nodes, kube: KubeApi, run: Callable[[Object], Object]
 ) -> None:
     (identity,) = nodes.launch()
@@ -291,7 +293,7 @@ def test_a_terminated_instance_takes_its_node_and_pods_along(
     until(lambda: kube.find(f"{PODS}/passenger") is None, what="its pod gone", limit=20)
 
 
-def test_a_node_with_a_finalizer_waits_for_whoever_set_it(nodes: Nodes, kube: KubeApi) -> None:
+def test_a_node_with_a_finalizer_stays_until_it_is_removed(nodes: Nodes, kube: KubeApi) -> None:
     (identity,) = nodes.launch()
     path = f"/api/v1/nodes/{nodes.joined(identity)['metadata']['name']}"
     kube.merge(path, {"metadata": {"finalizers": ["karpenter.sh/termination"]}})
@@ -305,7 +307,7 @@ def test_a_node_with_a_finalizer_waits_for_whoever_set_it(nodes: Nodes, kube: Ku
     until(lambda: kube.find(path) is None, what="the node gone", limit=20)
 
 
-def test_a_stopped_instance_keeps_its_node_and_comes_back(nodes: Nodes) -> None:
+def test_a_stopped_instance_keeps_its_node_and_can_start_again(nodes: Nodes) -> None:
     (identity,) = nodes.launch()
     nodes.joined(identity)
 
@@ -330,7 +332,7 @@ def test_a_stopped_instance_keeps_its_node_and_comes_back(nodes: Nodes) -> None:
     )
 
 
-def test_faults_strike_as_they_are_asked_for(nodes: Nodes) -> None:
+def test_injected_faults_have_their_effect(nodes: Nodes) -> None:
     for fault, instance_type in [
         ("never-boots", "c5.large"),
         ("dies-while-booting", "r5.large"),
@@ -352,7 +354,7 @@ def test_faults_strike_as_they_are_asked_for(nodes: Nodes) -> None:
     until(lambda: nodes.condition(sick) == "True", what="the sick node healed", limit=20)
 
 
-def test_a_living_node_can_fall_silent(nodes: Nodes, kube: KubeApi) -> None:
+def test_a_running_node_can_stop_reporting(nodes: Nodes, kube: KubeApi) -> None:
     (identity,) = nodes.launch()
     node = nodes.joined(identity)
 

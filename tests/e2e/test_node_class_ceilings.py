@@ -1,4 +1,4 @@
-"""A class that reaches beyond the settings, or is of an unsupported cluster: a condition says so, and nothing is launched."""
+"""A node class outside the settings, or in an unsupported cluster: it has a condition, and nothing is launched."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -42,7 +42,7 @@ def bounded(**spec: Any) -> Object:
 
 
 def refused(actor: Actor, kind: str) -> dict[str, Any]:
-    """The class's condition of that type once it is False; nothing was launched for it."""
+    """Return the class's condition once it is False; check that nothing was launched."""
 
     def look() -> dict[str, Any] | None:
         found = actor.world.kube.get(CLASS)
@@ -54,12 +54,12 @@ def refused(actor: Actor, kind: str) -> dict[str, Any]:
 
 
 def works(actor: Actor) -> None:
-    """The same class without what was wrong with it: its pod runs."""
+    """Fix the class and wait until its pod runs."""
     actor.create(bounded())
     actor.wait_running(1, "patient")
 
 
-def test_a_subnet_of_the_account_that_is_not_the_clusters_is_refused_in_the_class(empty: Actor) -> None:
+def test_a_class_with_a_subnet_that_is_not_the_clusters_is_refused(empty: Actor) -> None:
     ec2 = empty.world.client("ec2")
     vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.252.0/24", AvailabilityZone="us-east-1a")["Subnet"][
@@ -76,7 +76,7 @@ def test_a_subnet_of_the_account_that_is_not_the_clusters_is_refused_in_the_clas
     works(empty)
 
 
-def test_an_image_owner_beyond_the_settings_is_refused_in_the_class(empty: Actor) -> None:
+def test_a_class_with_an_image_owner_outside_the_settings_is_refused(empty: Actor) -> None:
     terms = [{"owner": "099720109477", "name": "*"}]
     empty.create(bounded(amiFamily="AL2023", amiSelectorTerms=terms), pool(), deployment("patient"))
 
@@ -86,7 +86,7 @@ def test_an_image_owner_beyond_the_settings_is_refused_in_the_class(empty: Actor
     assert "spec.amiSelectorTerms[0].owner: nodes may not boot images of 099720109477" in told["message"]
 
 
-def test_a_default_key_without_a_grant_is_refused_before_nodes_die_of_it(empty: Actor) -> None:
+def test_a_default_kms_key_without_a_grant_is_refused_before_a_launch(empty: Actor) -> None:
     key = empty.world.client("kms").create_key()["KeyMetadata"]["Arn"]
     empty.world.client("ec2").modify_ebs_default_kms_key_id(KmsKeyId=key)
     empty.create(bounded(), pool(), deployment("patient"))
@@ -105,7 +105,7 @@ def test_nothing_is_launched_in_an_ipv6_cluster(empty: Actor) -> None:
     assert refused(empty, "ValidationSucceeded")["reason"] == "IPv6NotSupported"
 
 
-def test_the_deployment_says_whether_the_doorbell_is_reached(empty: Actor) -> None:
+def test_the_deployment_reports_whether_the_doorbell_is_reachable(empty: Actor) -> None:
     assert (
         empty.outputs["ControlPlaneEgress"]
         == "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours"

@@ -1,4 +1,4 @@
-"""The deployed functions and their cluster: no token leaves to anybody else, and nobody is an administrator after the deployment."""
+"""The deployed functions and their cluster: tokens go to the recorded cluster only, and no role stays administrator."""
 
 import base64
 import datetime as dt
@@ -25,7 +25,7 @@ TALKING = sorted(name for name, each in CONFIGURATIONS.items() if each.calls is 
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[tuple[TlsServer, str]]:
-    """A server of somebody else, with its CA in base64."""
+    """A foreign server, with its CA in base64."""
     authority = Authority(tmp_path, now=dt.datetime.now(dt.UTC))
     with serving(authority.server("foreign", "127.0.0.1")) as server:
         yield server, base64.b64encode(authority.certificate.read_bytes()).decode()
@@ -39,7 +39,7 @@ def function_of(actor: Actor, name: str) -> dict[str, Any]:
 
 
 def invoke(actor: Actor, name: str, cluster: dict[str, str]) -> dict[str, Any]:
-    """The error that the function answers."""
+    """Return the function's error."""
     payload = {
         "schema": 1,
         "execution": {"name": "up-test", "id": "arn:test", "startTime": "2026-11-21T05:17:28Z"},
@@ -117,7 +117,7 @@ def test_after_the_deployment_the_installer_has_no_right_in_the_cluster(deployed
         assert refused.value.status == 403
 
 
-def test_the_schedule_leaves_an_installer_alone_that_may_still_run(deployed: Actor) -> None:
+def test_the_schedule_keeps_the_rights_of_an_installer_that_may_still_run(deployed: Actor) -> None:
     eks, role = deployed.world.client("eks"), function_of(deployed, "install_manifests")["Role"]
     elevator = function_of(deployed, "elevate_installer")
     policy = elevator["Environment"]["Variables"]["JOINER_INSTALLER_POLICY"]
@@ -131,7 +131,7 @@ def test_the_schedule_leaves_an_installer_alone_that_may_still_run(deployed: Act
     eks.disassociate_access_policy(**entry, policyArn=policy)
 
 
-def test_the_cluster_is_recorded_anew_when_its_ca_changes(deployed: Actor) -> None:
+def test_the_cluster_record_is_updated_when_its_ca_changes(deployed: Actor) -> None:
     table = deployed.world.client("dynamodb")
     key = {"kind": {"S": "CLUSTER"}, "id": {"S": "described"}}
     table.update_item(

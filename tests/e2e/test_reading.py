@@ -1,6 +1,7 @@
-"""The `joiner` command refuses what the API server refuses: both read the same mutations of good manifests.
+"""The `joiner` command refuses what the API server refuses: both read the same mutations of valid manifests.
 
-Asked with ``dryRun=All`` and strict field validation, of an API server of its own with our CRDs. ``JOINER_MUTATIONS`` says how many.
+The API server is asked with ``dryRun=All`` and strict field validation. ``JOINER_MUTATIONS`` is the number of
+mutations.
 """
 
 import copy
@@ -30,7 +31,9 @@ STORED = ("PriorityClass", "RuntimeClass")  # which admission wants to find
 CHANGES = [change for change in mutations.CHANGES if change is not mutations.lose_document]
 MORE_LENIENT = ("image",)  # a plan needs no image: we only mention it
 STRICTER = 0.02
-"""Our own readers of pools say earlier what the API server stores and a controller would refuse; and slips of its validation."""
+"""Our own readers of pools say earlier what the API server stores and a controller would refuse; and slips of its
+validation.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Server:
     paths: dict[str, str]
 
     def refusal(self, manifest: dict[str, Any], like: dict[str, Any]) -> str:
-        """What the API server says against it; empty if it would store it."""
+        """Return the API server's error; empty if it would store the manifest."""
         path = self.paths[f"{like['apiVersion']}/{like['kind']}"].format(like["metadata"].get("namespace", "default"))
         try:
             self.kube.create(f"{path}?dryRun=All&fieldValidation=Strict", manifest)
@@ -89,7 +92,7 @@ def _create(kube: KubeApi, path: str, manifest: dict[str, Any]) -> None:
 
 
 def renamed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Under a name that is free, where the good one is stored."""
+    """Return the manifest under a free name, where the valid one is stored."""
     if manifest["kind"] not in (*STORED, "Namespace"):
         return manifest
     return {**manifest, "metadata": {**manifest["metadata"], "name": f"other-{manifest['metadata']['name']}"}}
@@ -99,12 +102,12 @@ def ours(manifest: Any) -> list[str]:
     return [str(error) for error in read_manifests([ManifestDocument("file", json.loads(json.dumps(manifest)))]).errors]
 
 
-def test_good_manifests_are_good_to_both(server: Server) -> None:
+def test_both_accept_valid_manifests(server: Server) -> None:
     for one in map(renamed, mutations.good()):
         assert (server.refusal(one, one), ours(one)) == ("", [])
 
 
-def test_mutations_are_refused_by_both_or_by_none(server: Server) -> None:
+def test_both_refuse_the_same_mutations(server: Server) -> None:
     good = list(map(renamed, mutations.good()))
     laxer, stricter, asked = [], [], 0
     for seed in range(FIRST, FIRST + NUMBER):
@@ -128,7 +131,7 @@ def test_mutations_are_refused_by_both_or_by_none(server: Server) -> None:
 
 
 def _comparable(manifest: Any, before: dict[str, Any]) -> bool:
-    """Whether the server can be asked at all: the path of a request names version, kind and namespace once more."""
+    """Return whether a request is possible: its path needs a valid version, kind and namespace."""
     if not isinstance(manifest, dict) or any(manifest.get(key) != before[key] for key in ("apiVersion", "kind")):
         return False
     metadata = manifest.get("metadata")

@@ -1,4 +1,6 @@
-"""What kubectl deleted goes with its instance, and its pods run elsewhere; a disruption budget is kept to; a death changes nothing."""
+"""Retirement of deleted objects: their pods run elsewhere, disruption budgets hold, and a stopped execution is
+continued.
+"""
 
 import json
 import time
@@ -21,7 +23,7 @@ LIMIT = 90.0
 
 @pytest.fixture
 def running(pool: Actor) -> Iterator[Actor]:
-    """Three pods on a node of their own."""
+    """Three pods on one node."""
     pool.create(deployment("web", replicas=3))
     pool.wait_running(3)
     pool.rest()
@@ -75,7 +77,7 @@ def ended(actor: Actor, arn: str) -> Mapping[str, Any]:
 
 
 def assert_gone(actor: Actor, node: str, claim: str, instance: str) -> None:
-    """Nothing of it is left, and its pods run elsewhere."""
+    """Assert that node, claim and instance are gone, and their pods run elsewhere."""
     until(lambda: is_gone(actor, f"{MACHINES}/{claim}"), what=f"claim {claim} gone", limit=LIMIT)
     left = actor.world.kube.find(f"{NODES}/{node}")  # its address, and so its name, may be another's by now
     assert left is None or not left["spec"]["providerID"].endswith(instance)
@@ -86,7 +88,7 @@ def assert_gone(actor: Actor, node: str, claim: str, instance: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["node", "claim"])
-def test_what_is_deleted_is_drained_and_terminated_and_its_pods_run_elsewhere(running: Actor, what: str) -> None:
+def test_a_deleted_object_is_drained_and_terminated_and_its_pods_run_elsewhere(running: Actor, what: str) -> None:
     node, claim, instance = only(running.nodes()), only(running.claims()), running.instances()[0]["InstanceId"]
     known = {each["executionArn"] for each in retirements(running)}
 
@@ -100,7 +102,7 @@ def test_what_is_deleted_is_drained_and_terminated_and_its_pods_run_elsewhere(ru
     assert {"DisruptionTerminating", "InstanceTerminating"} <= said
 
 
-def test_a_disruption_budget_is_waited_for_and_nothing_is_lost(running: Actor) -> None:
+def test_a_retirement_waits_for_a_disruption_budget(running: Actor) -> None:
     budget(running, available=3)
     until(lambda: _allowed(running) == 0, what="a budget that allows nothing")
     node, claim, instance = only(running.nodes()), only(running.claims()), running.instances()[0]["InstanceId"]
@@ -129,7 +131,7 @@ def test_a_disruption_budget_is_waited_for_and_nothing_is_lost(running: Actor) -
     assert_gone(running, node, claim, instance)
 
 
-def test_a_retirement_that_is_stopped_midway_is_continued_by_the_next(running: Actor) -> None:
+def test_a_stopped_retirement_is_continued_by_the_next(running: Actor) -> None:
     budget(running, available=3)
     until(lambda: _allowed(running) == 0, what="a budget that allows nothing")
     node, claim, instance = only(running.nodes()), only(running.claims()), running.instances()[0]["InstanceId"]
@@ -151,7 +153,7 @@ def test_a_retirement_that_is_stopped_midway_is_continued_by_the_next(running: A
     assert_gone(running, node, claim, instance)
 
 
-def test_a_pod_that_asks_not_to_be_disrupted_holds_its_node_until_it_ends(running: Actor) -> None:
+def test_a_pod_with_do_not_disrupt_keeps_its_node_until_it_ends(running: Actor) -> None:
     node, claim, instance = only(running.nodes()), only(running.claims()), running.instances()[0]["InstanceId"]
     [first, *_] = running.pods("web")
     path = f"/api/v1/namespaces/default/pods/{name_of(first)}"

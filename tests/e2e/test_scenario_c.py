@@ -1,4 +1,4 @@
-"""Scenario c, scaled up as its README tells it: `inflate` to 1, then to 17, seen through the API server and the EC2 API only."""
+"""Scenario c, scaled up as in its README: `inflate` to 1, then to 17, checked through the API server and EC2."""
 
 import json
 import re
@@ -19,14 +19,14 @@ TYPE = "node.kubernetes.io/instance-type"
 
 @pytest.fixture(scope="module")
 def earlier(deployed: Actor) -> list[dict[str, Any]]:
-    """The scale-ups of other tests, over an empty cluster."""
+    """Return the scale-ups of earlier tests; the cluster is empty."""
     deployed.clean()
     return deployed.executions()
 
 
 @pytest.fixture(scope="module")
 def inflated(deployed: Actor, earlier: list[dict[str, Any]]) -> Iterator[Actor]:  # noqa: ARG001  the cluster is empty first
-    """Scenario c with `inflate` at 1, then at 17; all later tests only look."""
+    """Scenario c with `inflate` at 1, then at 17; the tests only read."""
     deployed.apply("c-template.yaml")
     deployed.create(deployment("inflate", replicas=0))
     for replicas in (1, 17):
@@ -52,7 +52,7 @@ def test_instances_are_on_demand_amd64_of_a_c_m_or_r_type_newer_than_generation_
         assert instance["State"]["Name"] == "running"
 
 
-def test_instances_stand_in_the_tagged_subnets_with_the_tagged_security_groups(inflated: Actor) -> None:
+def test_instances_are_in_the_tagged_subnets_with_the_tagged_security_groups(inflated: Actor) -> None:
     tagged = [{"Name": "tag:karpenter.sh/discovery", "Values": ["joiner-demo"]}]
     ec2 = inflated.world.client("ec2")
     subnets = {subnet["SubnetId"] for subnet in ec2.describe_subnets(Filters=tagged)["Subnets"]}
@@ -62,7 +62,7 @@ def test_instances_stand_in_the_tagged_subnets_with_the_tagged_security_groups(i
         assert {group["GroupId"] for group in instance["SecurityGroups"]} == groups
 
 
-def test_instances_and_volumes_carry_the_tags_that_say_whose_they_are(inflated: Actor) -> None:
+def test_instances_and_volumes_have_the_tags_of_their_owner(inflated: Actor) -> None:
     names = {machine["metadata"]["name"] for machine in inflated.claims()}
     for instance in inflated.instances():
         tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
@@ -97,7 +97,7 @@ def test_instances_were_launched_from_a_launch_template(inflated: Actor) -> None
         assert tags["aws:ec2launchtemplate:id"] in known
 
 
-def test_nodes_carry_the_labels_of_their_instance_and_pool(inflated: Actor) -> None:
+def test_nodes_have_the_labels_of_their_instance_and_pool(inflated: Actor) -> None:
     of = {instance["PrivateDnsName"]: instance for instance in inflated.instances()}
     assert {node["metadata"]["name"] for node in inflated.nodes()} == set(of)
     for node in inflated.nodes():
@@ -112,7 +112,7 @@ def test_nodes_carry_the_labels_of_their_instance_and_pool(inflated: Actor) -> N
         assert labels["karpenter.sh/initialized"] == "true"
 
 
-def test_every_node_has_its_machine_that_knows_the_instance(inflated: Actor) -> None:
+def test_every_node_has_a_machine_with_its_provider_id(inflated: Actor) -> None:
     by_node = {machine["status"]["nodeName"]: machine for machine in inflated.world.kube.items(MACHINES)}
     assert set(by_node) == {node["metadata"]["name"] for node in inflated.nodes()}
     for node in inflated.nodes():
@@ -123,13 +123,13 @@ def test_every_node_has_its_machine_that_knows_the_instance(inflated: Actor) -> 
         assert ("Machine", machine["metadata"]["name"]) in owners
 
 
-def test_the_provisioner_s_status_follows_what_is_launched(inflated: Actor) -> None:
+def test_the_provisioners_status_counts_launched_nodes(inflated: Actor) -> None:
     said = inflated.world.kube.get(PROVISIONER)["status"]["resources"]
     there = sum(millicores(node["status"]["capacity"]["cpu"]) for node in inflated.nodes())
     assert millicores(str(said["cpu"])) == there
 
 
-def test_the_last_state_sums_the_scale_up_up(inflated: Actor, earlier: list[dict[str, Any]]) -> None:
+def test_the_last_state_summarises_the_scale_up(inflated: Actor, earlier: list[dict[str, Any]]) -> None:
     client = inflated.world.client("stepfunctions")
     told = [
         json.loads(client.describe_execution(executionArn=e["executionArn"])["output"]) for e in inflated.since(earlier)
@@ -141,7 +141,7 @@ def test_the_last_state_sums_the_scale_up_up(inflated: Actor, earlier: list[dict
         assert said["nodes"], said
 
 
-def test_the_pods_events_tell_which_execution_and_machine_they_wait_for(inflated: Actor) -> None:
+def test_the_pods_events_name_their_execution_and_machine(inflated: Actor) -> None:
     pods = {pod["metadata"]["name"] for pod in inflated.pods("inflate")}
     events = inflated.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
     told = {event["regarding"]["name"] for event in events if "joiner" in event.get("reportingController", "")}

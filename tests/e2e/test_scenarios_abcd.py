@@ -1,7 +1,7 @@
-"""The four scenarios, from the first `kubectl apply` to the last instance gone.
+"""The four scenarios, from the first `kubectl apply` until the last instance is gone.
 
-Manifests are unchanged; all is seen through the API server and EC2. Where a manifest says 30 s, 30 s pass, but for `d`, whose words about
-the ending are those of `b` and which is told to hurry. The schedules are held: each test fires the minute's sweep when it wants one.
+Manifests are unchanged, and checks use the API server and EC2. Times of 30 s pass in real time, except in `d`, which
+ends like `b` and is shortened. The schedules are disabled: each test starts the sweep itself.
 """
 
 import time
@@ -27,7 +27,7 @@ DRAIN: Final = 60.0  # at most, for a sweep, a drain and a termination on a busy
 
 @pytest.fixture
 def cluster(deployed: Actor) -> Iterator[Actor]:
-    """With nothing in it."""
+    """An empty cluster."""
     deployed.clean()
     yield deployed
     deployed.clean()
@@ -38,12 +38,12 @@ def labels(node: Object) -> dict[str, str]:
 
 
 def requests_of_one_core(name: str, **spec: Any) -> Object:
-    """What `kubectl create deployment` and `kubectl set resources --requests=cpu=1` make."""
+    """Return what `kubectl create deployment` and `kubectl set resources --requests=cpu=1` create."""
     return deployment(name, replicas=0, cpu="1", **spec)
 
 
 def assert_goes_in_its_time(actor: Actor, *, ttl: float) -> None:
-    """The cluster is empty from now on: one sweep, and each node goes after its time, none before."""
+    """Assert that after one sweep each empty node is removed after its time, and none earlier."""
     before, began = len(actor.nodes()), time.monotonic()
     assert actor.sweep() == "SUCCEEDED"
     while time.monotonic() - began < ttl - 5:
@@ -52,7 +52,7 @@ def assert_goes_in_its_time(actor: Actor, *, ttl: float) -> None:
     until(actor.is_empty, what=f"every node gone {ttl:.0f} s after it was empty", limit=5 + DRAIN)
 
 
-def test_a_ten_pods_on_m5_nodes_in_two_zones_and_30_s_after_them_no_node(cluster: Actor) -> None:
+def test_a_ten_pods_run_on_m5_nodes_in_two_zones_which_are_removed_30_s_after_them(cluster: Actor) -> None:
     cluster.apply("a-inline-provider.yaml")
     cluster.create(requests_of_one_core("inflate"))
     cluster.scale("inflate", 10)
@@ -70,7 +70,7 @@ def test_a_ten_pods_on_m5_nodes_in_two_zones_and_30_s_after_them_no_node(cluster
     assert_goes_in_its_time(cluster, ttl=TTL)
 
 
-def test_b_five_pods_on_spot_under_a_limit_and_their_events_tell_the_story(cluster: Actor) -> None:
+def test_b_five_pods_run_on_spot_within_a_limit_and_their_events_report_each_step(cluster: Actor) -> None:
     cluster.apply("b-spot-limits.yaml")
     cluster.scale("inflate", 5)
     cluster.wait_running(5, "inflate")
@@ -88,13 +88,13 @@ def test_b_five_pods_on_spot_under_a_limit_and_their_events_tell_the_story(clust
 
 
 def story(actor: Actor, pod: Object) -> dict[str, str]:
-    """What Joiner said about a pod, by the event's reason."""
+    """Return Joiner's events on a pod, by reason."""
     events = actor.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
     ours = (each for each in events if "joiner" in each.get("reportingController", ""))
     return {each["reason"]: each["note"] for each in ours if each["regarding"].get("uid") == pod["metadata"]["uid"]}
 
 
-def test_c_stays_without_a_way_of_ending_and_goes_once_it_has_one(cluster: Actor) -> None:
+def test_c_nodes_stay_without_a_ttl_and_are_removed_once_there_is_one(cluster: Actor) -> None:
     cluster.apply("c-template.yaml")
     cluster.create(requests_of_one_core("inflate"))
     for replicas in (1, 17):
@@ -117,13 +117,13 @@ def test_c_stays_without_a_way_of_ending_and_goes_once_it_has_one(cluster: Actor
 
 
 def used(actor: Actor) -> int:
-    """The cores that the Provisioner says it has; its status is written by the next scale-up or sweep."""
+    """Return the CPU in the Provisioner's status, which the next scale-up or sweep writes."""
     actor.sweep()
     said = actor.world.kube.get(PROVISIONER).get("status", {}).get("resources", {})
     return millicores(str(said.get("cpu", "0")))
 
 
-def test_d_five_pods_on_spot_in_the_tagged_subnets_with_the_tagged_group(cluster: Actor) -> None:
+def test_d_five_pods_run_on_spot_in_the_tagged_subnets_with_the_tagged_group(cluster: Actor) -> None:
     cluster.apply("d-selectors.yaml")
     busybox = requests_of_one_core("inflate")
     busybox["spec"]["template"]["spec"]["containers"][0] |= {"image": "busybox", "command": ["sleep", "infinity"]}

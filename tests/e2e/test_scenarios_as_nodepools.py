@@ -1,6 +1,7 @@
-"""The four scenarios as NodePools, all in one cluster at once: scaled up, looked at from all sides, and gone when they are empty.
+"""The four scenarios as NodePools, in one cluster at the same time: scaled up, checked, and removed when they are
+empty.
 
-From outside, as `test_scenarios_abcd`; the manifests are those of `examples/scenarios/v1`, unchanged.
+The manifests are those of `examples/scenarios/v1`, unchanged; checks use the API server and EC2.
 """
 
 import subprocess
@@ -48,7 +49,7 @@ FILES: Final = ("v1/a-two-types.yaml", "v1/b-spot-limits.yaml", "v1/c-volumes.ya
 
 @pytest.fixture(scope="module")
 def four_pools(deployed: Actor) -> Iterator[Actor]:
-    """All four scaled up; the tests up to the last one only look."""
+    """All four scaled up; the tests except the last two only read."""
     deployed.clean()
     for file in FILES:
         deployed.apply(file)
@@ -76,7 +77,7 @@ def nodes_of(actor: Actor, pool: str) -> list[Object]:
     return [node for node in actor.nodes() if labels(node).get("karpenter.sh/nodepool") == pool]
 
 
-def test_each_nodepool_s_nodes_are_what_it_says(four_pools: Actor) -> None:
+def test_nodes_match_their_nodepool(four_pools: Actor) -> None:
     allowed: dict[str, Callable[[dict[str, str]], bool]] = {
         "two-types": lambda of: of[TYPE] in ("m5.large", "m5.2xlarge") and of[ZONE] in ("us-east-1a", "us-east-1b"),
         "spot-limits": lambda of: of[CAPACITY_TYPE] == "spot",
@@ -95,7 +96,7 @@ def test_each_nodepool_s_nodes_are_what_it_says(four_pools: Actor) -> None:
     assert all(labels(node)["team"] == "platform" for node in nodes_of(four_pools, "volumes"))
 
 
-def test_instances_have_the_nodeclass_s_volume_group_and_tags(four_pools: Actor) -> None:
+def test_instances_have_the_volume_group_and_tags_of_the_node_class(four_pools: Actor) -> None:
     ec2 = four_pools.world.client("ec2")
     by_pool: dict[str, list[dict[str, Any]]] = {}
     for instance in four_pools.instances():
@@ -118,7 +119,7 @@ def tags(instance: dict[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
 
 
-def test_every_node_has_its_nodeclaim_that_tells_its_whole_life(four_pools: Actor) -> None:
+def test_every_node_has_a_nodeclaim_with_all_conditions(four_pools: Actor) -> None:
     claims = {claim["status"]["nodeName"]: claim for claim in four_pools.world.kube.items(NODECLAIMS)}
     assert set(claims) == {node["metadata"]["name"] for node in four_pools.nodes()}
     for node in four_pools.nodes():
@@ -146,7 +147,7 @@ def test_every_node_has_its_nodeclaim_that_tells_its_whole_life(four_pools: Acto
     assert {claim["spec"]["expireAfter"] for claim in claims.values()} == {"Never", "720h", "168h"}
 
 
-def test_kubectl_shows_what_people_look_for(four_pools: Actor) -> None:
+def test_kubectl_prints_the_columns_of_all_kinds(four_pools: Actor) -> None:
     assert columns(four_pools, "nodeclaims") == NODECLAIM_COLUMNS
     assert columns(four_pools, "nodepools") == NODEPOOL_COLUMNS
     rows = [
@@ -176,7 +177,7 @@ def test_each_nodepool_s_status_counts_its_nodes(four_pools: Actor) -> None:
         )
 
 
-def test_empty_nodes_go_after_consolidate_after_and_never_means_never(four_pools: Actor) -> None:
+def test_empty_nodes_are_removed_after_consolidate_after_and_never_with_never(four_pools: Actor) -> None:
     four_pools.end(*map(app_of, PODS))
     kept = {node["metadata"]["name"] for node in nodes_of(four_pools, "volumes")}
     began = time.monotonic()
@@ -198,7 +199,7 @@ def test_empty_nodes_go_after_consolidate_after_and_never_means_never(four_pools
     until(four_pools.gone_after_a_sweep, what="the nodes of the last pool gone", limit=20 + DRAIN)
 
 
-def test_a_nodepool_that_is_deleted_takes_its_nodes_with_it(deployed: Actor) -> None:
+def test_the_nodes_of_a_deleted_nodepool_are_removed(deployed: Actor) -> None:
     deployed.apply("v1/c-volumes.yaml")
     deployed.create(deployment("short-lived", replicas=2, cpu="1"))
     deployed.wait_running(2, "short-lived")

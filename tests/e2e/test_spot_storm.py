@@ -1,4 +1,4 @@
-"""Many spot instances are warned at once: a few executions drain all their nodes, and all begin while there is time."""
+"""Many simultaneous Spot interruption warnings: a few executions drain all nodes, and all begin in time."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ LIMIT = 100.0
 
 
 def spot_pool() -> Object:
-    """Nodes that have room for one pod; spot is the cheaper one, and on-demand is left when spot was taken back."""
+    """Nodes for one pod each; spot is cheaper, and on-demand is available after the interruptions."""
     requirements = {
         "karpenter.sh/capacity-type": ["spot", "on-demand"],
         "node.kubernetes.io/instance-type": ["m5.large"],
@@ -49,7 +49,7 @@ def spot_pool() -> Object:
 
 @pytest.fixture
 def standing(deployed: Actor) -> Iterator[Actor]:
-    """Ten spot nodes with a pod each."""
+    """Ten Spot nodes with one pod each."""
     deployed.clean()
     deployed.create(node_class("storm"), spot_pool())
     deployed.rest()
@@ -67,7 +67,7 @@ def interrupted_since(actor: Actor, known: set[str]) -> list[dict[str, Any]]:
     return [each for each in listed if each["executionArn"] not in known]
 
 
-def test_ten_warnings_at_once_are_drained_by_a_few_executions(standing: Actor) -> None:
+def test_ten_simultaneous_warnings_are_drained_by_a_few_executions(standing: Actor) -> None:
     instances = {each["InstanceId"] for each in standing.instances()}
     claims = {str(each["metadata"]["name"]) for each in standing.claims()}
     assert (len(instances), len(claims)) == (NODES, NODES)

@@ -1,4 +1,4 @@
-"""A stack ends whole, however it ends, and knows nothing of its neighbours."""
+"""The local stack's processes: however a stack ends, all of its processes end, and other stacks are not affected."""
 
 import fcntl
 import os
@@ -26,21 +26,21 @@ PROGRAMS = {"etcd", "kube-apiserver", "kwok"}
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    """A folder for a stack that another program starts; whatever a failed test left there is ended."""
+    """A folder for a stack of another program; processes of a failed test are ended."""
     yield tmp_path
     Stack(tmp_path).stop()
 
 
 @pytest.fixture
 def own_stack(tmp_path: Path) -> Iterator[Stack]:
-    """A running stack that this test may break."""
+    """A separate running stack, which the test may stop."""
     stack = Stack(tmp_path).start()
     yield stack
     stack.stop()
 
 
 def processes_of(root: Path) -> list[str]:
-    """Command lines on this machine that name the folder: those of the stack do, and of nothing else."""
+    """Return the command lines that name the stack's folder, which only its processes do."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -60,7 +60,7 @@ def wait_gone(root: Path, leader: Identity) -> None:
     assert not left
 
 
-def test_a_killed_supervisor_takes_everything_with_it(own_stack: Stack) -> None:
+def test_a_killed_supervisor_ends_the_whole_stack(own_stack: Stack) -> None:
     leader = own_stack.known.supervisor
     leader.signal(signal.SIGKILL)
     wait_gone(own_stack.root, leader)
@@ -68,7 +68,7 @@ def test_a_killed_supervisor_takes_everything_with_it(own_stack: Stack) -> None:
         _ = own_stack.known
 
 
-def test_a_stack_follows_the_program_that_started_it_even_if_that_is_killed(root: Path) -> None:
+def test_a_stack_ends_with_the_program_that_started_it_even_if_that_is_killed(root: Path) -> None:
     program = (
         f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start(); input()"
     )
@@ -80,7 +80,7 @@ def test_a_stack_follows_the_program_that_started_it_even_if_that_is_killed(root
     wait_gone(root, leader)
 
 
-def test_a_stack_that_was_let_go_runs_beside_others_until_it_is_ended_and_leaves_no_process_behind(
+def test_a_detached_stack_runs_until_it_is_stopped_and_leaves_no_process(
     bare_stack: Stack, root: Path
 ) -> None:
     program = (
@@ -112,11 +112,11 @@ def wait_ready(root: Path) -> StackRecord:
 
 
 def hear_ctrl_c() -> None:
-    """Whoever runs tests in the background hands SIGINT on as ignored; at a terminal it is not."""
+    """Restore SIGINT, which a shell ignores for background jobs."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_ctrl_c_during_the_start_leaves_nothing(root: Path) -> None:
+def test_ctrl_c_during_the_start_leaves_no_process(root: Path) -> None:
     joiner = Path(sys.executable).parent / "joiner"
     command: list[str | Path] = [joiner, "local", "up", "--no-deploy", "--root", root]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c) as starting:  # noqa: PLW1509  one call, no lock
@@ -140,8 +140,8 @@ def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack:
         _ = own_stack.known
 
 
-def test_what_a_crash_left_is_no_hindrance(root: Path) -> None:
-    """The record of a process that is gone, its number perhaps given to somebody else since."""
+def test_a_stack_starts_after_a_crash(root: Path) -> None:
+    """The record of an ended process, whose pid may belong to another process now."""
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
         StackRecord(cluster="joiner-demo", supervisor=Identity(stranger.pid, "another boot/1"), state="ready").write(
             root
@@ -166,7 +166,7 @@ def test_a_second_deployment_at_the_same_time_is_refused(bare_stack: Stack) -> N
             bare_stack.deploy()
 
 
-def test_a_wrong_knob_lists_all_there_are(bare_stack: Stack) -> None:
+def test_an_unknown_knob_lists_all_knobs(bare_stack: Stack) -> None:
     for name in ("which", "agent/which"):
         said = CliRunner().invoke(app, ["local", "knob", name, "--root", str(bare_stack.root)])
         assert said.exit_code == 1

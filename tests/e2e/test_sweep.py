@@ -1,7 +1,7 @@
-"""Every way in which a node comes to its end without anybody asking for it, all in one cluster and at one time.
+"""All removals that no user requests, in one cluster at the same time.
 
-Each story has a pool, a deployment of one pod and thereby a node of its own. All troubles are made at one time, then the sweep is fired
-every few seconds until all are over, and each test looks at what became of its story.
+Each case has its own pool, a Deployment of one pod, and so its own node. All faults are injected at the same time, then
+the sweep runs every few seconds until all cases have ended, and each test checks the result of its case.
 """
 
 import json
@@ -71,7 +71,7 @@ def nodepool(name: str, said: Mapping[str, Any]) -> Object:
 
 @dataclass
 class Aftermath:
-    """What was there before the troubles, by story; what became of it, and after how many seconds."""
+    """The state before the faults, by case; the results, and after how many seconds."""
 
     actor: Actor
     claims: dict[str, Object] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Aftermath:
     swept: list[str] = field(default_factory=list)
 
     def claim_of(self, story: str) -> Object | None:
-        """The claim of the story's pool that stands now."""
+        """Return the current claim of the case's pool."""
         mine = (
             each
             for each in self.actor.claims()
@@ -90,11 +90,11 @@ class Aftermath:
         return next(mine, None)
 
     def instance(self, story: str) -> str:
-        """The instance that the story began with."""
+        """Return the case's first instance."""
         return str(self.claims[story]["status"]["providerID"].rpartition("/")[2])
 
     def look(self) -> bool:
-        """Note which stories are over; whether all are."""
+        """Record which cases have ended; return whether all have."""
         alive = {each["InstanceId"] for each in self.actor.instances()}
         nodes = {each["spec"].get("providerID", "").rpartition("/")[2] for each in self.actor.nodes()}
         claims = {
@@ -114,7 +114,7 @@ class Aftermath:
         return len(done) == len(STORIES) + 2
 
     def await_the_end(self) -> None:
-        """Sweep as the clock does, but quicker, until all stories are over."""
+        """Run sweeps every few seconds until all cases have ended."""
         while not self.look() and time.monotonic() < self.began + LIMIT:
             self.swept.append(self.actor.sweep())
             waited = time.monotonic() + BETWEEN_SWEEPS
@@ -122,14 +122,15 @@ class Aftermath:
                 time.sleep(0.3)
 
     def await_ec2s_word(self) -> None:
-        """Until EC2's events have started retirements: on a busy machine the function behind them starts later than a sweep, which sees
-        the same and would start them first."""
+        """Wait until EC2's events have started retirements: on a busy machine their function may start later than a
+        sweep,
+        which would start the same retirements first."""
         told = {self.claims[story]["metadata"]["name"] for story in ("lost", "stopped", "spot")}
         while not told <= self.retired_when_interrupted() and time.monotonic() < self.began + SAID_WITHIN:
             time.sleep(0.3)
 
     def retired_when_interrupted(self) -> set[str]:
-        """The claims whose retirement began in executions that an interruption started, not a sweep."""
+        """Return the claims whose retirement was started by an interruption, not by a sweep."""
         client, machine = self.actor.world.client("stepfunctions"), self.actor.outputs["RetireArn"]
         listed = client.list_executions(stateMachineArn=machine)["executions"]
         interrupted = [each["executionArn"] for each in listed if each["name"].endswith("-interrupted")]
@@ -138,7 +139,7 @@ class Aftermath:
 
 @pytest.fixture(scope="module")
 def aftermath(deployed: Actor) -> Iterator[Aftermath]:
-    """All troubles at once, then the sweeps that see to them."""
+    """Inject all faults, then run sweeps until all cases have ended."""
     deployed.clean()
     deployed.create(node_class("sweep"), *(nodepool(name, said) for name, said in STORIES.items()))
     deployed.world.stack.agent_knob(
@@ -168,7 +169,7 @@ def claim_launched(made: Aftermath, story: str) -> Object:
 
 
 def trouble(made: Aftermath) -> None:
-    """Everything goes wrong."""
+    """Inject all faults."""
     actor, ec2, kube = made.actor, made.actor.world.client("ec2"), made.actor.world.kube
     made.began = time.monotonic()
     actor.scale("empty", 0)
@@ -193,7 +194,7 @@ def trouble(made: Aftermath) -> None:
 
 
 def orphan_instance(made: Aftermath) -> str:
-    """An instance that carries all tags of ours and that no claim knows."""
+    """Launch an instance with Joiner's tags and without a claim."""
     ec2 = made.actor.world.client("ec2")
     like = next(each for each in instances(ec2, alive=True) if each["InstanceId"] == made.instance("deleted"))
     tags = [
@@ -213,7 +214,7 @@ def orphan_instance(made: Aftermath) -> str:
 
 
 def orphan_claim(made: Aftermath) -> None:
-    """A claim that says it has an instance of which EC2 knows nothing."""
+    """Create a claim whose instance does not exist."""
     kube, like = made.actor.world.kube, made.claims["deleted"]
     metadata = {
         "name": "orphan",
@@ -228,11 +229,11 @@ def orphan_claim(made: Aftermath) -> None:
     kube.merge(f"{NODECLAIMS}/orphan/status", {"status": status})
 
 
-def test_every_sweep_ends_well_whatever_it_finds(aftermath: Aftermath) -> None:
+def test_every_sweep_succeeds(aftermath: Aftermath) -> None:
     assert set(aftermath.swept) == {"SUCCEEDED"}
 
 
-def test_a_deleted_node_rings_is_drained_and_terminated_and_its_pod_runs_elsewhere(aftermath: Aftermath) -> None:
+def test_a_deleted_node_calls_the_doorbell_is_drained_and_terminated_and_its_pod_runs_elsewhere(aftermath: Aftermath) -> None:
     swept = aftermath.actor.knob("express-executions", stateMachineArn=aftermath.actor.outputs["SweepArn"])[
         "executions"
     ]
@@ -245,14 +246,14 @@ def test_a_deleted_node_rings_is_drained_and_terminated_and_its_pod_runs_elsewhe
 
 
 @pytest.mark.parametrize("story", ["lost", "stopped"])
-def test_an_instance_that_goes_behind_our_back_is_retired_by_ec2s_own_word_and_its_pod_runs_elsewhere(
+def test_an_instance_terminated_by_others_is_retired_by_ec2s_event_and_its_pod_runs_elsewhere(
     aftermath: Aftermath, story: str
 ) -> None:
     assert story in aftermath.over
     assert aftermath.claims[story]["metadata"]["name"] in aftermath.retired_when_interrupted()
 
 
-def test_after_a_spot_warning_the_pod_runs_elsewhere_before_ec2_takes_the_instance_back(aftermath: Aftermath) -> None:
+def test_after_a_spot_warning_the_pod_runs_elsewhere_before_ec2_terminates_the_instance(aftermath: Aftermath) -> None:
     decided = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
     replacement = aftermath.claim_of("spot")
 
@@ -269,12 +270,12 @@ def test_an_expired_node_is_drained_and_replaced(aftermath: Aftermath) -> None:
     assert "expired" in aftermath.over
 
 
-def test_a_node_that_never_joined_is_given_up_and_replaced(aftermath: Aftermath) -> None:
+def test_a_node_that_never_registered_is_replaced(aftermath: Aftermath) -> None:
     assert "never" in aftermath.over
 
 
-def test_a_node_whose_claim_is_gone_gets_it_back_and_is_drained_in_order(aftermath: Aftermath) -> None:
-    """The owner of the Node being gone, Kubernetes' garbage collector deletes the Node: without a claim nobody would drain it."""
+def test_a_node_without_a_claim_gets_it_back_and_is_drained(aftermath: Aftermath) -> None:
+    """Kubernetes' garbage collector deletes a Node whose owner is gone: without a claim it would not be drained."""
     told = aftermath.actor.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
 
     assert "stripped" in aftermath.over
@@ -283,19 +284,19 @@ def test_a_node_whose_claim_is_gone_gets_it_back_and_is_drained_in_order(afterma
     }
 
 
-def test_an_instance_that_no_claim_knows_and_a_claim_that_knows_no_instance_are_garbage_after_two_looks(
+def test_orphaned_instances_and_claims_are_removed_after_two_sweeps(
     aftermath: Aftermath,
 ) -> None:
     assert aftermath.over["garbage"] > APART
     assert aftermath.over["orphan"] > APART
 
 
-def test_an_empty_node_goes_within_its_time_and_a_sweep_and_the_drain(aftermath: Aftermath) -> None:
+def test_an_empty_node_is_removed_within_its_time_and_a_sweep_and_the_drain(aftermath: Aftermath) -> None:
     assert aftermath.claim_of("empty") is None
     assert aftermath.over["empty"] < EMPTY_FOR + SWEEP + DRAIN
 
 
-def test_an_empty_node_goes_by_an_express_execution_alone(aftermath: Aftermath) -> None:
+def test_an_empty_node_is_removed_by_an_express_execution_only(aftermath: Aftermath) -> None:
     world, instance, claim = (
         aftermath.actor.world,
         aftermath.instance("empty"),

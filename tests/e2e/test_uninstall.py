@@ -1,4 +1,4 @@
-"""Deleting the stack and changing its node roles cut off no node: refused, drained, kept, and taken over again. Seen from outside only."""
+"""Deleting the stack and changing its node roles disconnect no node: refused, drained, kept, and managed again."""
 
 import json
 import os
@@ -33,13 +33,14 @@ FINALIZER: Final = "karpenter.sh/termination"
 
 
 class Account:
-    """One local account: deployments and deletions of the stack, the command, and what is left in IAM and EKS."""
+    """A local account: deployments and deletions of the stack, the command, and the remaining resources in IAM and EKS.
+    """
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
 
     def deploy(self, node_roles: NodeRoleSettings) -> Actor:
-        """This checkout's app with these node roles."""
+        """Deploy this checkout's app with these node roles."""
         settings = replace(load_settings(REPOSITORY / "clusters/local.yaml"), node_roles=node_roles)
         folder = self.stack.root / f"cdk-{time.monotonic_ns()}"
         synthesise(settings, folder)
@@ -47,7 +48,7 @@ class Account:
         return Actor(DeployedWorld.of(self.stack), self.stack.outputs())
 
     def delete(self) -> str:
-        """Delete the stack; its status when that has ended."""
+        """Delete the stack; return its final status."""
         cloudformation = self.stack.client("cloudformation")
         stack_id = cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]["StackId"]
         cloudformation.delete_stack(StackName=STACK)
@@ -59,7 +60,7 @@ class Account:
         return until(ended, what="the deletion's end", limit=150)
 
     def reasons(self) -> list[str]:
-        """Why resources could not be deleted."""
+        """Return why resources could not be deleted."""
         events = self.stack.client("cloudformation").describe_stack_events(StackName=STACK)["StackEvents"]
         failed = [
             each for each in events if each["ResourceStatus"] == "DELETE_FAILED" and each["LogicalResourceId"] != STACK
@@ -67,7 +68,7 @@ class Account:
         return [str(each["ResourceStatusReason"]) for each in failed]
 
     def resources(self) -> dict[str, str]:
-        """Status of every resource, by logical id."""
+        """Return the status of every resource, by logical id."""
         pages = self.stack.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=STACK)
         return {
             each["LogicalResourceId"]: each["ResourceStatus"]
@@ -85,14 +86,14 @@ class Account:
         return str(self.stack.client("ssm").get_parameter(Name=f"/joiner/{CLUSTER}/pause")["Parameter"]["Value"])
 
     def node_entries(self) -> set[str]:
-        """Names of the roles that have an access entry for nodes."""
+        """Return the roles with an access entry for nodes."""
         eks = self.stack.client("eks")
         listed = eks.list_access_entries(clusterName=CLUSTER)["accessEntries"]
         described = [eks.describe_access_entry(clusterName=CLUSTER, principalArn=arn)["accessEntry"] for arn in listed]
         return {each["principalArn"].rpartition("/")[2] for each in described if each["type"] == "EC2_LINUX"}
 
     def profiles(self) -> dict[str, str]:
-        """The role of each instance profile that a deployment made, by the profile's name."""
+        """Return the role of each instance profile of a deployment, by the profile's name."""
         found = self.stack.client("iam").list_instance_profiles(PathPrefix=PATH)["InstanceProfiles"]
         return {each["InstanceProfileName"]: each["Roles"][0]["RoleName"] for each in found}
 
@@ -105,7 +106,7 @@ class Account:
 
 
 def synthesise(settings: Settings, folder: Path) -> None:
-    """In a process of its own: jsii holds one app at a time."""
+    """Synthesise in a separate process, because jsii holds one app at a time."""
     code = (
         "import json,pickle,sys; import aws_cdk as cdk; from infra.cluster_stack import ClusterStack; from app import flags;"
         "app = cdk.App(context=flags(), outdir=sys.argv[1], analytics_reporting=False);"
@@ -145,7 +146,7 @@ def class_with(role: str) -> Object:
 
 
 def ready(nodes: Sequence[Object]) -> list[str]:
-    """Names of the nodes that are ready and take pods."""
+    """Return the names of the Ready nodes without NoSchedule taints."""
     return sorted(
         node["metadata"]["name"]
         for node in nodes
@@ -155,12 +156,12 @@ def ready(nodes: Sequence[Object]) -> list[str]:
 
 
 def renew_lease(kube: KubeApi, node: str) -> str:
-    """When the node's kubelet last reported."""
+    """Return when the node's kubelet last renewed its lease."""
     return str(kube.get(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}")["spec"]["renewTime"])
 
 
 def held(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of objects that something of Joiner holds."""
+    """Return the names of objects with Joiner's finalizers, owners or taints."""
     return [
         each["metadata"]["name"]
         for each in manifests
@@ -171,7 +172,7 @@ def held(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def running(account: Account) -> Actor:
-    """Two nodes under the role that the deployment made."""
+    """Two nodes with the role that the deployment created."""
     actor = account.deploy(NodeRoleSettings())
     actor.create(class_with(OWN_ROLE), pool(), deployment("web", replicas=2, cpu="1500m"))
     actor.wait_running(2, "web")
@@ -195,7 +196,7 @@ def test_a_change_of_node_roles_leaves_role_profile_and_access_entry_of_running_
 
 
 def still_reports(actor: Actor, nodes: Sequence[str]) -> None:
-    """All these nodes are ready, and their kubelets go on reporting, which needs credentials and an access entry."""
+    """Assert that the nodes are Ready and their kubelets report, which needs credentials and an access entry."""
     reported = {node: renew_lease(actor.world.kube, node) for node in nodes}
     until(
         lambda: all(renew_lease(actor.world.kube, node) > since for node, since in reported.items()),
@@ -224,7 +225,7 @@ def test_deletion_is_refused_while_nodes_run_and_nothing_is_removed(account: Acc
     running.wait_running(4, "web")  # Joiner works
 
 
-def test_after_uninstall_keep_the_stack_goes_and_the_nodes_stay_ready(account: Account, running: Actor) -> None:
+def test_after_uninstall_keep_the_stack_is_deleted_and_the_nodes_stay_ready(account: Account, running: Actor) -> None:
     until(lambda: len(ready(running.nodes())) == len(running.nodes()), what="all nodes open", limit=60)
     nodes, instances = ready(running.nodes()), {each["InstanceId"] for each in running.instances()}
 
@@ -243,7 +244,7 @@ def test_after_uninstall_keep_the_stack_goes_and_the_nodes_stay_ready(account: A
     still_reports(running, nodes)
 
 
-def test_a_new_deployment_takes_the_nodes_over_and_uninstall_drain_ends_them(account: Account, running: Actor) -> None:
+def test_a_new_deployment_manages_the_nodes_again_and_uninstall_drain_removes_them(account: Account, running: Actor) -> None:
     assert running.instances()
 
     actor = account.deploy(NodeRoleSettings((GIVEN_ROLE,)))

@@ -1,6 +1,6 @@
-"""What an end-to-end test does and sees: deployments of pods, executions by their states, the moment when everything has come to rest.
+"""What end-to-end tests do and observe: Deployments, executions and their states, and waiting until no execution runs.
 
-From outside only: the API server and the AWS APIs. Nothing here imports Joiner.
+They use only the API server and the AWS APIs; this module does not import Joiner.
 """
 
 import gzip
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 def node_class(name: str) -> Object:
-    """An EC2NodeClass that finds everything in the local account."""
+    """Return an EC2NodeClass that resolves in the local account."""
     discovered = [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}]
     spec = {
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -54,7 +54,7 @@ def node_class(name: str) -> Object:
 
 
 def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "64Mi", **spec: Any) -> Object:
-    """A deployment of pods that do nothing but ask for room; they go at once when deleted."""
+    """Return a Deployment of idle pods with requests and without a grace period."""
     container = {"name": "main", "image": PAUSE, "resources": {"requests": {"cpu": cpu, "memory": memory}}}
     pod = {"terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False, "containers": [container], **spec}
     return {
@@ -71,7 +71,7 @@ def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "6
 
 @dataclass(slots=True)
 class Actor:
-    """A deployed stack, and hands to act on it."""
+    """A deployed stack and the actions on it."""
 
     world: DeployedWorld
     outputs: Mapping[str, str]
@@ -81,12 +81,12 @@ class Actor:
     # doing
 
     def stop(self, arn: str) -> None:
-        """Stop an execution; from then on it is no failure of Joiner's that it did not succeed."""
+        """Stop an execution, which then does not count as failed."""
         self.stopped.add(arn)
         self.world.client("stepfunctions").stop_execution(executionArn=arn, cause="a test")
 
     def record_cluster(self) -> None:
-        """Have the cluster described and recorded now, as the schedule does every five minutes."""
+        """Record the cluster now, as the schedule does every five minutes."""
         functions = self.world.client("lambda")
         name = next(
             each["FunctionName"]
@@ -97,7 +97,7 @@ class Actor:
         assert "FunctionError" not in answer, answer["Payload"].read()
 
     def apply(self, scenario: str) -> list[Object]:
-        """Apply one of the example scenarios unchanged; its manifests."""
+        """Apply one of the example scenarios unchanged; return its manifests."""
         manifests = list(yaml.safe_load_all((SCENARIOS / scenario).read_text()))
         self.world.kube.apply_manifests(manifests)
         return manifests
@@ -109,12 +109,12 @@ class Actor:
         self.world.kube.merge(f"{DEPLOYMENTS}/{name}", {"spec": {"replicas": replicas}})
 
     def sweep(self) -> str:
-        """Fire the minute's schedule now and wait for its execution's end; how it ended."""
+        """Run the sweep now and wait for its end; return its status."""
         fired = self.knob("schedules/fire", name=self.outputs["SweepScheduleName"])
         return str(until(lambda: self._swept(fired["execution"]), what="the sweep's end"))
 
     def _swept(self, arn: str) -> str | None:
-        """No API of AWS tells of Express executions; the local AWS does."""
+        """Return an Express execution's status from the local AWS; AWS has no such API."""
         told = self.knob("express-executions", stateMachineArn=self.outputs["SweepArn"], executionArn=arn)["executions"]
         return next((e["status"] for e in told if e["status"] != "RUNNING"), None)
 
@@ -125,7 +125,7 @@ class Actor:
         until(lambda: not any(self.pods(name) for name in deployments), what="the pods gone", limit=30)
 
     def gone_after_a_sweep(self) -> bool:
-        """One sweep, and whether every node, claim and instance is gone a second later."""
+        """Run one sweep; return whether every node, claim and instance is gone a second later."""
         assert self.sweep() == "SUCCEEDED"
         time.sleep(1)
         return self.is_empty()
@@ -144,7 +144,7 @@ class Actor:
         return sum(pod["status"].get("phase") == "Running" for pod in self.pods(app))
 
     def wait_running(self, replicas: int, app: str | None = None, *, limit: float = 90.0) -> float:
-        """Until that many pods run; how long it took, in seconds."""
+        """Wait until that many pods run; return the seconds that it took."""
         began = time.monotonic()
         until(lambda: self.running(app) == replicas, what=f"{replicas} pods of {app or 'all'} running", limit=limit)
         return time.monotonic() - began
@@ -153,7 +153,7 @@ class Actor:
         return self.world.kube.items("/api/v1/nodes")
 
     def events(self) -> list[Object]:
-        """Events on pods of the namespace default, and on objects without a namespace."""
+        """Return events on pods of the namespace default, and on cluster-scoped objects."""
         return self.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
 
     def claims(self) -> list[Object]:
@@ -163,11 +163,11 @@ class Actor:
         return instances(self.world.client("ec2"), alive=True)
 
     def is_empty(self) -> bool:
-        """No node, no claim, no instance."""
+        """Return whether there is no node, no claim and no instance."""
         return not (self.nodes() or self.claims() or self.instances())
 
     def executions(self) -> list[dict[str, Any]]:
-        """Scale-ups, oldest first."""
+        """Return the scale-ups, oldest first."""
         pages = (
             self.world.client("stepfunctions")
             .get_paginator("list_executions")
@@ -176,12 +176,12 @@ class Actor:
         return sorted((e for page in pages for e in page["executions"]), key=lambda e: e["startDate"])
 
     def since(self, known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The scale-ups that are not among `known`."""
+        """Return the scale-ups that are not in `known`."""
         arns = {e["executionArn"] for e in known}
         return [e for e in self.executions() if e["executionArn"] not in arns]
 
     def plans_since(self, known: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-        """The plans with nodes of scale-ups that are not among `known`, by their keys, oldest first."""
+        """Return the plans with nodes of scale-ups that are not in `known`, by key, oldest first."""
         s3, bucket = self.world.client("s3"), self.outputs["BucketName"]
         names = [execution["name"] for execution in self.since(known)]
         listed = [
@@ -194,7 +194,7 @@ class Actor:
         return {key: plan for key, plan in read.items() if plan["nodes"]}
 
     def states_of(self, arn: str) -> list[str]:
-        """The names of the states that an execution entered, in order."""
+        """Return the names of the states that an execution entered, in order."""
         pages = self.world.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=arn)
         return [
             e["stateEnteredEventDetails"]["name"]
@@ -204,7 +204,7 @@ class Actor:
         ]
 
     def item(self, kind: str, identity: str) -> Mapping[str, Any]:
-        """One item of the memory table."""
+        """Return one item of the table."""
         key = {"kind": {"S": kind}, "id": {"S": identity}}
         answer = self.world.client("dynamodb").get_item(
             TableName=self.outputs["TableName"], Key=key, ConsistentRead=True
@@ -215,11 +215,11 @@ class Actor:
     # resting
 
     def rest(self, *, limit: float = 90.0) -> None:
-        """Until no execution of any machine runs."""
+        """Wait until no execution of any state machine runs."""
         until(lambda: not self.knob("running-executions")["executions"], what="every execution ended", limit=limit)
 
     def assert_at_rest(self) -> None:
-        """Everything ended, and every promise holds: at once, or after a moment for what was said last to arrive."""
+        """Assert that no execution runs and every invariant holds, if necessary after a short wait."""
         end = time.monotonic() + SETTLING
         while True:
             self.rest()
@@ -232,15 +232,18 @@ class Actor:
         assert [*found, *failed.values()] == []
 
     def let_everything_go(self, *, limit: float = 60.0) -> None:
-        """Joiner's own way back to an empty cluster: workloads go, pools go, and with their pools the claims, nodes and instances."""
+        """Empty the cluster with Joiner: delete workloads and pools, and wait until claims, nodes and instances are
+        gone.
+        """
         self._delete_workloads()
         self._delete_declared()
         until(self.is_empty, what="every claim, node and instance gone", limit=limit)
 
     def clean(self) -> None:
-        """Back to an empty cluster by force, because it is quicker and works whatever a test has left: see `let_everything_go`.
+        """Empty the cluster by force, which is faster and works after failed tests: see `let_everything_go`.
 
-        Claims and nodes lose their finalizers, instances are terminated, the memory is forgotten but for the lease's number.
+        Removes the finalizers of claims and nodes, terminates instances, and deletes the table's items except the
+        lease.
         """
         self._delete_workloads()
         for machine in (
@@ -298,7 +301,7 @@ class Actor:
 
 
 def claims_begun(actor: Actor, retirement: str) -> set[str]:
-    """The claims whose retirement began in an execution, as *Begin retirement* answered."""
+    """Return the claims whose retirement began in an execution, from the output of *Begin retirement*."""
     pages = actor.world.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=retirement)
     left = (
         event["stateExitedEventDetails"]
@@ -312,7 +315,7 @@ def claims_begun(actor: Actor, retirement: str) -> set[str]:
 
 @contextmanager
 def steadily(act: Callable[[], None], *, seconds: float) -> Iterator[list[float]]:
-    """Run `act` every `seconds` from a thread while the block lasts; the list grows by the time of each act."""
+    """Run `act` every `seconds` in a thread during the block; the list has the time of each call."""
     acts: list[float] = []
     ended = threading.Event()
 

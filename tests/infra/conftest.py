@@ -1,4 +1,6 @@
-"""Syntheses that all tests of the app share: one for each settings file, made without credentials and without validation."""
+"""Syntheses that all tests of the app share: one for each settings file, made without credentials and without
+validation.
+"""
 
 import json
 import os
@@ -79,7 +81,8 @@ def local(synthesise: Synthesise, local_settings: Settings) -> Synthesis:
 
 
 def flat(value: Any) -> Any:
-    """Intrinsic functions as the text that they stand for: joins joined, references as ${Name} and ${Name.Attribute}."""
+    """Intrinsic functions as the text that they stand for: joins joined, references as ${Name} and ${Name.Attribute}.
+    """
     match value:
         case {"Ref": str(name)}:
             text = f"${{{name}}}"

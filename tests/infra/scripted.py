@@ -1,7 +1,7 @@
 """A state machine on the local Step Functions whose functions answer from a script.
 
-Every function is the same few lines, which ask the `Prompter` of the test's process what to say. A script belongs to the cluster that a
-function is asked about, so that tests side by side never hear each other.
+Every function is the same few lines, which ask the `Prompter` of the test's process what to say. A script belongs to
+the cluster that a function is asked about, so that tests side by side never hear each other.
 """
 
 import json
@@ -29,7 +29,8 @@ def handler(event, context):
 
 Answer = Mapping[str, Any]
 Line = Answer | str | Callable[[Any, Mapping[str, Any]], Answer | str]
-"""What a function answers, or the name of what it raises (with its message after a colon); or what happens in the world while it runs,
+"""What a function answers, or the name of what it raises (with its message after a colon); or what happens in the world
+while it runs,
 and then one of these."""
 
 World = TypeVar("World", bound="Scripted")
@@ -208,7 +209,9 @@ class Scripted:
         return int(self.lease.get("rings", {"N": "0"})["N"])
 
     def ran_express(self, machine_arn: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One execution of an Express machine from its start to its end, as the local AWS tells of it; `states` are those it entered."""
+        """One execution of an Express machine from its start to its end, as the local AWS tells of it; `states` are
+        those it entered.
+        """
         arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(said))[
             "executionArn"
         ]

@@ -1,4 +1,6 @@
-"""What is installed is what the lock files name: every package with the digests of its files, for every Python and platform at once."""
+"""What is installed is what the lock files name: every package with the digests of its files, for every Python and
+platform at once.
+"""
 
 import json
 import re

@@ -54,7 +54,9 @@ def ceilings_of(synthesis: Synthesis) -> dict[str, Any]:
 
 
 def conditions(synthesis: Synthesis, kind: str) -> list[tuple[str, Any]]:
-    """Of each statement that allows to launch into resources of a kind: those that it names, and its condition. CDK joins like ones."""
+    """Of each statement that allows to launch into resources of a kind: those that it names, and its condition. CDK
+    joins like ones.
+    """
     return [
         (arn.rpartition(":")[2], each.get("Condition"))
         for each in statements(synthesis, "launch_instances")

@@ -1,8 +1,9 @@
-"""No state can exceed 256 KiB however large the cluster is: the real machines run with the largest answers that functions can give.
+"""No state can exceed 256 KiB however large the cluster is: the real machines run with the largest answers that
+functions can give.
 
-States.DataLimitExceeded is not caught by States.ALL: such an execution ends at once, and gives back nothing. So the answers are bounded in
-the functions (their constants are used here), and what a Map gathers in the machines. `tests/unit/functions/test_bounded_answers.py` shows
-that the functions keep to these bounds in a world of 5,000 claims.
+States.DataLimitExceeded is not caught by States.ALL: such an execution ends at once, and gives back nothing. So the
+answers are bounded in the functions (their constants are used here), and what a Map gathers in the machines.
+`tests/unit/functions/test_bounded_answers.py` shows that the functions keep to these bounds in a world of 5,000 claims.
 """
 
 import json
@@ -330,7 +331,9 @@ def test_a_retirement_all_of_whose_waves_fail_for_the_longest_reason_says_so(sta
 
 
 def test_a_lease_that_such_an_error_leaves_behind_expires(stage: Stage[World]) -> None:
-    """No Catch gives it back. The sweep takes it from an execution that has ended; without a sweep it ends with its time."""
+    """No Catch gives it back. The sweep takes it from an execution that has ended; without a sweep it ends with its
+    time.
+    """
     world = stage.world(resolve_node_classes=[{"classes": "x" * LIMIT, "ready": 1, "refused": 0}])
     begun = time.time()
     ran = world.run(world.scale_up)

@@ -1,4 +1,6 @@
-"""The admission policies as they are installed: they refuse, for Joiner's identities only, and cost nobody else a look at every node."""
+"""The admission policies as they are installed: they refuse, for Joiner's identities only, and cost nobody else a look
+at every node.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,6 @@
-"""The state machines as graphs: nothing dangles, nothing is unreachable, everything that can fail is tried again and leads somewhere."""
+"""The state machines as graphs: nothing dangles, nothing is unreachable, everything that can fail is tried again and
+leads somewhere.
+"""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""A place to launch instances from, as tests need it: a seeded cluster, one launch template of its own, and CreateFleet with few words."""
+"""A place to launch instances from, as tests need it: a seeded cluster, one launch template of its own, and CreateFleet
+with few words.
+"""
 
 import base64
 from collections.abc import Sequence

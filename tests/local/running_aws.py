@@ -26,7 +26,8 @@ PATIENCE = 30.0  # seconds; nothing here takes one, except on a busy machine
 
 @dataclass(slots=True)
 class RunningAws:
-    """The server, seen from outside. Names given by `fresh` are this test's own: the account is shared by all of them."""
+    """The server, seen from outside. Names given by `fresh` are this test's own: the account is shared by all of them.
+    """
 
     endpoint: str
     data: Path
@@ -55,7 +56,9 @@ class RunningAws:
         return f"{name}-{uuid.uuid4().hex[:8]}"
 
     def role(self, service: str, permissions: list[dict[str, Any]] | None = None) -> str:
-        """The ARN of a role that the service may assume (``lambda.amazonaws.com``); it may everything, unless statements are given."""
+        """The ARN of a role that the service may assume (``lambda.amazonaws.com``); it may everything, unless
+        statements are given.
+        """
         trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
         policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
         name = self.fresh("role")

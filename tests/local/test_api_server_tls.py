@@ -1,4 +1,6 @@
-"""The Kubernetes client verifies an API server as EKS needs it: a CA without key identifiers is good, everything else wrong is refused."""
+"""The Kubernetes client verifies an API server as EKS needs it: a CA without key identifiers is good, everything else
+wrong is refused.
+"""
 
 import datetime as dt
 import socket

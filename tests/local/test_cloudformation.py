@@ -1,4 +1,6 @@
-"""Stacks: made in order, changed where they changed, rolled back when they fail, and loud about what the local AWS does not know."""
+"""Stacks: made in order, changed where they changed, rolled back when they fail, and loud about what the local AWS does
+not know.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,6 @@
-"""Clusters whose network Joiner cannot serve, or whose doorbell needs a route: what the deployment and a scale-up make of them."""
+"""Clusters whose network Joiner cannot serve, or whose doorbell needs a route: what the deployment and a scale-up make
+of them.
+"""
 
 import json
 from collections.abc import Iterator

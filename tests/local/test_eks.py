@@ -1,4 +1,6 @@
-"""EKS as its API documents it: the cluster that is this machine's control plane, access entries, and the images recommended for nodes."""
+"""EKS as its API documents it: the cluster that is this machine's control plane, access entries, and the images
+recommended for nodes.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,6 @@
-"""EventBridge rules: what they match goes to their targets, in the shape the target asked for, and to a dead-letter queue if it cannot."""
+"""EventBridge rules: what they match goes to their targets, in the shape the target asked for, and to a dead-letter
+queue if it cannot.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,6 @@
-"""CreateFleet of type instant as EC2 documents it: which pools launch, what the instances are, and what is refused in which way."""
+"""CreateFleet of type instant as EC2 documents it: which pools launch, what the instances are, and what is refused in
+which way.
+"""
 
 import base64
 from collections.abc import Iterator
@@ -261,7 +263,8 @@ def test_user_data_that_is_not_base64_is_no_launch_template(pad: LaunchPad, aws:
 
 def test_a_full_subnet_says_so(pad: LaunchPad) -> None:
     vpc = pad.ec2.create_vpc(CidrBlock="10.7.0.0/24")["Vpc"]["VpcId"]
-    subnet = pad.ec2.create_subnet(VpcId=vpc, CidrBlock="10.7.0.0/28", AvailabilityZone=A)["Subnet"]["SubnetId"]  # 11 addresses
+    # 11 addresses
+    subnet = pad.ec2.create_subnet(VpcId=vpc, CidrBlock="10.7.0.0/28", AvailabilityZone=A)["Subnet"]["SubnetId"]
     group = pad.ec2.create_security_group(GroupName="small", Description="small", VpcId=vpc)["GroupId"]
     small = LaunchPad.build(pad.ec2, pad.ssm, pad.network, f"small-{subnet}", SecurityGroupIds=[group])
 

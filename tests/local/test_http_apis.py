@@ -21,7 +21,8 @@ import json
 def handler(event, context):
     path = event["rawPath"]
     if path.endswith("/bytes"):
-        return {"statusCode": 201, "headers": {"X-A": 1}, "cookies": ["a=1", "b=2"], "body": "AP8=", "isBase64Encoded": True}
+        return {"statusCode": 201, "headers": {"X-A": 1}, "cookies": ["a=1", "b=2"], "body": "AP8=", "isBase64Encoded":
+        True}
     if path.endswith("/plain"):
         return {"hello": "world"}
     if path.endswith("/raise"):
@@ -88,7 +89,8 @@ def api_resources(
         },
         "Stage": {
             "Type": "AWS::ApiGatewayV2::Stage",
-            "DependsOn": [f"Route{number}" for number in range(len(routes))],  # settings of a route that is not there yet are refused
+            # settings of a route that is not there yet are refused
+            "DependsOn": [f"Route{number}" for number in range(len(routes))],
             "Properties": {"ApiId": ref("Api"), "StageName": "$default", "AutoDeploy": True, **(stage or {})},
         },
         "Permission": {

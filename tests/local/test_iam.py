@@ -1,4 +1,5 @@
-"""Roles of functions and state machines are held to their policies: what a role may not do does not reach the service."""
+"""Roles of functions and state machines are held to their policies: what a role may not do does not reach the service.
+"""
 
 import json
 import uuid

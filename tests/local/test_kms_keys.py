@@ -1,4 +1,6 @@
-"""A key that the launching role may not use: the launch succeeds, and the instance ends seconds later with EC2's reason."""
+"""A key that the launching role may not use: the launch succeeds, and the instance ends seconds later with EC2's
+reason.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -40,7 +42,9 @@ class Account:
         return [each.to_statement_json() for each in made]
 
     def launch(self, ebs: dict[str, Any], statements: Sequence[dict[str, Any]]) -> tuple[str, str]:
-        """Launch one instance with this root volume as a role with these permissions: its last state, and the code of the reason."""
+        """Launch one instance with this root volume as a role with these permissions: its last state, and the code of
+        the reason.
+        """
         launching = {"Effect": "Allow", "Action": ["ec2:*", "iam:PassRole"], "Resource": "*"}
         role = self.aws.role("lambda.amazonaws.com", [launching, *statements])
         keys = self.aws.client("sts").assume_role(RoleArn=role, RoleSessionName="launcher")["Credentials"]

@@ -1,4 +1,6 @@
-"""Launch templates that another principal made or changed: no node starts from them, and the refusal says which and what to do."""
+"""Launch templates that another principal made or changed: no node starts from them, and the refusal says which and
+what to do.
+"""
 
 import base64
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""The functions that talk to EC2, against the local AWS: classes resolved, one fleet for one launch, whatever was tried before."""
+"""The functions that talk to EC2, against the local AWS: classes resolved, one fleet for one launch, whatever was tried
+before.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -212,7 +214,7 @@ def test_instances_are_ended_and_those_that_are_gone_already_stop_nobody(account
     assert account.ec2.instances_of_launch(launch.id) == []
 
 
-def test_what_is_not_there_is_not_found(account: Account) -> None:
+def test_a_missing_object_is_not_found(account: Account) -> None:
     with pytest.raises(NotFound):
         account.ec2.pages("describe_subnets", "Subnets", SubnetIds=["subnet-00000000000000000"])
     with pytest.raises(NoSuchDocument):

@@ -1,4 +1,6 @@
-"""`joiner local` where no stack runs: what it says, where, and with which exit code. (With one: tests/e2e/test_stack_lifecycle.py.)"""
+"""`joiner local` where no stack runs: what it says, where, and with which exit code. (With one:
+tests/e2e/test_stack_lifecycle.py.)
+"""
 
 from pathlib import Path
 

@@ -1,6 +1,8 @@
-"""Functions run on the Python that their runtime names, wherever the machine has it; and the Kubernetes client works there.
+"""Functions run on the Python that their runtime names, wherever the machine has it; and the Kubernetes client works
+there.
 
-Since 3.13 Python verifies certificates strictly by default, which EKS CAs without key identifiers do not pass: that is what this is about.
+Since 3.13 Python verifies certificates strictly by default, which EKS CAs without key identifiers do not pass: that is
+what this is about.
 """
 
 import datetime as dt

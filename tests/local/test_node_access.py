@@ -1,4 +1,6 @@
-"""What lets nodes into the cluster stays as long as an instance uses it, and goes when none does. On the local IAM, EKS and EC2."""
+"""What lets nodes into the cluster stays as long as an instance uses it, and goes when none does. On the local IAM, EKS
+and EC2.
+"""
 
 import json
 from collections.abc import Mapping

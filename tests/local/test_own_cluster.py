@@ -1,4 +1,6 @@
-"""A function's token goes to its own cluster and to nobody else, whatever the payload says: shown by a process with a server to listen."""
+"""A function's token goes to its own cluster and to nobody else, whatever the payload says: shown by a process with a
+server to listen.
+"""
 
 import base64
 import datetime as dt
@@ -37,7 +39,9 @@ except known_cluster.ForeignCluster as refused:
 
 @dataclass
 class World:
-    """A table with the record of a cluster, the cluster's API server, and a server of somebody else with a CA of their own."""
+    """A table with the record of a cluster, the cluster's API server, and a server of somebody else with a CA of their
+    own.
+    """
 
     aws: RunningAws
     table: str

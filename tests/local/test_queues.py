@@ -11,7 +11,8 @@ from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
-# Each batch that the function gets, as one message in another queue; the ids of bodies that say "bad" are reported as failed.
+# Each batch that the function gets, as one message in another queue; the ids of bodies that say "bad" are reported as
+# failed.
 RECORDING = """
 import boto3, json, os
 sqs = boto3.client("sqs")

@@ -1,4 +1,6 @@
-"""What EC2 refuses of a launch beyond the schema of its calls, and that the local EC2 refuses the same: one row, one test."""
+"""What EC2 refuses of a launch beyond the schema of its calls, and that the local EC2 refuses the same: one row, one
+test.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """What RunInstances refuses of volumes beyond its schema: the table, a row a test. The local EC2 answers as EC2 does.
 
-All rows are of one call, CreateFleet of type instant: what RunInstances would refuse of a launch template's volumes is an error in the
-answer, beside which other pools launch. A key that cannot be used is refused by no call: `test_kms_keys.py`.
+All rows are of one call, CreateFleet of type instant: what RunInstances would refuse of a launch template's volumes is
+an error in the answer, beside which other pools launch. A key that cannot be used is refused by no call:
+`test_kms_keys.py`.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,6 @@
-"""Step Functions as AWS documents it: states, data, errors, tokens, names, the history; and what is refused at creation."""
+"""Step Functions as AWS documents it: states, data, errors, tokens, names, the history; and what is refused at
+creation.
+"""
 
 import json
 import time

@@ -1,4 +1,6 @@
-"""A TLS server that answers as an API server does, and records the headers of each request that gets through the handshake."""
+"""A TLS server that answers as an API server does, and records the headers of each request that gets through the
+handshake.
+"""
 
 import json
 import ssl

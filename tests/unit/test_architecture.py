@@ -1,4 +1,4 @@
-"""What import-linter cannot see: functions are no packages, and a clock hides behind a name of `datetime`."""
+"""Rules that import-linter cannot check: the imports of functions, and calls of a clock."""
 
 import ast
 import sys
@@ -32,7 +32,7 @@ def test_a_function_imports_what_is_shipped_with_it_and_no_other_function(folder
 
 
 def clocks(source: str) -> Iterator[int]:
-    """The lines that ask what time it is."""
+    """Return the lines that read a clock."""
     for node in ast.walk(ast.parse(source)):
         if (
             isinstance(node, ast.Attribute)
@@ -48,5 +48,5 @@ def test_the_core_reads_no_clock() -> None:
     assert [f"{path.relative_to(CORE)}:{line}" for path in core for line in clocks(path.read_text())] == []
 
 
-def test_a_clock_is_seen_where_there_is_one() -> None:
+def test_the_clock_check_finds_a_clock() -> None:
     assert list(clocks("from datetime import UTC, datetime\nnow = datetime.now(UTC)\n")) == [2]

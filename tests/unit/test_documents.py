@@ -1,4 +1,4 @@
-"""What the documentation names is there: tests, files and decisions."""
+"""The tests, files and decisions that the documentation names exist."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "fu
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_test_and_every_page_that_a_page_names_exists(page: Path) -> None:
+def test_every_test_and_page_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     tests = [ROOT / name for name in NAMED_TEST.findall(text)]
     links = [page.parent / target for target in LINK.findall(text)]
@@ -21,7 +21,7 @@ def test_every_test_and_every_page_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_the_threat_model_names_a_test_in_each_row() -> None:
-    """A row without a test is a claim; the tables of `docs/security.md` have the columns who, can do, stopped by, shown by."""
+    """The tables of `docs/security.md` have the columns who, can do, stopped by, shown by; each row needs a test."""
     rows = [
         line
         for line in (ROOT / "docs" / "security.md").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,6 @@
-"""Every call of AWS that Joiner makes, by service: from functions and adapters, from state machines, and the types of the template."""
+"""Every call of AWS that Joiner makes, by service: from functions and adapters, from state machines, and the types of
+the template.
+"""
 
 import ast
 import re

@@ -1,4 +1,6 @@
-"""Lambda: what it refuses when a function is created, changed or invoked, and how it ends a function that exceeds its limits."""
+"""Lambda: what it refuses when a function is created, changed or invoked, and how it ends a function that exceeds its
+limits.
+"""
 
 import io
 import json

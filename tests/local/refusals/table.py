@@ -12,7 +12,8 @@ Attempt = Callable[[RunningAws], None]
 
 
 class Refused(Exception):
-    """A refusal that is no error of an API: an execution that failed, a resource that CloudFormation could not create."""
+    """A refusal that is no error of an API: an execution that failed, a resource that CloudFormation could not create.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -22,7 +23,9 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One refusal. `message` is a part of AWS's message, empty where no source gives its words. Without `attempt` it is not modelled."""
+    """One refusal. `message` is a part of AWS's message, empty where no source gives its words. Without `attempt` it is
+    not modelled.
+    """
 
     service: str
     call: str
@@ -44,7 +47,9 @@ NOTHING_KNOWN: Final[dict[tuple[str, str], str]] = {}
 
 
 def refuses(service: str, *calls: str, code: str, source: str, message: str = "") -> Callable[[Attempt], Attempt]:
-    """A row that is modelled: `calls` are the call, then what is refused. The function makes the call, and raises what AWS raises."""
+    """A row that is modelled: `calls` are the call, then what is refused. The function makes the call, and raises what
+    AWS raises.
+    """
     call, what = calls
 
     def note(attempt: Attempt) -> Attempt:

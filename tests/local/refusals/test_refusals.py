@@ -9,7 +9,8 @@ from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
 
-SERVICES = (clusters, deployments, functions, machines, signals, state_machines, storage, tables)  # imported for their rows
+# imported for their rows
+SERVICES = (clusters, deployments, functions, machines, signals, state_machines, storage, tables)
 MODELLED = [row for row in ROWS if row.attempt is not None]
 
 

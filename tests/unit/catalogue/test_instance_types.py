@@ -1,7 +1,7 @@
 """Labels and allocatable of every instance type, computed from EC2's description, against Karpenter's published table.
 
-The descriptions are moto's copy of DescribeInstanceTypes. Where the two differ, one of them is older: each difference is listed
-here with its reason, and a new one fails the test.
+The descriptions are moto's copy of DescribeInstanceTypes. Where the two differ, one of them is older: each difference
+is listed here with its reason, and a new one fails the test.
 """
 
 import gzip
@@ -43,7 +43,8 @@ SINCE_THEN = frozenset(
         "r8in",
     ]
 )
-"""Families with sizes whose branch interfaces were added to the limits after Karpenter's table was made; ours has them."""
+"""Families with sizes whose branch interfaces were added to the limits after Karpenter's table was made; ours has them.
+"""
 
 UNTOLD_CLOCKS = frozenset({"c1", "m1", "m2", "t1"})
 """Families of which EC2 tells no clock speed: the table writes 0 where we leave the label out."""

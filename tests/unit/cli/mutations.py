@@ -1,7 +1,7 @@
-"""Manifests that something went wrong with: seeded mutations of good ones, of their values and of their text.
+"""Seeded mutations of valid manifests, of their values and of their text.
 
-What people do by accident (a misspelt field, a missing quote, a wrong indentation, a document pasted twice) beside what nobody does
-(numbers of a thousand digits, lists where a map belongs, control characters, values that belong elsewhere).
+They include common mistakes (a misspelled field, a missing quote, a wrong indentation, a duplicated document) and
+unusual ones (numbers of a thousand digits, lists instead of maps, control characters, values of other fields).
 """
 
 import copy
@@ -65,7 +65,7 @@ Place = tuple[Any, Any]
 
 
 def good() -> list[dict[str, Any]]:
-    """Every good manifest, lists taken apart."""
+    """Return every valid manifest, with lists expanded."""
     found: list[dict[str, Any]] = []
     for path in sorted(MANIFESTS.glob("*")):
         for one in yaml.safe_load_all(path.read_text(encoding="utf-8")):
@@ -74,7 +74,7 @@ def good() -> list[dict[str, Any]]:
 
 
 def mutated(seed: int, manifests: list[dict[str, Any]]) -> str:
-    """The text of a file in which one to three things went wrong."""
+    """Return the text of a file with one to three mutations."""
     chance = random.Random(seed)  # noqa: S311 - not for secrets
     world = copy.deepcopy(manifests)
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
@@ -88,7 +88,7 @@ def _as_yaml(one: Any) -> str:
 
 
 def places(value: Any) -> Iterator[Place]:
-    """Every (container, key) in it."""
+    """Return every (container, key) in a manifest."""
     if isinstance(value, dict):
         for key in list(value):
             yield value, key
@@ -141,7 +141,7 @@ def repeat(chance: random.Random, world: list[Any]) -> None:
 
 
 def stretch(chance: random.Random, world: list[Any]) -> None:
-    """Texts and numbers a little beside what they were."""
+    """Change a text or a number slightly."""
     place = _somewhere(chance, world)
     if not place:
         return
@@ -175,7 +175,7 @@ def add_field(chance: random.Random, world: list[Any]) -> None:
 
 
 def move(chance: random.Random, world: list[Any]) -> None:
-    """As a wrong indentation does."""
+    """Move a field to another object, like a wrong indentation."""
     place, other = _somewhere(chance, world), _somewhere(chance, world)
     if place and other and isinstance(place[0], dict) and isinstance(other[0], dict):
         other[0][place[1]] = place[0].pop(place[1])
@@ -203,7 +203,7 @@ CHANGES = (
 
 
 def _torn(chance: random.Random, text: str) -> str:
-    """The text itself cut, doubled, or with a character changed."""
+    """Return the text truncated, duplicated, or with one character changed."""
     at, to = sorted((chance.randrange(len(text)), chance.randrange(len(text))))
     letter = chance.choice("{}[]:,-&*!|>'\"%@`#?\t\n\\ \x07")
     return chance.choice(

@@ -1,4 +1,6 @@
-"""The recorded cases of Karpenter's scheduler as files for `joiner plan`: manifests as they are, instance types as a catalogue."""
+"""The recorded cases of Karpenter's scheduler as files for `joiner plan`: manifests as they are, instance types as a
+catalogue.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

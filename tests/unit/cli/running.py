@@ -1,4 +1,4 @@
-"""The command, run as a user runs it, and what it answered."""
+"""Runs the command as a user does, and returns its output."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ class Answer:
 
 
 def joiner(*arguments: object, stdin: str = "") -> Answer:
-    """Exceptions come through: a traceback fails the test that caused it."""
+    """Run the command; exceptions are raised, so that a traceback fails the test."""
     result = CliRunner().invoke(app, [str(one) for one in arguments], input=stdin, catch_exceptions=False)
     return Answer(result.exit_code, result.stdout, result.stderr)
 
 
 def write(folder: Path, *manifests: Mapping[str, Any] | str) -> Path:
-    """One file with these documents."""
+    """Write one file with these documents."""
     path = folder / "manifests.yaml"
     path.write_text(
         "\n---\n".join(one if isinstance(one, str) else json.dumps(one) for one in manifests), encoding="utf-8"

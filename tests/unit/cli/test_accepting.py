@@ -1,4 +1,4 @@
-"""How the steps of an acceptance run follow each other, what its report holds, and that the documentation lists the same steps."""
+"""The order of the steps of an acceptance run, its report, and its documentation."""
 
 import json
 import re
@@ -29,7 +29,7 @@ NAMES = [step.name for step in (*STEPS, CLEANUP)]
 
 
 def showing(**others: Callable[[AcceptanceStep], str]) -> dict[str, Callable[[AcceptanceStep], str]]:
-    """Actions that show everything, but for those that are given."""
+    """Return actions that succeed, except the given ones."""
     return {name: others.get(name.replace("-", "_"), lambda _: "fine") for name in NAMES}
 
 
@@ -44,7 +44,7 @@ def fail(_: AcceptanceStep) -> str:
     raise AcceptanceFailed("no ring", "look at the webhook")
 
 
-def test_all_steps_run_in_order_and_each_is_told_when_it_ends() -> None:
+def test_all_steps_run_in_order_and_each_is_reported_when_it_ends() -> None:
     results, interrupted = ran()
 
     assert list(results) == NAMES
@@ -84,7 +84,7 @@ def test_an_interruption_skips_all_but_the_cleanup() -> None:
         (ValueError("odd"), "ValueError: odd", "a defect of the command"),
     ],
 )
-def test_an_error_that_no_step_expected_is_a_failure_with_a_remedy(error: Exception, said: str, remedy: str) -> None:
+def test_an_unexpected_error_is_a_failure_with_a_remedy(error: Exception, said: str, remedy: str) -> None:
     def break_down(_: AcceptanceStep) -> str:
         raise error
 
@@ -95,7 +95,7 @@ def test_an_error_that_no_step_expected_is_a_failure_with_a_remedy(error: Except
     assert remedy in results["token"].remedy
 
 
-def test_a_step_is_bounded_and_says_what_was_missing() -> None:
+def test_a_step_has_a_time_limit_and_reports_what_was_missing() -> None:
     times = iter([0.0, 1.0, 3.0])
 
     with pytest.raises(AcceptanceFailed, match=r"not within 2 s: 1 of 2 nodes") as failed:
@@ -110,7 +110,7 @@ def test_a_step_is_bounded_and_says_what_was_missing() -> None:
     assert failed.value.remedy == "wait"
 
 
-def test_the_report_says_the_same_in_every_form_and_holds_no_account_and_no_secret() -> None:
+def test_all_report_formats_have_the_same_content_without_accounts_and_secrets() -> None:
     secret = "k8s-aws-v1.aHR0cHM6Ly9zdHM"
     results = [
         StepResult(
@@ -131,7 +131,7 @@ def test_the_report_says_the_same_in_every_form_and_holds_no_account_and_no_secr
         assert "arn:aws:iam::************:role/x sent ..." in text
 
 
-def test_numbers_that_are_no_accounts_stay() -> None:
+def test_other_numbers_are_not_masked() -> None:
     assert (
         mask_secrets("i-0123456789abcdef0 1732320000123 12345678901") == "i-0123456789abcdef0 1732320000123 12345678901"
     )
@@ -143,7 +143,7 @@ def test_the_documentation_lists_the_steps_of_the_program_in_order() -> None:
     assert re.findall(r"^\| `([\w-]+)` \|", page, flags=re.MULTILINE) == NAMES
 
 
-def test_the_pool_and_the_pod_belong_only_to_each_other() -> None:
+def test_the_pool_and_the_pod_match_only_each_other() -> None:
     pool, pod = (
         read_node_pool(acceptance_objects.node_pool("1", "default")),
         acceptance_objects.pod("1", acceptance_objects.PAUSE),
@@ -158,7 +158,7 @@ def test_the_pool_and_the_pod_belong_only_to_each_other() -> None:
     ]
 
 
-def test_a_pool_that_names_the_label_could_be_affected() -> None:
+def test_a_pool_that_names_the_label_is_found() -> None:
     other = {
         "metadata": {"name": "other"},
         "spec": {"template": {"spec": {"requirements": [{"key": acceptance_objects.KEY, "operator": "Exists"}]}}},

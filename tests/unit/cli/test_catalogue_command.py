@@ -1,4 +1,4 @@
-"""`joiner catalogue`: what it prints can be planned from, and what is packaged is what our command makes."""
+"""`joiner catalogue`: its output can be used for plans, and the packaged catalogue is up to date."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ m5.large       amd64     2  1930m   6903Mi    29  -                 on-demand  0
     )
 
 
-def test_the_json_says_all_that_planning_needs() -> None:
+def test_the_json_has_all_that_planning_needs() -> None:
     told = joiner("catalogue", "m5.large", "-o", "json").json["m5.large"]
 
     assert told["capacity"] == {
@@ -50,7 +50,7 @@ def test_what_is_printed_is_read_back_unchanged(tmp_path: Path) -> None:
     assert "catalogue: packaged, facts of 2026-07-20, 1340 instance types" in answer.err
 
 
-def test_a_type_that_nobody_knows_is_an_error() -> None:
+def test_an_unknown_type_is_an_error() -> None:
     answer = joiner("catalogue", "m5.large", "m55.large")
 
     assert (answer.exit_code, answer.out) == (1, "")
@@ -79,7 +79,7 @@ def test_a_type_that_nobody_knows_is_an_error() -> None:
         ({}, "it has no instance types"),
     ],
 )  # fmt: skip
-def test_a_catalogue_that_is_none_is_refused_with_its_field(said: Any, refusal: str, tmp_path: Path) -> None:
+def test_an_invalid_catalogue_is_refused_with_its_field(said: Any, refusal: str, tmp_path: Path) -> None:
     file = tmp_path / "catalogue.json"
     file.write_text(said if isinstance(said, str) else json.dumps(said), encoding="utf-8")
     answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", file)
@@ -88,14 +88,14 @@ def test_a_catalogue_that_is_none_is_refused_with_its_field(said: Any, refusal: 
     assert refusal in answer.err
 
 
-def test_the_packaged_facts_are_what_our_command_makes() -> None:
-    """Made again by ``python -m joiner_local.catalogue_facts``."""
+def test_the_packaged_facts_are_up_to_date() -> None:
+    """Update them with ``python -m joiner_local.catalogue_facts``."""
     kept = json.loads(gzip.decompress(catalogue_facts.PACKAGED.read_bytes()))
 
     assert kept == json.loads(json.dumps(catalogue_facts.facts()))
     assert catalogue_facts.PACKAGED.stat().st_size < 60_000
 
 
-def test_the_packaged_schemas_of_our_kinds_are_those_of_the_crds() -> None:
-    """Made again by ``python -m joiner_local.kube_schemas``, as must be whenever a CRD changes."""
+def test_the_packaged_schemas_of_custom_resources_are_up_to_date() -> None:
+    """Update them with ``python -m joiner_local.kube_schemas``, as must be whenever a CRD changes."""
     assert kube_schemas.read(kube_schemas.OURS) == json.loads(json.dumps(kube_schemas.of_crds()))

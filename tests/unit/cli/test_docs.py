@@ -1,4 +1,4 @@
-"""Help texts in the docs are what the program says."""
+"""Help texts in the docs match the program."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def help_text(arguments: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_help_blocks_are_what_the_program_says(page: Path) -> None:
+def test_help_blocks_match_the_program(page: Path) -> None:
     blocks = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
 
     assert blocks, f"{page} shows no help"

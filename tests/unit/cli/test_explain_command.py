@@ -1,4 +1,4 @@
-"""`joiner explain pod`: why there and what the next best would cost; or what keeps it out of each pool and group of types."""
+"""`joiner explain pod`: the reason for a node and the next best, or the rules that exclude each pool and type."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ default: no instance type has enough resources.
     )
 
 
-def test_a_pod_that_no_type_of_the_pool_suits_is_told_the_requirement(tmp_path: Path, catalogue: Path) -> None:
+def test_a_pod_that_matches_no_type_of_the_pool_shows_the_requirement(tmp_path: Path, catalogue: Path) -> None:
     files = write(tmp_path, pool(requirements=AMD), pod("arm", nodeSelector={"kubernetes.io/arch": "arm64"}))
     told = joiner("explain", "pod", "default/arm", "-f", files, "--catalogue", catalogue).out
 
@@ -43,7 +43,7 @@ def test_a_pod_that_no_type_of_the_pool_suits_is_told_the_requirement(tmp_path: 
     )
 
 
-def test_types_that_one_rule_keeps_out_share_a_line_and_the_remedy_of_most(tmp_path: Path, catalogue: Path) -> None:
+def test_types_excluded_by_one_rule_share_a_line_and_the_most_common_remedy(tmp_path: Path, catalogue: Path) -> None:
     spot = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
     told = joiner(
         "explain", "pod", "a", "-f", write(tmp_path, pool(requirements=[spot]), pod("a")), "--catalogue", catalogue
@@ -53,7 +53,7 @@ def test_types_that_one_rule_keeps_out_share_a_line_and_the_remedy_of_most(tmp_p
     assert "What would have to change: NodePool/default would have to allow on-demand in us-east-1a" in told
 
 
-def test_a_pod_whose_affinity_has_empty_terms_only_is_told_so(tmp_path: Path, catalogue: Path) -> None:
+def test_a_pod_whose_affinity_has_only_empty_terms_is_explained(tmp_path: Path, catalogue: Path) -> None:
     affinity: dict[str, Any] = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
     }
@@ -68,7 +68,7 @@ def test_a_pod_whose_affinity_has_empty_terms_only_is_told_so(tmp_path: Path, ca
     assert told.endswith("What would have to change: its empty node selector terms would have to be filled in or removed.\n")
 
 
-def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
+def test_a_taint_excludes_the_pod_from_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
     tainted = pool("gpu", node={"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]})
     told = joiner("explain", "pod", "a", "-f", write(tmp_path, tainted, pod("a")), "--catalogue", catalogue).out
 
@@ -79,7 +79,7 @@ def test_a_taint_keeps_it_out_of_the_whole_pool(tmp_path: Path, catalogue: Path)
     )
 
 
-def test_a_placed_pod_is_told_its_node_and_the_next_best(tmp_path: Path, catalogue: Path) -> None:
+def test_a_placed_pod_shows_its_node_and_the_next_best(tmp_path: Path, catalogue: Path) -> None:
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]}
     files = write(tmp_path, pool(requirements=[*AMD, zone]), deployment("web", 3, "500m", "1Gi"))
     answer = joiner("explain", "pod", "web-1", "-f", files, "--catalogue", catalogue)
@@ -96,7 +96,7 @@ def test_a_placed_pod_is_told_its_node_and_the_next_best(tmp_path: Path, catalog
     )
 
 
-def test_a_pod_on_an_existing_node_is_told_what_a_new_one_would_cost(tmp_path: Path, catalogue: Path) -> None:
+def test_a_pod_on_an_existing_node_shows_the_price_of_a_new_one(tmp_path: Path, catalogue: Path) -> None:
     status = {
         "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
         "conditions": [{"type": "Ready", "status": "True"}],
@@ -112,7 +112,7 @@ def test_a_pod_on_an_existing_node_is_told_what_a_new_one_would_cost(tmp_path: P
     assert "Next best: a new node, c6i.large" in answer.out
 
 
-def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when(
+def test_a_pod_on_an_unregistered_node_shows_its_instance_and_deadline(
     tmp_path: Path, catalogue: Path
 ) -> None:
     place = {"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a"}
@@ -146,7 +146,7 @@ def test_a_pod_on_a_node_that_has_not_joined_is_told_its_instance_and_until_when
     assert "Next best: a new node, " in answer.out
 
 
-def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, catalogue: Path) -> None:
+def test_a_pod_is_explained_although_other_objects_are_invalid(tmp_path: Path, catalogue: Path) -> None:
     files = write(
         tmp_path, pool(), pool("broken", requirements=[{**AMD[0], "operator": "Inn"}]), pod("a"), pod("b", cpu="one")
     )
@@ -173,7 +173,7 @@ def test_a_pod_is_explained_beside_objects_that_cannot_be_used(tmp_path: Path, c
         ),
     ],
 )
-def test_a_pod_that_nobody_knows_is_an_error(name: str, said: str, tmp_path: Path, catalogue: Path) -> None:
+def test_an_unknown_pod_is_an_error(name: str, said: str, tmp_path: Path, catalogue: Path) -> None:
     answer = joiner(
         "explain", "pod", name, "-f", write(tmp_path, pool(), deployment("web", 7)), "--catalogue", catalogue
     )

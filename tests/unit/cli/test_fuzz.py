@@ -1,6 +1,6 @@
-"""Whatever goes wrong with manifests: a refusal that names object and field, and a right plan of the rest; no traceback, in time.
+"""Mutated manifests: each is refused with object and field, and the rest is planned; no traceback, in limited time.
 
-``JOINER_MUTATIONS`` says how many mutations are tried (10,000 for a thorough look), ``JOINER_MUTATIONS_FROM`` where to begin.
+``JOINER_MUTATIONS`` is the number of mutations (10,000 for a thorough test), ``JOINER_MUTATIONS_FROM`` the first seed.
 """
 
 import json
@@ -21,11 +21,12 @@ FIRST = int(os.environ.get("JOINER_MUTATIONS_FROM", "0"))
 PARTS = 10
 DEADLINE = 0.3
 READING = 5.0  # seconds for a file of 20 kB, whatever is in it
-APART = 1.0  # seconds of CPU for all that is not planning: reading, the catalogue. CPU, because a busy machine is no fault of ours
+# seconds of CPU for all that is not planning: reading, the catalogue. CPU, because a busy machine is no fault of ours
+APART = 1.0
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_what_a_mutation_breaks_is_refused_by_name_and_the_rest_is_planned_right(
+def test_a_broken_object_is_refused_by_name_and_the_rest_is_planned(
     part: int, catalogue: Path, tmp_path: Path
 ) -> None:
     manifests = good()

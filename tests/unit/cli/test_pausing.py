@@ -1,4 +1,4 @@
-"""`joiner pause` and `joiner resume`: the switch that the functions read, and a clear word where there is none."""
+"""`joiner pause` and `joiner resume`: the parameter that the functions read, and the error messages."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.unit.cli.running import joiner
 
 @pytest.fixture
 def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pause]:
-    """The switch of the cluster prod, as the deployment makes it; the account is one in memory."""
+    """The pause parameter of the cluster prod, as the deployment creates it, in an account in memory."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
@@ -27,7 +27,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pause]:
         yield Pause(client, "prod")
 
 
-def test_pause_and_resume_turn_the_switch_that_functions_read(deployed: Pause) -> None:
+def test_pause_and_resume_write_the_parameter_that_functions_read(deployed: Pause) -> None:
     assert not deployed.on()
 
     assert joiner("pause", "prod").out == "Joiner is paused in prod\n"
@@ -37,7 +37,7 @@ def test_pause_and_resume_turn_the_switch_that_functions_read(deployed: Pause) -
     assert not deployed.on()
 
 
-def test_a_mistyped_cluster_is_told_and_nothing_is_made(deployed: Pause) -> None:
+def test_a_mistyped_cluster_is_reported_and_nothing_is_created(deployed: Pause) -> None:
     answer = joiner("pause", "prdo")
 
     assert (answer.exit_code, answer.out) == (1, "")
@@ -48,7 +48,7 @@ def test_a_mistyped_cluster_is_told_and_nothing_is_made(deployed: Pause) -> None
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """A machine that knows nothing of any account."""
+    """A machine without AWS configuration."""
     for name in (
         "AWS_PROFILE",
         "AWS_REGION",
@@ -89,7 +89,7 @@ KEYS = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_
     ],
     ids=["region", "credentials", "profile", "connection", "endpoint", "malformed"],
 )
-def test_whoever_cannot_ask_aws_is_told_in_one_line_what_to_do(
+def test_a_failed_call_to_aws_is_reported_in_one_line_with_a_remedy(
     nowhere: pytest.MonkeyPatch, environment: dict[str, str], said: str
 ) -> None:
     for name, value in environment.items():
@@ -101,7 +101,7 @@ def test_whoever_cannot_ask_aws_is_told_in_one_line_what_to_do(
     assert said in answer.err
 
 
-def test_what_is_no_cluster_name_is_told_before_anybody_is_asked(nowhere: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it takes the account away
+def test_an_invalid_cluster_name_is_reported_before_any_call(nowhere: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it takes the account away
     answer = joiner("pause", "my cluster")
 
     assert (answer.exit_code, answer.err) == (
@@ -119,7 +119,7 @@ def test_what_is_no_cluster_name_is_told_before_anybody_is_asked(nowhere: pytest
         ("ThrottlingException", "An error occurred (ThrottlingException) when calling the PutParameter operation: no"),
     ],
 )
-def test_what_aws_refuses_is_told_with_its_remedy(code: str, said: str) -> None:
+def test_an_error_of_aws_is_reported_with_its_remedy(code: str, said: str) -> None:
     refusal = ClientError({"Error": {"Code": code, "Message": "no"}}, "PutParameter")
 
     assert describe_aws_error(refusal, needs="ssm:PutParameter").startswith(said)

@@ -1,4 +1,4 @@
-"""`joiner plan`: the table a person reads, the JSON that programs read, the page with the picture, and the exit codes."""
+"""`joiner plan`: the table, the JSON, the HTML page, and the exit codes."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ IN_A = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-e
 
 
 def node_class(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The class of `pool`, as a cluster has resolved it."""
+    """Return the class of `pool` with the status of a cluster."""
     tags = [{"tags": {"a": "b"}}]
     spec = {
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -38,7 +38,7 @@ def node_class(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """Fifteen pods for c6i nodes, one that is too large for any, and one that waits for somebody else."""
+    """Fifteen pods for c6i nodes, one that is too large, and one with a scheduling gate."""
     gated = pod("gated", schedulingGates=[{"name": "example.com/quota"}])
     return write(
         tmp_path, pool(requirements=[*AMD, C, IN_A]), deployment("web", 15, "1", "1Gi"), pod("huge", cpu="500"), gated
@@ -58,8 +58,9 @@ NODES  POOL     INSTANCE TYPE  ZONE        CAPACITY   $/H EACH     $/H  PODS   C
     1  default  c6i.4xlarge    us-east-1a  on-demand    0.6800  0.6800    15  94 %    56 %  shop/web-0…14
 
 PENDING  WHICH          POOL     WHY
-      1  default/gated  -        it has scheduling gates: example.com/quota; its scheduler ignores it until they are removed
-      1  default/huge   default  no instance type has enough resources (nearest: c6i.4xlarge in us-east-1a, short of 484.11 cpu)
+      1  default/gated  -        it has scheduling gates: example.com/quota; its scheduler ignores it until they are
+      removed 1  default/huge   default  no instance type has enough resources (nearest: c6i.4xlarge in us-east-1a,
+      short of 484.11 cpu)
 """
     )
 
@@ -75,13 +76,13 @@ def test_commentary_goes_to_stderr(shop: Path, catalogue: Path) -> None:
     assert re.search(r"read in \d+\.\d\d s, planned in \d+\.\d\d s", said)
 
 
-def test_nothing_to_do_is_said_so(tmp_path: Path, catalogue: Path) -> None:
+def test_an_empty_plan_is_reported(tmp_path: Path, catalogue: Path) -> None:
     answer = joiner("plan", "-f", write(tmp_path, pool()), "--catalogue", catalogue)
 
     assert (answer.out, answer.exit_code) == ("No pods are pending: nothing to do.\n", 0)
 
 
-def test_the_json_has_the_shape_that_others_build_on(shop: Path, catalogue: Path) -> None:
+def test_the_json_has_its_documented_fields(shop: Path, catalogue: Path) -> None:
     plan = joiner("plan", "-f", shop, "--catalogue", catalogue, "-o", "json").json
 
     assert set(plan) >= {
@@ -122,7 +123,7 @@ def test_the_json_has_the_shape_that_others_build_on(shop: Path, catalogue: Path
     assert plan["problems"][0]["object"] == "NodePool/default"
 
 
-def test_yaml_says_the_same_as_json(shop: Path, catalogue: Path) -> None:
+def test_yaml_has_the_same_content_as_json(shop: Path, catalogue: Path) -> None:
     def told(output: str) -> Mapping[str, Any]:
         found = yaml.safe_load(joiner("plan", "-f", shop, "--catalogue", catalogue, "-o", output).out)
         return {key: value for key, value in found.items() if key != "seconds"}
@@ -130,7 +131,7 @@ def test_yaml_says_the_same_as_json(shop: Path, catalogue: Path) -> None:
     assert told("yaml") == told("json")
 
 
-def test_exit_codes_tell_placed_pending_and_unreadable_apart(tmp_path: Path, shop: Path, catalogue: Path) -> None:
+def test_exit_codes_distinguish_placed_pending_and_unreadable(tmp_path: Path, shop: Path, catalogue: Path) -> None:
     assert joiner("plan", "-f", shop, "--catalogue", catalogue).exit_code == 2
 
     placed = write(tmp_path, pool(), pod("a"))
@@ -146,7 +147,7 @@ def test_exit_codes_tell_placed_pending_and_unreadable_apart(tmp_path: Path, sho
     assert "joiner: there is nothing to plan without 1 invalid object\n" in answer.err
 
 
-def test_one_broken_pool_is_told_and_everything_else_is_planned(tmp_path: Path, catalogue: Path) -> None:
+def test_one_broken_pool_is_reported_and_everything_else_is_planned(tmp_path: Path, catalogue: Path) -> None:
     broken = pool("broken", requirements=[{**AMD[0], "operator": "Inn"}])
     files = write(tmp_path, broken, pool(), pod("a"), pod("b", cpu="one"), deployment("web", 2))
     answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
@@ -166,7 +167,7 @@ def test_one_broken_pool_is_told_and_everything_else_is_planned(tmp_path: Path, 
     assert joiner("plan", "-f", files, "--catalogue", catalogue).out.startswith("1 new node for 3 pods.\n")
 
 
-def test_a_file_that_is_torn_stops_no_other(tmp_path: Path, catalogue: Path) -> None:
+def test_a_truncated_file_does_not_affect_the_others(tmp_path: Path, catalogue: Path) -> None:
     write(tmp_path, pool(), pod("a"))
     (tmp_path / "torn.yaml").write_text(f"{yaml.safe_dump(pod('before'))}---\na: [")
     answer = joiner("plan", "-f", tmp_path, "--catalogue", catalogue, "-o", "json")
@@ -175,7 +176,7 @@ def test_a_file_that_is_torn_stops_no_other(tmp_path: Path, catalogue: Path) -> 
     assert "joiner: the plan is without the unreadable parts of 1 file\n" in answer.err
 
 
-def test_what_two_documents_contradict_each_other_about_is_left_out(tmp_path: Path, catalogue: Path) -> None:
+def test_an_object_with_two_definitions_is_left_out(tmp_path: Path, catalogue: Path) -> None:
     files = write(tmp_path, pool(), pod("a"), pod("twice"), pod("same"), pod("same"), pod("twice", cpu="2"))
     answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
 
@@ -213,14 +214,14 @@ def test_refusals_are_in_the_json_too(tmp_path: Path, catalogue: Path) -> None:
         ),
     ],
 )
-def test_files_that_cannot_be_read_are_one_sentence(arguments: list[str], said: str) -> None:
+def test_an_unreadable_file_is_reported_in_one_sentence(arguments: list[str], said: str) -> None:
     answer = joiner("plan", *arguments)
 
     assert (answer.exit_code, answer.out) == (1, "")
     assert answer.err.startswith(said)
 
 
-def test_one_unreadable_file_does_not_hide_what_is_wrong_with_the_others(tmp_path: Path, catalogue: Path) -> None:
+def test_an_unreadable_file_does_not_hide_problems_of_the_others(tmp_path: Path, catalogue: Path) -> None:
     write(tmp_path, pool(), pod("a", cpu="one"))
     (tmp_path / "torn.yaml").write_text("a: [")
     answer = joiner("plan", "-f", tmp_path, "-f", tmp_path / "nowhere.yaml", "--catalogue", catalogue)
@@ -242,7 +243,7 @@ def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path)
     assert answer.err.startswith("joiner: the input holds no manifests\n")
 
 
-def test_a_pool_of_a_capacity_type_that_the_catalogue_has_no_prices_of_is_told(tmp_path: Path, catalogue: Path) -> None:
+def test_a_pool_with_a_capacity_type_without_prices_is_reported(tmp_path: Path, catalogue: Path) -> None:
     def told(*values: str) -> list[str]:
         requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": list(values)}
         files = write(tmp_path, pool(requirements=[requirement]))
@@ -268,14 +269,14 @@ def test_the_region_chooses_from_a_catalogue_of_several(tmp_path: Path, catalogu
     assert "it has no offerings in eu-west-1: its zones are us-east-1a" in answer.err
 
 
-def test_a_resolved_class_says_its_zones_itself(tmp_path: Path, catalogue: Path) -> None:
+def test_a_resolved_class_keeps_its_zones(tmp_path: Path, catalogue: Path) -> None:
     in_c = node_class({"subnets": [{"id": "subnet-1", "zone": "us-east-1c"}]})
     plan = joiner("plan", "-f", write(tmp_path, pool(), in_c, pod("a")), "--catalogue", catalogue, "-o", "json").json
 
     assert [node["zone"] for node in plan["nodes"]] == ["us-east-1c"]
 
 
-def test_a_dump_tells_what_the_cluster_finds_wrong_with_its_own_pools_and_classes(
+def test_pools_and_classes_that_are_not_ready_in_a_dump_are_reported(
     tmp_path: Path, catalogue: Path
 ) -> None:
     def status(message: str) -> Mapping[str, Any]:
@@ -301,7 +302,7 @@ def test_a_dump_tells_what_the_cluster_finds_wrong_with_its_own_pools_and_classe
     )
 
 
-def test_what_a_pool_requires_and_nothing_has_is_named_with_what_is_near(tmp_path: Path, catalogue: Path) -> None:
+def test_an_unknown_required_value_is_reported_with_the_nearest(tmp_path: Path, catalogue: Path) -> None:
     wanted = {
         "node.kubernetes.io/instance-type": ["m5.large", "m5.lrge"],
         "topology.kubernetes.io/zone": ["us-east-1z", "us-east-1a"],
@@ -328,7 +329,7 @@ def test_what_a_pool_requires_and_nothing_has_is_named_with_what_is_near(tmp_pat
     )
 
 
-def test_requirements_that_no_type_meets_together_are_told_of_the_pool(tmp_path: Path, catalogue: Path) -> None:
+def test_requirements_that_no_type_meets_together_are_reported(tmp_path: Path, catalogue: Path) -> None:
     wanted = {"node.kubernetes.io/instance-type": ["m5.large"], "kubernetes.io/arch": ["arm64"]}
     wrong = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
     answer = joiner("plan", "-f", write(tmp_path, wrong, pod("a")), "--catalogue", catalogue, "-o", "json")
@@ -339,7 +340,7 @@ def test_requirements_that_no_type_meets_together_are_told_of_the_pool(tmp_path:
     assert told["message"].endswith(" 1 node.kubernetes.io/instance-type")
 
 
-def test_requirements_that_types_meet_but_nothing_offers_now_are_no_mistake(tmp_path: Path, catalogue: Path) -> None:
+def test_requirements_without_an_offering_now_are_not_a_mistake(tmp_path: Path, catalogue: Path) -> None:
     wanted = {"topology.kubernetes.io/region": ["us-east-1"], "topology.kubernetes.io/zone": ["us-east-1b"]}
     sound = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
     elsewhere = node_class({"subnets": [{"id": "subnet-1", "zone": "us-east-1a"}]})
@@ -350,7 +351,7 @@ def test_requirements_that_types_meet_but_nothing_offers_now_are_no_mistake(tmp_
 
 
 class Page(HTMLParser):
-    """What a browser would find: the tags, and what stands under the pointer."""
+    """The tags of a page, and its texts under the mouse pointer."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -368,7 +369,7 @@ class Page(HTMLParser):
                 self.links.append(value or "")
 
 
-def test_the_picture_is_one_page_that_needs_nothing_else(shop: Path, catalogue: Path) -> None:
+def test_the_html_page_is_self_contained(shop: Path, catalogue: Path) -> None:
     answer = joiner("plan", "-f", shop, "--catalogue", catalogue, "-o", "html")
     page = Page(answer.out)
 
@@ -380,7 +381,7 @@ def test_the_picture_is_one_page_that_needs_nothing_else(shop: Path, catalogue: 
     assert "no instance type has enough resources" in answer.out
 
 
-def test_names_that_are_markup_stay_text(tmp_path: Path, catalogue: Path) -> None:
+def test_names_with_markup_are_escaped(tmp_path: Path, catalogue: Path) -> None:
     labelled = pool(node={"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]})
     text = yaml.safe_dump(labelled).replace("name: default\n", "name: <script>alert(1)</script>\n", 1)
     answer = joiner("plan", "-f", write(tmp_path, text), "--catalogue", catalogue, "-o", "html")
@@ -407,7 +408,7 @@ def test_the_same_seed_gives_the_same_plan_whatever_the_order_of_files(tmp_path:
     assert plans[0]["nodes"] == plans[1]["nodes"]
 
 
-def test_a_limit_that_lets_nothing_in_is_told_like_any_other_reason(tmp_path: Path, catalogue: Path) -> None:
+def test_a_limit_that_allows_no_node_is_a_reason(tmp_path: Path, catalogue: Path) -> None:
     files = write(tmp_path, pool(limits={"cpu": 1}), pod("three", cpu="3"))
 
     answer = joiner("plan", "-f", files, "--catalogue", catalogue)
@@ -417,14 +418,14 @@ def test_a_limit_that_lets_nothing_in_is_told_like_any_other_reason(tmp_path: Pa
     assert joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json").json["greedyPricePerHour"] == 0
 
 
-def test_a_mistyped_command_line_is_not_taken_for_pending_pods(shop: Path) -> None:
+def test_a_mistyped_command_line_has_another_exit_code_than_pending_pods(shop: Path) -> None:
     assert joiner("plan").exit_code == 1
     assert joiner("plan", "-f", shop, "--deadline", 0).exit_code == 1
     assert joiner("plan", "-f", shop, "-o", "xml").exit_code == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
-def test_a_result_that_cannot_be_written_is_not_done(shop: Path, catalogue: Path) -> None:
+def test_a_result_that_cannot_be_written_is_a_failure(shop: Path, catalogue: Path) -> None:
     asked = [
         sys.executable,
         "-c",

@@ -1,4 +1,4 @@
-"""Manifests are read as the API server would read them; what it would refuse is refused with its object, its field and a remedy."""
+"""Manifests are read with the API server's rules; invalid ones are refused with object, field and remedy."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def of_yaml(text: str) -> ManifestSet:
     return read_manifests(read_text(text, "file.yaml"))
 
 
-def test_good_manifests_of_every_kind_are_read_without_a_word() -> None:
+def test_valid_manifests_of_every_kind_have_no_problems() -> None:
     found = read_manifests(read_documents([str(GOOD)]))
 
     assert found.problems == ()
@@ -46,7 +46,7 @@ def test_pods_of_a_deployment_are_named_by_number() -> None:
     assert [one.key for one in found.snapshot.pods] == ["shop/web-0", "shop/web-1", "shop/web-2"]
 
 
-def test_pods_that_a_deployment_has_already_are_not_made_again() -> None:
+def test_existing_pods_of_a_deployment_are_not_added_again() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d8f7c", "uid": "u", "controller": True}
     there = pod("web-5d8f7c-abcde", nodeName="node-1")
     there["metadata"] |= {"namespace": "shop", "labels": {"app": "web"}, "ownerReferences": [owner]}
@@ -58,7 +58,7 @@ def test_pods_that_a_deployment_has_already_are_not_made_again() -> None:
     ]
 
 
-def test_a_stateful_set_keeps_its_names_and_brings_its_claims() -> None:
+def test_a_stateful_set_has_stable_names_and_volume_claims() -> None:
     found = read_manifests(read_documents([str(GOOD / "shop.yaml")]))
 
     claims = [one["metadata"]["name"] for one in found.lists["persistentvolumeclaims"]]
@@ -66,7 +66,7 @@ def test_a_stateful_set_keeps_its_names_and_brings_its_claims() -> None:
     assert found.lists["persistentvolumeclaims"][1]["spec"]["storageClassName"] == "gp3"  # the default class
 
 
-def test_a_job_runs_as_many_pods_at_a_time_as_it_says_and_a_suspended_one_none() -> None:
+def test_a_job_has_as_many_pods_as_its_parallelism_and_a_suspended_one_none() -> None:
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -83,7 +83,7 @@ def test_a_job_runs_as_many_pods_at_a_time_as_it_says_and_a_suspended_one_none()
     assert world(job).snapshot.pods == ()
 
 
-def test_a_pod_takes_the_limits_of_its_namespace() -> None:
+def test_a_pod_gets_the_limits_of_its_namespace() -> None:
     limits = [{"type": "Container", "default": {"memory": "1Gi"}, "defaultRequest": {"cpu": "250m"}}]
     limit_range = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": limits}}
     bare = {**pod("a"), "spec": {"containers": [{"name": "main", "image": "app"}]}}
@@ -138,13 +138,13 @@ def test_a_pod_is_checked_where_a_plan_depends_on_it(spec: dict[str, Any], refus
     assert any(refusal in one for one in refusals(manifest)), refusals(manifest)
 
 
-def test_a_quantity_names_what_is_wrong_with_it() -> None:
+def test_an_invalid_quantity_has_a_remedy() -> None:
     assert refusals(pod("a", cpu="half")) == [
         "Pod/default/a: spec.containers[0].resources.requests[cpu] is half: write a Kubernetes quantity such as 500m, 2 or 4Gi"
     ]
 
 
-def test_a_missing_image_is_only_mentioned() -> None:
+def test_a_missing_image_is_a_warning() -> None:
     manifest = pod("a")
     del manifest["spec"]["containers"][0]["image"]
     found = world(manifest)
@@ -154,7 +154,7 @@ def test_a_missing_image_is_only_mentioned() -> None:
     assert len(found.snapshot.pods) == 1
 
 
-def test_kinds_that_no_plan_is_made_from_are_passed_over_and_misspelt_ones_are_not() -> None:
+def test_other_kinds_are_ignored_and_misspelled_kinds_are_not() -> None:
     found = world({"apiVersion": "v1", "kind": "ConfigMap"}, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"})
     assert (found.errors, found.passed_over) == ((), {"ConfigMap": 1, "Rollout": 1})
 
@@ -169,7 +169,7 @@ def test_kinds_that_no_plan_is_made_from_are_passed_over_and_misspelt_ones_are_n
     ]
 
 
-def test_every_mistake_is_told_in_one_go() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     manifest = deployment("web", -1)
     manifest["spec"]["template"]["spec"]["tolerations"] = [{"key": "a b"}]
 
@@ -185,7 +185,7 @@ def test_every_mistake_is_told_in_one_go() -> None:
     )
 
 
-def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused_wherever_it_stands() -> None:
+def test_a_pod_with_less_than_its_containers_request_is_refused_in_every_kind() -> None:
     little: dict[str, Any] = {"resources": {"requests": {"cpu": "1"}}}
     remedy = "is 1: give the whole pod at least what its containers request together, which is 2"
     limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"}}
@@ -206,7 +206,7 @@ def test_the_same_object_twice_is_read_once_and_two_different_ones_are_refused()
     assert "another document defines it differently (file.json)" in refusals(pod("a"), pod("a", cpu="2"))[0]
 
 
-def test_more_pods_than_a_cluster_can_have_are_a_slip_of_the_finger() -> None:
+def test_more_pods_than_a_cluster_can_have_are_refused() -> None:
     assert refusals(deployment("web", 2_000_000_000)) == [
         "Deployment/shop/web: spec.replicas is 2000000000: with it there are more than 200,000 pods; reduce the number"
     ]
@@ -241,14 +241,14 @@ def test_yaml_is_read_as_kubectl_reads_it() -> None:
     ],
     ids=["torn", "twice", "cycle", "bomb", "python", "deep", "template"],
 )
-def test_what_is_no_yaml_is_told_with_its_line(text: str, problem: str) -> None:
+def test_invalid_yaml_is_reported_with_its_line(text: str, problem: str) -> None:
     found = of_yaml(text)
 
     assert [one for one in found.errors if problem in str(one)]
     assert len(found.unreadable) == 1
 
 
-def test_documents_before_a_tear_are_read_and_both_are_told() -> None:
+def test_documents_before_a_syntax_error_are_read_and_both_are_reported() -> None:
     found = of_yaml(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: B}\nspec: {containers: [{name: a, image: b}]}\n---\na: [\n"
     )
@@ -260,7 +260,7 @@ def test_documents_before_a_tear_are_read_and_both_are_told() -> None:
     ]
 
 
-def test_every_file_is_read_and_every_unreadable_one_told(tmp_path: Path) -> None:
+def test_every_file_is_read_and_every_unreadable_one_reported(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: [")
     (tmp_path / "b.json").write_bytes(b"\xff")
     (tmp_path / "c.yaml").write_text(json.dumps(pod("C")))
@@ -288,7 +288,7 @@ def test_every_file_is_read_and_every_unreadable_one_told(tmp_path: Path) -> Non
         ({"template": None}, []),
     ],
 )
-def test_what_a_value_means_is_told_beside_a_wrong_shape_where_that_is_certain(
+def test_a_value_is_checked_beside_a_schema_error_that_cannot_affect_it(
     spec: dict[str, Any], others: list[str]
 ) -> None:
     manifest = deployment("web", 1, tolerations=[{"key": "a", "operator": "Exists", "value": "b"}])
@@ -301,7 +301,7 @@ def test_what_a_value_means_is_told_beside_a_wrong_shape_where_that_is_certain(
 
 
 @pytest.mark.parametrize("value", ["many", "9223372036854775808"])
-def test_a_number_that_is_none_is_told_of_pods_workloads_and_pools_beside_a_wrong_shape(value: str) -> None:
+def test_an_invalid_number_is_reported_in_all_kinds_beside_a_schema_error(value: str) -> None:
     larger = {"key": "size", "operator": "Gt", "values": [value]}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [larger]}]}}
     affinity = {"nodeAffinity": terms}
@@ -321,7 +321,7 @@ def test_a_number_that_is_none_is_told_of_pods_workloads_and_pools_beside_a_wron
     )
 
 
-def test_a_pool_is_told_its_values_and_its_shape_together() -> None:
+def test_values_and_schema_errors_of_a_pool_are_reported_together() -> None:
     wrong = pool(
         requirements=[{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spots"]}],
         wieght=5,
@@ -335,7 +335,7 @@ def test_a_pool_is_told_its_values_and_its_shape_together() -> None:
     ]
 
 
-def test_a_class_without_its_selectors_is_shown_what_to_write() -> None:
+def test_a_class_without_selectors_gets_an_example() -> None:
     spec = {"role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}], "securityGroupSelectorTerms": []}
 
     assert refusals(
@@ -347,7 +347,7 @@ def test_a_class_without_its_selectors_is_shown_what_to_write() -> None:
     ]
 
 
-def test_a_class_whose_name_is_nearly_that_of_another_is_a_warning() -> None:
+def test_a_missing_class_with_a_similar_name_is_a_warning() -> None:
     tags = [{"tags": {"a": "b"}}]
     spec = {
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -368,7 +368,7 @@ def test_a_class_whose_name_is_nearly_that_of_another_is_a_warning() -> None:
     assert [one.severity for one in world(pool()).problems] == ["info"]
 
 
-def test_what_is_there_and_broken_is_not_said_to_be_missing() -> None:
+def test_an_invalid_class_is_not_reported_as_missing() -> None:
     tags = [{"tags": {"a": "b"}}]
     spec = {
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -401,17 +401,17 @@ def test_what_is_there_and_broken_is_not_said_to_be_missing() -> None:
     ]
 
 
-def test_a_number_where_a_duration_belongs_is_shown_a_duration() -> None:
+def test_a_number_instead_of_a_duration_gets_an_example() -> None:
     assert refusals(pool(disruption={"consolidateAfter": 5})) == [
         "NodePool/default: spec.disruption.consolidateAfter is 5: write a duration such as 30s, 15m or 720h, or Never"
     ]
 
 
-def test_a_kind_that_nobody_knows_is_told_with_its_file() -> None:
+def test_an_unknown_kind_is_reported_with_its_file() -> None:
     assert world({"apiVersion": "v1", "kind": "pod", "metadata": {"name": "a"}}).where == {"pod/a": "file.json"}
 
 
-def test_what_is_no_object_is_told_with_its_place() -> None:
+def test_a_document_that_is_not_an_object_is_reported_with_its_place() -> None:
     assert [str(one) for one in of_yaml("- a\n").errors] == [
         "file.yaml: it is [a]: write an object here, with apiVersion, kind, metadata and spec"
     ]
@@ -426,7 +426,7 @@ def test_what_is_no_object_is_told_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("moment", ["yesterday", 5, "2026-13-45T05:17:28Z"])
-def test_a_moment_that_is_none_in_a_status_stops_no_reading(moment: object) -> None:
+def test_an_invalid_time_in_a_status_is_ignored(moment: object) -> None:
     terms = [{"tags": {"karpenter.sh/discovery": "shop"}}]
     spec = {
         "amiSelectorTerms": [{"alias": "al2023@latest"}],

@@ -1,4 +1,4 @@
-"""Cases that Karpenter's own scheduler answered, through the command: it places what Karpenter places, and pays no more."""
+"""Recorded cases of Karpenter's scheduler: the command places the same pods at no higher price."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ CASES = sorted((Path(__file__).parents[2] / "data" / "oracle").glob("*.json"))[:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_the_command_places_what_karpenter_places(path: Path, tmp_path: Path) -> None:
+def test_the_command_places_the_pods_that_karpenter_places(path: Path, tmp_path: Path) -> None:
     case = json.loads(path.read_text(encoding="utf-8"))
     manifests, catalogue = as_files(case, tmp_path)
     answer = joiner("plan", "-f", manifests, "--catalogue", catalogue, "-o", "json")

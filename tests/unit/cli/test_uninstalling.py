@@ -1,4 +1,4 @@
-"""`joiner uninstall`: the parameter that it writes, what it says of the nodes, and its exit codes."""
+"""`joiner uninstall`: the parameter that it writes, its messages, and its exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def uninstall(*arguments: Any) -> Any:
     return joiner("uninstall", "--cluster", "prod", *arguments)
 
 
-def test_keep_stops_joiner_and_says_how_many_nodes_run_on(account: Account) -> None:
+def test_keep_stops_joiner_and_reports_the_number_of_nodes(account: Account) -> None:
     account.launch("default-1")
 
     answer = uninstall("--nodes", "keep")
@@ -84,14 +84,14 @@ def test_keep_stops_joiner_and_says_how_many_nodes_run_on(account: Account) -> N
     assert (account.value(), account.sweeps()) == (KEEPING, 0)
 
 
-def test_drain_without_nodes_is_done_at_once(account: Account) -> None:
+def test_drain_without_nodes_ends_at_once(account: Account) -> None:
     answer = uninstall("--nodes", "drain")
 
     assert (answer.exit_code, answer.out) == (0, "No node of Joiner is left in prod; nothing will be launched\n")
     assert (account.value(), account.sweeps()) == (DRAINING, 0)
 
 
-def test_drain_starts_a_sweep_names_what_is_left_and_ends_with_2_while_nodes_are_there(account: Account) -> None:
+def test_drain_starts_a_sweep_names_the_nodes_that_are_left_and_exits_with_2(account: Account) -> None:
     for number in range(7):
         account.launch(f"default-{number}")
 
@@ -115,7 +115,7 @@ def test_drain_waits_until_the_last_node_is_gone(account: Account, monkeypatch: 
     assert (answer.exit_code, answer.out) == (0, "No node of Joiner is left in prod; nothing will be launched\n")
 
 
-def test_an_interrupted_wait_goes_on_in_the_cluster(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drain_continues_after_an_interrupted_wait(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     account.launch("default-1")
 
     def interrupt(_seconds: float) -> None:
@@ -140,7 +140,7 @@ def test_a_cluster_without_joiner_is_named_and_nothing_is_written(account: Accou
     assert account.value() == "false"
 
 
-def test_resume_takes_it_back(account: Account) -> None:
+def test_resume_undoes_it(account: Account) -> None:
     uninstall("--nodes", "drain")
 
     assert joiner("resume", "prod").exit_code == 0

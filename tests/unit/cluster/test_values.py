@@ -1,4 +1,6 @@
-"""The algebra of label values against brute force: every Kubernetes operator, all sequences of two, and the laws of sets."""
+"""The algebra of label values against brute force: every Kubernetes operator, all sequences of two, and the laws of
+sets.
+"""
 
 from itertools import product
 

@@ -1,6 +1,7 @@
 """EC2 as far as a scale-up goes, behind the real adapter: instant fleets with their tokens, instances with their tags.
 
-A test says which offerings are short; the fleet takes the first of its offers that is not, as "lowest-price" does with priorities.
+A test says which offerings are short; the fleet takes the first of its offers that is not, as "lowest-price" does with
+priorities.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

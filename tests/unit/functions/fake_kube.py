@@ -1,4 +1,5 @@
-"""An API server in a dictionary, behind the real client: it passes the contract of the real one (`tests/kube_contract.py`).
+"""An API server in a dictionary, behind the real client: it passes the contract of the real one
+(`tests/kube_contract.py`).
 
 It can be told to fail any call: refuse it, lose it, or do it and lose the answer.
 """

@@ -7,7 +7,9 @@ from tests.unit.functions.scale_up import World
 
 
 def nothing_is_left(world: World) -> None:
-    """One instance a claim, one claim an instance, all pods running, no lease, no wave, no launch, no assignment, no taint of ours."""
+    """One instance a claim, one claim an instance, all pods running, no lease, no wave, no launch, no assignment, no
+    taint of ours.
+    """
     claims = [NodeClaim.from_kube(manifest) for manifest in world.kube.all(kinds.NODECLAIMS)]
     assert [claim.name for claim in claims if not claim.initialized] == []
     assert sorted(claim.instance_id for claim in claims) == sorted(world.ec2.instances)

@@ -29,7 +29,9 @@ def express_arn(name: str) -> str:
 
 @dataclass
 class Retirement:
-    """One execution in a world, Standard or Express. `told` is what its last wave came to, `left_out` who was not retired and why."""
+    """One execution in a world, Standard or Express. `told` is what its last wave came to, `left_out` who was not
+    retired and why.
+    """
 
     world: World
     name: str

@@ -1,7 +1,8 @@
 """SCALE UP in a test: the state machine's states in its order, each by its real function, over fakes that can fail.
 
-The ledger and the bucket are real code over an in-memory AWS (moto); the API server and EC2 are `fake_kube` and `fake_ec2`. Every function
-gets what its state would send; what it raises is tried again twice and then ends the execution, which gives the lease back.
+The ledger and the bucket are real code over an in-memory AWS (moto); the API server and EC2 are `fake_kube` and
+`fake_ec2`. Every function gets what its state would send; what it raises is tried again twice and then ends the
+execution, which gives the lease back.
 """
 
 from collections.abc import Callable, Mapping
@@ -125,7 +126,9 @@ class FakePause:
 
 @dataclass
 class World:
-    """A cluster, an account and a deployment; the clock stands unless a test moves it. Executions are `dead` or have `ended` well."""
+    """A cluster, an account and a deployment; the clock stands unless a test moves it. Executions are `dead` or have
+    `ended` well.
+    """
 
     ledger: Ledger
     store: Store

@@ -44,7 +44,7 @@ def test_a_binding_has_one_label_and_no_annotation() -> None:
     assert body["target"] == {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
 
 
-def test_an_eviction_says_from_which_node() -> None:
+def test_an_eviction_names_its_node() -> None:
     kube = Recorder(POD)
 
     kube.evict("default", "web", node="node-1", uid="u-1")

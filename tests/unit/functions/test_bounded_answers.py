@@ -1,6 +1,7 @@
 """What functions answer does not grow with the cluster: 5,000 claims give an answer as large as a hundred do.
 
-The answers are inputs and results of states, which may have 256 KiB; `tests/infra/test_payloads_executed.py` adds them up.
+The answers are inputs and results of states, which may have 256 KiB; `tests/infra/test_payloads_executed.py` adds them
+up.
 """
 
 import json

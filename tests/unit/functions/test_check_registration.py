@@ -1,4 +1,6 @@
-"""Looks at a wave in which something is wrong: a pod nobody can read, nodes that never come, go, or never take pods, taints left on."""
+"""Looks at a wave in which something is wrong: a pod nobody can read, nodes that never come, go, or never take pods,
+taints left on.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -187,7 +189,8 @@ def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: World)
 
 def test_pods_run_before_the_node_controller_takes_its_taint_off_and_the_node_opens_after(world: World) -> None:
     patient, hasty = pending("patient"), pending("hasty")
-    patient["spec"]["tolerations"] = [{**LINGERING, "operator": "Exists", "tolerationSeconds": 300}]  # as the API server writes it
+    # as the API server writes it
+    patient["spec"]["tolerations"] = [{**LINGERING, "operator": "Exists", "tolerationSeconds": 300}]
     hasty["spec"]["tolerations"] = [{**LINGERING, "operator": "Exists", "tolerationSeconds": 0}]
     world.prepare(patient, hasty)
     world.stop_after = "record_launches"

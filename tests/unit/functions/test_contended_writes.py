@@ -1,4 +1,6 @@
-"""Writes that meet a transaction on the same item are sent again: a ring that is lost would be a pod that waits for the sweep."""
+"""Writes that meet a transaction on the same item are sent again: a ring that is lost would be a pod that waits for the
+sweep.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,6 @@
-"""Instances that EC2 launches and ends within seconds: claim, pool, class and pods say why, and the same is not launched again at once."""
+"""Instances that EC2 launches and ends within seconds: claim, pool, class and pods say why, and the same is not
+launched again at once.
+"""
 
 from datetime import timedelta
 from typing import Any

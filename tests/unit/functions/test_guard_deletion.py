@@ -1,4 +1,5 @@
-"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; else the refusal says what to run."""
+"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; else the refusal says what to run.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,6 @@
-"""What EC2 says of instances: strangers cost nothing, warnings bring a replacement before the drain, losses are told once."""
+"""What EC2 says of instances: strangers cost nothing, warnings bring a replacement before the drain, losses are told
+once.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,7 +27,9 @@ NEXT_SECOND = "retire-20261121T051731-interrupted"
 
 
 class FakeStepFunctions:
-    """Executions by machine and name, in the order in which they were started; `ended` are names of those that run no more."""
+    """Executions by machine and name, in the order in which they were started; `ended` are names of those that run no
+    more.
+    """
 
     def __init__(self) -> None:
         self.started: list[tuple[str, str]] = []

@@ -1,4 +1,6 @@
-"""Lists of large clusters: read a page at a time, a page that fails does not discard the others, and memory stays within bounds."""
+"""Lists of large clusters: read a page at a time, a page that fails does not discard the others, and memory stays
+within bounds.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -148,7 +150,9 @@ def test_what_is_read_of_a_page_makes_the_snapshot_that_whole_manifests_make(api
 
 @pytest.mark.parametrize("name", ["check_registration", "survey_cluster", "find_pending_pods"])
 def test_a_function_that_lists_12_000_pods_uses_less_than_half_of_its_memory(name: str) -> None:
-    """With 12,000 pods of 4.8 kB check_registration held 383 of 512 MB; near 16,000 it was killed before it opened a node."""
+    """With 12,000 pods of 4.8 kB check_registration held 383 of 512 MB; near 16,000 it was killed before it opened a
+    node.
+    """
     (measured,) = measures(World(12_000, pending=2_000, booting=10), [name])
 
     assert measured.ratio < SHARE / 2, measured

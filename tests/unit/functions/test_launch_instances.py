@@ -1,4 +1,6 @@
-"""One launch, whatever was tried before and however much of it EC2 shows: each claim gets one instance, and each refusal is told."""
+"""One launch, whatever was tried before and however much of it EC2 shows: each claim gets one instance, and each
+refusal is told.
+"""
 
 from typing import Any
 

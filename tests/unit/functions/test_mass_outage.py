@@ -1,4 +1,6 @@
-"""A mass outage: 24,000 pods become pending at once. A round ends within its timeouts, and events are few and told after the launch."""
+"""A mass outage: 24,000 pods become pending at once. A round ends within its timeouts, and events are few and told
+after the launch.
+"""
 
 import time
 from typing import Any

@@ -1,4 +1,5 @@
-"""Nodes and pods that the cluster does not let Joiner change: their instances go all the same, and so do their claims."""
+"""Nodes and pods that the cluster does not let Joiner change: their instances go all the same, and so do their claims.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,9 @@ SUFFIX = "ValidatingAdmissionPolicy 'joiner-nodes' with binding 'joiner-nodes' d
 
 
 def enforced(world: World) -> None:
-    """The API server refuses what `manifests/policies` refuse: changes of nodes without a pool label, and pod deletions from open nodes."""
+    """The API server refuses what `manifests/policies` refuse: changes of nodes without a pool label, and pod deletions
+    from open nodes.
+    """
 
     def fault(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         parts = path.strip("/").split("/")

@@ -1,4 +1,6 @@
-"""Names of nodes come from private IP addresses and are given out again: what retires or opens a node never touches another of its name."""
+"""Names of nodes come from private IP addresses and are given out again: what retires or opens a node never touches
+another of its name.
+"""
 
 from collections.abc import Callable
 from typing import Any

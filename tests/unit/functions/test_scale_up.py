@@ -314,7 +314,8 @@ def test_a_snapshot_that_lacks_a_claim_the_ledger_knows_is_read_again(world: Wor
     world.machine.assign("default-unseen", {"x": 1}, lease_number=1)
     world.scale_up("up-1")
 
-    assert world.kube.asked.count("GET /apis/karpenter.sh/v1/nodeclaims") >= 4  # twice for the snapshot, once a recording
+    # twice for the snapshot, once a recording
+    assert world.kube.asked.count("GET /apis/karpenter.sh/v1/nodeclaims") >= 4
     nothing_is_left(world)
 
 

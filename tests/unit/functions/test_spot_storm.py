@@ -1,4 +1,6 @@
-"""Hundreds of interruptions at once: each is noted, few retirements are started, and each note is read by one of them in time."""
+"""Hundreds of interruptions at once: each is noted, few retirements are started, and each note is read by one of them
+in time.
+"""
 
 import json
 from collections import Counter

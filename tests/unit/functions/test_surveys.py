@@ -1,4 +1,6 @@
-"""The two looks of a sweep over a cluster, an account and a ledger: whom they want retired, ended, rebuilt, and what they remember."""
+"""The two looks of a sweep over a cluster, an account and a ledger: whom they want retired, ended, rebuilt, and what
+they remember.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -279,7 +281,8 @@ def test_an_instance_that_is_shown_again_was_never_lost(standing: World) -> None
 
 
 def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing: World) -> None:
-    """Both functions may wait for a sandbox: the instance was launched, and its claim told, after the cluster was read."""
+    """Both functions may wait for a sandbox: the instance was launched, and its claim told, after the cluster was read.
+    """
     claim = claims(standing)[0]
     without_claim(standing, claim)
     without_node(standing, claim)
@@ -469,7 +472,9 @@ def test_more_garbage_than_there_can_be_is_refused_by_whoever_would_end_it(stand
 
 
 def given_up_late(world: World) -> NodeClaim:
-    """A claim whose node has not come for sixteen minutes, given up by whoever awaited it; a second later the node joins."""
+    """A claim whose node has not come for sixteen minutes, given up by whoever awaited it; a second later the node
+    joins.
+    """
     world.prepare(pending("web-1"))
     world.boots = False
     world._under_the_lease("up-1", world._take_lease("up-1") or 0)
@@ -478,7 +483,8 @@ def given_up_late(world: World) -> NodeClaim:
     world.dead.add(arn("up-1"))
     world.boots = True
     world.boot()
-    del world.kube.objects["pods", "default", "web-1"]  # nobody wants it any more, so nothing but its being there calls for a look
+    # nobody wants it any more, so nothing but its being there calls for a look
+    del world.kube.objects["pods", "default", "web-1"]
     return claims(world)[0]
 
 

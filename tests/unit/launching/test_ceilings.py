@@ -1,4 +1,6 @@
-"""What the settings do not allow is refused with the field, the value and the remedy, and never replaced by something that they allow."""
+"""What the settings do not allow is refused with the field, the value and the remedy, and never replaced by something
+that they allow.
+"""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,6 @@
-"""What a node reads at its first start: who its cluster is, its taints and labels; and nothing that a manifest could smuggle in."""
+"""What a node reads at its first start: who its cluster is, its taints and labels; and nothing that a manifest could
+smuggle in.
+"""
 
 import email
 import json

@@ -77,7 +77,8 @@ def test_actions_and_resources_match_by_wildcards(granted: dict[str, Any], asked
         ("NumericNotEquals", ["1"], ("2",), True),
         ("DateLessThan", ["2026-01-01T00:00:00+00:00"], ("2025-12-31T00:00:00+00:00",), True),
         ("ArnEquals", ["arn:aws:iam::123456789012:role/*"], ("arn:aws:iam::123456789012:role/a",), True),
-        ("ArnEquals", ["arn:aws:iam::*"], ("arn:aws:iam::123456789012:role/a",), False),  # a wildcard does not reach over a colon
+        # a wildcard does not reach over a colon
+        ("ArnEquals", ["arn:aws:iam::*"], ("arn:aws:iam::123456789012:role/a",), False),
         ("ArnLike", ["arn:aws:lambda:*:*:function:*"], ("arn:aws:lambda:us-east-1:123456789012:function:f:3",), True),
         ("ArnNotLike", ["arn:aws:iam::1:role/*"], ("arn:aws:iam::2:role/a",), True),
         ("IpAddress", ["10.0.0.0/8"], ("10.1.2.3",), True),

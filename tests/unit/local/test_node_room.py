@@ -21,7 +21,9 @@ def test_an_m5_large_is_as_amazon_linux_2023_makes_it() -> None:
 
 @pytest.mark.parametrize("instance_type", [name for name in sorted(INSTANCE_TYPES)[::17] if usable(INSTANCE_TYPES[name])])
 def test_a_node_has_the_memory_that_plans_expect_of_its_type(instance_type: str) -> None:
-    """Else a plan's price could not be compared with what ran: local nodes would hold pods that the plan bought nodes for."""
+    """Else a plan's price could not be compared with what ran: local nodes would hold pods that the plan bought nodes
+    for.
+    """
     info = INSTANCE_TYPES[instance_type]
     planned = instance_type_from_ec2(info)
 
@@ -42,7 +44,8 @@ def test_the_kubelets_configuration_counts() -> None:
 
     assert (room.allocatable["pods"], room.allocatable["cpu"]) == (10, 1400)
     kept = room.capacity["memory"] - room.allocatable["memory"]
-    assert kept == (255 + 11 * 29) * MI + GI + -(-room.capacity["memory"] * 5 // 100)  # by the type's pods, not by maxPods
+    # by the type's pods, not by maxPods
+    assert kept == (255 + 11 * 29) * MI + GI + -(-room.capacity["memory"] * 5 // 100)
 
 
 def test_pods_per_core_is_an_upper_bound() -> None:

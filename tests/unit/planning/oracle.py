@@ -1,7 +1,8 @@
 """The recorded cases of Karpenter's own scheduler, turned into a snapshot and a catalogue.
 
-The cases (``tests/data/oracle``) were drawn at random and answered by kubernetes-sigs/karpenter at 2266468 (between v1.14.0 and
-v1.15): ``scheduling.NewTopology``, ``NewScheduler`` and ``Solve`` with the provisioner's options. They are recorded facts.
+The cases (``tests/data/oracle``) were drawn at random and answered by kubernetes-sigs/karpenter at 2266468 (between
+v1.14.0 and v1.15): ``scheduling.NewTopology``, ``NewScheduler`` and ``Solve`` with the provisioner's options. They are
+recorded facts.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""Worlds drawn at random with the rarer rules in them: volumes, namespaces, revisions, wishes, minimums, overlays, reservations."""
+"""Worlds drawn at random with the rarer rules in them: volumes, namespaces, revisions, wishes, minimums, overlays,
+reservations.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""From a proposal to a plan where pods clash with their neighbours: places are changed, and a trial that fails leaves nothing behind."""
+"""From a proposal to a plan where pods clash with their neighbours: places are changed, and a trial that fails leaves
+nothing behind.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +28,9 @@ def waiting(app: str, cpu: str, *, shuns: Sequence[str] = (), **said: Any) -> Js
 
 
 def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> World:
-    """What becomes of a proposal: a node each, with the apps whose pods are meant to go there, in the order in which they are put in."""
+    """What becomes of a proposal: a node each, with the apps whose pods are meant to go there, in the order in which
+    they are put in.
+    """
     snapshot = Snapshot.from_lists({"pods": pods, "nodepools": [node_pool()]})
     world = compiled(snapshot, CATALOGUE, frozenset(), classes=CLASSES, ceilings=Ceilings())
     groups = list(world.groups.pending)

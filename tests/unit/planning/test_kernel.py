@@ -1,4 +1,6 @@
-"""The compiled loops beside what they stand for: the same nodes as numpy fills, and plans that are never dearer and lose no pod."""
+"""The compiled loops beside what they stand for: the same nodes as numpy fills, and plans that are never dearer and
+lose no pod.
+"""
 
 import hashlib
 from dataclasses import replace

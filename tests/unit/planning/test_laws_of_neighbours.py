@@ -19,7 +19,9 @@ OWN_OVERHEAD = (80, 400)
 
 @dataclass(frozen=True)
 class App:
-    """Some pods that are alike. ``cpu`` is in millicores, ``memory`` in MiB; rules are pairs of a topology key and an app, or a skew."""
+    """Some pods that are alike. ``cpu`` is in millicores, ``memory`` in MiB; rules are pairs of a topology key and an
+    app, or a skew.
+    """
 
     name: str
     pods: int
@@ -134,7 +136,8 @@ def keeps_to_rules(where: Where, apps: Mapping[str, App]) -> bool:
 
 
 def all_find_each_other(where: Where, there: frozenset[int]) -> bool:
-    """Whether the pods can come one after the other, each beside those it wants there, or as the first of its own kind."""
+    """Whether the pods can come one after the other, each beside those it wants there, or as the first of its own kind.
+    """
     while more := {at for at, one in enumerate(where) if at not in there and beside(one, [where[other] for other in there])}:
         there |= more
     first = [at for at, one in enumerate(where) if at not in there and is_first(one, [where[other] for other in there])]

@@ -1,4 +1,6 @@
-"""What a pool's limits do to the bound: they make it higher where they bind, and never higher than what some plan costs."""
+"""What a pool's limits do to the bound: they make it higher where they bind, and never higher than what some plan
+costs.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import product

@@ -1,4 +1,6 @@
-"""What pods say, in plans: each rule of the scheduler in a small whole world, and the plan held against the independent checker."""
+"""What pods say, in plans: each rule of the scheduler in a small whole world, and the plan held against the independent
+checker.
+"""
 
 from typing import Any
 
@@ -293,7 +295,9 @@ def test_two_spreads_hold_at_once() -> None:
 
 @pytest.mark.parametrize("number", [120, 240])
 def test_who_only_counts_for_others_spreads_costs_no_node(number: int) -> None:
-    """A few of many pods bear one pod of some team on their host, not more: all others go twelve to a node in spite of them."""
+    """A few of many pods bear one pod of some team on their host, not more: all others go twelve to a node in spite of
+    them.
+    """
     teams = ("red", "green", "blue")
     waiting = pods(number, cpu="150m", memory="256Mi")
     for position, one in enumerate(waiting):

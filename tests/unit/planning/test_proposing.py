@@ -1,4 +1,6 @@
-"""Large packings: what was found for a part of the pods is repeated, and nobody is lost; who may go to few nodes is packed first."""
+"""Large packings: what was found for a part of the pods is repeated, and nobody is lost; who may go to few nodes is
+packed first.
+"""
 
 from dataclasses import replace
 
@@ -40,7 +42,8 @@ def test_pods_are_urgent_where_nodes_that_could_hold_them_are_closed_to_them() -
         known,
         need=np.array([[10.0, 10, 1], [10, 10, 1], [90, 10, 1]]),
         room=np.array([[50.0, 90, 9], [100, 90, 9]]),
-        open=np.array([[True, False, False], [True, True, True]]),  # the second is not wanted there, the third too large
+        # the second is not wanted there, the third too large
+        open=np.array([[True, False, False], [True, True, True]]),
     )
 
     assert urgency(known, np.array([0, 1]), np.array([3.0, 1.0])).tolist() == [1.0, 1 + FIRST_SERVED * 0.75, 1.0]

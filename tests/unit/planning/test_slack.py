@@ -1,4 +1,5 @@
-"""What rules leave open is used for the price: slack of spreads, cheap zones, the smallest of types that minValues ask for; and places that
+"""What rules leave open is used for the price: slack of spreads, cheap zones, the smallest of types that minValues ask
+for; and places that
 few pods can take are left to them."""
 
 import pytest

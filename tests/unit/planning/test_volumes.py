@@ -210,7 +210,8 @@ def test_the_driver_s_limit_on_new_nodes_counts_a_shared_volume_once() -> None:
     plan = checked(lists)
 
     assert not plan.pending
-    assert sorted(len(one.pods) for one in plan.nodes) in ([1, 6], [2, 5], [3, 4])  # readers with one db, or both dbs alone
+    # readers with one db, or both dbs alone
+    assert sorted(len(one.pods) for one in plan.nodes) in ([1, 6], [2, 5], [3, 4])
 
 
 def test_no_node_attaches_what_is_too_many_of_one_pod() -> None:

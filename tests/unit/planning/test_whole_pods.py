@@ -1,4 +1,6 @@
-"""What whole pods say of a node: inequalities that no node breaks, nodes that nothing beats, and bounds that no plan is below."""
+"""What whole pods say of a node: inequalities that no node breaks, nodes that nothing beats, and bounds that no plan is
+below.
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -49,7 +51,8 @@ def test_no_node_holds_more_than_one_node_however_its_pods_are_counted(sizes: li
 
 
 def few(seed: int, *, items: int = 4) -> Problem:
-    """A problem that can be solved exactly: few pods, and an offer that every one of them may use. Some pods ask for devices, which some
+    """A problem that can be solved exactly: few pods, and an offer that every one of them may use. Some pods ask for
+    devices, which some
     offers lack."""
     dice = np.random.default_rng(seed)
     made = problem(seed, items=items, offers=5, rules=0)
@@ -140,7 +143,8 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
     pricer = _pricer(known)
     dearest = {offer: max(float(worth @ np.array(held)) for held in contents(known, offer)) for offer in range(len(known.price))}
     worthy = {offer: value for offer, value in dearest.items() if value > known.price[offer] * (1 + 1e-5)}
-    for patience, haste in ((1, 1), (20, 5), (10**6, 3), (1, 10**6)):  # after haste by prices of its own; haste alone in the end
+    # after haste by prices of its own; haste alone in the end
+    for patience, haste in ((1, 1), (20, 5), (10**6, 3), (1, 10**6)):
         priced = pricer.look(worth, patience, haste)
 
         assert priced.most >= max(value / known.price[offer] for offer, value in dearest.items())
@@ -155,7 +159,8 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
 
 
 def _best(known: Problem, worth: Floats, patterns: Sequence[Pattern]) -> dict[int, float]:
-    """By offer what the best of these nodes is worth, if that is more than the offer costs by more than sums may err."""
+    """By offer what the best of these nodes is worth, if that is more than the offer costs by more than sums may err.
+    """
     found: dict[int, float] = {}
     for one in patterns:
         found[one.offer] = max(float(worth[one.items] @ one.counts), found.get(one.offer, 0.0))

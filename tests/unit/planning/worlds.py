@@ -1,4 +1,6 @@
-"""Small worlds drawn at random: pools, daemons, nodes and pods with every rule that the planner knows, as plain manifests."""
+"""Small worlds drawn at random: pools, daemons, nodes and pods with every rule that the planner knows, as plain
+manifests.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,5 @@
-"""A small CDK app with one of each difficulty: assets, a custom resource, an HTTP API with throttled routes, a schedule, a state machine.
+"""A small CDK app with one of each difficulty: assets, a custom resource, an HTTP API with throttled routes, a
+schedule, a state machine.
 
 Its one parameter, Value, is what the custom resource is asked for.
 """

@@ -1,4 +1,4 @@
-"""What the deployed functions may do in the cluster: each what its duty says, and nothing of the others'."""
+"""What the deployed functions may do in the cluster: each has the rights of its task only."""
 
 import pytest
 from botocore.credentials import Credentials
@@ -16,7 +16,7 @@ WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfiguration
 
 
 def as_function(actor: Actor, name: str) -> KubeApi:
-    """The API server, asked as the role of the deployed function whose name holds `name`."""
+    """Return the API server with the role of the deployed function whose name contains `name`."""
     functions = actor.world.client("lambda").list_functions()["Functions"]
     role = next(function["Role"] for function in functions if name in function["FunctionName"])
     given = actor.world.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
@@ -35,26 +35,26 @@ def status(api: KubeApi, method: str, path: str) -> int:
 @pytest.mark.parametrize(
     "function", ["FindPendingPods", "RecordNodeClaims", "RecordLaunches", "CheckRegistration", "SurveyCluster"]
 )
-def test_who_talks_to_kubernetes_may_list_pods_and_read_no_secret(deployed: Actor, function: str) -> None:
+def test_kubernetes_functions_can_list_pods_and_cannot_read_secrets(deployed: Actor, function: str) -> None:
     api = as_function(deployed, function)
     assert status(api, "GET", "/api/v1/pods") == 200
     assert status(api, "GET", "/api/v1/secrets") == 403
     assert status(api, "DELETE", f"{WEBHOOKS}/joiner-doorbell") == 403
 
 
-def test_who_only_looks_may_change_nothing(deployed: Actor) -> None:
+def test_read_only_functions_cannot_change_anything(deployed: Actor) -> None:
     api = as_function(deployed, "FindPendingPods")
     assert status(api, "DELETE", f"{NODES}/any") == 403
     assert status(api, "DELETE", f"{MACHINES}/any") == 403
 
 
-def test_who_records_claims_may_not_touch_nodes_nor_place_pods(deployed: Actor) -> None:
+def test_functions_that_record_claims_cannot_change_nodes_or_bind_pods(deployed: Actor) -> None:
     api = as_function(deployed, "RecordNodeClaims")
     assert status(api, "DELETE", f"{MACHINES}/any") == 404
     assert status(api, "DELETE", f"{NODES}/any") == 403
     assert status(api, "POST", "/api/v1/namespaces/default/pods/any/binding") == 403
 
 
-def test_who_talks_to_ec2_is_nobody_in_the_cluster(deployed: Actor) -> None:
+def test_ec2_functions_have_no_access_to_the_cluster(deployed: Actor) -> None:
     for function in ("LaunchInstances", "ResolveNodeClasses", "RefreshCatalogue", "RingDoorbell", "PlanCapacity"):
         assert status(as_function(deployed, function), "GET", "/api/v1/pods") == 401, function

@@ -1,4 +1,4 @@
-"""Whoever writes a pool is told at once, where they look, whether it will do: no pod has to wait for it first."""
+"""The Ready condition of a pool is set at once when it is written, without a pending pod."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def empty(deployed: Actor) -> Iterator[Actor]:
 
 
 def manifest(scenario: str, provider: dict[str, Any]) -> Object:
-    """The scenario's Provisioner with other words about its provider."""
+    """Return the scenario's Provisioner with another provider."""
     found: Object = next(
         each for each in yaml.safe_load_all((SCENARIOS / scenario).read_text()) if each["kind"] == "Provisioner"
     )
@@ -32,7 +32,7 @@ def manifest(scenario: str, provider: dict[str, Any]) -> Object:
 
 
 def told(actor: Actor, status: str) -> dict[str, Any]:
-    """The Provisioner's Ready condition once it is `status`."""
+    """Return the Provisioner's Ready condition once it is `status`."""
 
     def look() -> dict[str, Any] | None:
         found = actor.world.kube.get(PROVISIONER)
@@ -42,7 +42,7 @@ def told(actor: Actor, status: str) -> dict[str, Any]:
     return next(dict(each) for each in found["status"]["conditions"] if each["type"] == "Ready")
 
 
-def test_a_good_pool_is_ready_before_any_pod_wants_it(empty: Actor) -> None:
+def test_a_valid_pool_is_ready_before_a_pod_needs_it(empty: Actor) -> None:
     empty.apply("c-template.yaml")
     assert told(empty, "True")
     empty.assert_at_rest()
@@ -56,7 +56,7 @@ def test_a_good_pool_is_ready_before_any_pod_wants_it(empty: Actor) -> None:
     ],
     ids=["an instance profile that does not exist", "a selector that finds no subnet"],
 )
-def test_a_pool_that_cannot_work_says_so_and_works_once_it_is_mended(
+def test_an_unusable_pool_is_reported_and_becomes_ready_after_it_is_fixed(
     empty: Actor, provider: dict[str, Any], named: str
 ) -> None:
     empty.create(manifest("a-inline-provider.yaml", provider))
