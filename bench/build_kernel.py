@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from joiner.planning.kernel import FOLDER, MACHINES, binary
+from joiner.planning.packing.kernel import FOLDER, PROCESSORS, library_path
 
 SOURCE = Path(FOLDER) / "fill.c"
 FLAGS = ("-O3", "-std=c11", "-ffreestanding", "-fno-builtin", "-nostdlib", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=all")
@@ -19,10 +19,10 @@ FLAGS = ("-O3", "-std=c11", "-ffreestanding", "-fno-builtin", "-nostdlib", "-ffp
 def main() -> int:
     """Builds all of them; answers the compiler's exit code if it refuses."""
     digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()
-    for machine, processor in MACHINES.items():
+    for machine, processor in PROCESSORS.items():
         target = ("-target", f"{machine.rpartition('-')[2]}-linux-none", f"-mcpu={processor}")
         command = [sys.executable, "-m", "ziglang", "cc", *target, *FLAGS, f'-DDIGEST="{digest}"']
-        made = subprocess.run([*command, "-fPIC", "-shared", "-s", "-o", binary(machine), str(SOURCE)], check=False)
+        made = subprocess.run([*command, "-fPIC", "-shared", "-s", "-o", library_path(machine), str(SOURCE)], check=False)
         if made.returncode:
             return made.returncode
         for left_over in Path(SOURCE.parent).glob("*.lib"):

@@ -34,7 +34,7 @@ CLASSES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RecordedCase:
     """One line of ``cases.jsonl`` with its answer, if Karpenter gave one."""
 
     name: str
@@ -68,11 +68,11 @@ class Case:
         return Snapshot.from_lists(self.lists())
 
 
-def read_cases(folder: Path) -> list[Case]:
+def read_cases(folder: Path) -> list[RecordedCase]:
     """All cases of a folder; none where it is absent."""
     answers = {one["name"]: one for one in map(json.loads, _text(folder / "answers.jsonl").splitlines())}
     cases = map(json.loads, _text(folder / "cases.jsonl").splitlines())
-    return [Case(one["name"], one, answers.get(one["name"])) for one in cases]
+    return [RecordedCase(one["name"], one, answers.get(one["name"])) for one in cases]
 
 
 def read_catalogue(folder: Path) -> Catalogue:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.planner import calibrate
+from bench.plan_prices import calibrate
 
 PAGE: Final = 500
 """Pods in one answer of the API server."""
@@ -24,7 +24,7 @@ ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class GeneratedLists:
     """How large a world is: pending pods in so many classes, instance types, nodes that are there and full."""
 
     pods: int = 10_000
@@ -37,7 +37,7 @@ class World:
 class Point:
     """What one world took: CPU seconds of the recording machine, and MB at most."""
 
-    world: World
+    world: GeneratedLists
     importing: float
     reading: float
     planning: float
@@ -45,15 +45,15 @@ class Point:
     gap: float
 
 
-AXES: Final[Mapping[str, Sequence[World]]] = {
-    "pods": [World(pods=pods, classes=min(pods, 500)) for pods in (100, 1_000, 10_000, 30_000, 100_000)],
-    "classes": [World(classes=classes) for classes in (10, 50, 200, 500, 1_000, 2_000)],
-    "types": [World(types=types) for types in (20, 100, 300, 600, 1_200)],
-    "nodes": [World(nodes=nodes) for nodes in (0, 100, 500, 1_000, 2_000)],
+AXES: Final[Mapping[str, Sequence[GeneratedLists]]] = {
+    "pods": [GeneratedLists(pods=pods, classes=min(pods, 500)) for pods in (100, 1_000, 10_000, 30_000, 100_000)],
+    "classes": [GeneratedLists(classes=classes) for classes in (10, 50, 200, 500, 1_000, 2_000)],
+    "types": [GeneratedLists(types=types) for types in (20, 100, 300, 600, 1_200)],
+    "nodes": [GeneratedLists(nodes=nodes) for nodes in (0, 100, 500, 1_000, 2_000)],
 }
 
 
-def raw_pods(world: World) -> Iterator[bytes]:
+def raw_pods(world: GeneratedLists) -> Iterator[bytes]:
     """Pages of a PodList, a line each, every pod about as long as real ones are (5 kB, most of it managed fields)."""
     dice = random.Random(world.classes)  # noqa: S311 - a drawn world, no secret
     sizes = [(dice.choice((50, 100, 250, 500, 1000, 2000)), dice.choice((64, 128, 256, 512, 1024, 4096))) for _ in range(world.classes)]
@@ -110,7 +110,7 @@ def catalogue_of(types: int) -> dict[str, Any]:
     return found
 
 
-def lists_of(world: World) -> dict[str, Any]:
+def lists_of(world: GeneratedLists) -> dict[str, Any]:
     """Everything but the pending pods: one pool, and nodes that have room for none of them."""
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     pool = {
@@ -137,14 +137,14 @@ def lists_of(world: World) -> dict[str, Any]:
     return {"nodepools": [pool], "nodes": nodes}
 
 
-def measure(world: World) -> Point:
+def measure(world: GeneratedLists) -> Point:
     """In this process, which must be a fresh one; pages come from its standard input."""
     slower, started = calibrate(), time.process_time()
     import gc
 
     from joiner.catalogue import Catalogue
     from joiner.cluster.listing import read_pods
-    from joiner.planning import Snapshot, plan, searching  # the last with all that only the function that plans carries
+    from joiner.planning import Snapshot, plan, search  # the last with all that only the function that plans carries
     from joiner.planning.effort import Effort
     from joiner.pools import ResolvedNodeClass, Subnet
 
@@ -161,13 +161,13 @@ def measure(world: World) -> Point:
     made = plan(snapshot, known, classes=classes, effort=Effort(steps=0))
     planned = time.process_time()
     slower = (slower + calibrate()) / 2
-    if made.pending or not searching:
+    if made.pending or not search:
         raise RuntimeError(f"{len(made.pending)} pods stay pending")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Point(world, (imported - started) / slower, (read - begun) / slower, (planned - read) / slower, most, made.gap)
 
 
-def elsewhere(world: World) -> Point:
+def elsewhere(world: GeneratedLists) -> Point:
     """The same in a process of its own."""
     command = [sys.executable, "-m", "bench.growth", "--world", json.dumps(asdict(world))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
@@ -176,7 +176,7 @@ def elsewhere(world: World) -> Point:
             child.stdin.write(page)
         child.stdin.close()
         told = json.loads(child.stdout.read() if child.stdout else b"{}")
-    return Point(World(**told.pop("world")), **told)
+    return Point(GeneratedLists(**told.pop("world")), **told)
 
 
 def drawn(points: Mapping[str, Sequence[Point]]) -> str:
@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--world", type=json.loads, help=argparse.SUPPRESS)
     said = parser.parse_args(arguments)
     if said.world:
-        print(json.dumps(asdict(measure(World(**said.world)))))
+        print(json.dumps(asdict(measure(GeneratedLists(**said.world)))))
         return 0
     points = {axis: [elsewhere(world) for world in AXES[axis]] for axis in said.axis or AXES}
     print("\n".join(lines(points)))

@@ -31,7 +31,7 @@ POD_BYTES: Final = 4800
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ClusterShape:
     """How large a cluster is: `pods` in all, of which `pending` found no node; `ended` ones come on top; the last `booting` nodes are
     closed and wait for pods."""
 
@@ -232,7 +232,7 @@ FEW: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
 class Objects:
     """The objects of a world, by plural name; what was written to is kept."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ClusterShape) -> None:
         self.world = world
         moment = datetime.now(UTC)
         old, new = (f"{moment - timedelta(minutes=age):%Y-%m-%dT%H:%M:%SZ}" for age in (60, 1))
@@ -291,7 +291,9 @@ class Objects:
 class StandIn:
     """An API server of one world on a port of its own. `asked` are the requests; `refuse` may answer one in the server's place."""
 
-    def __init__(self, world: World, refuse: Callable[[str, Mapping[str, str]], Refusal | None] = lambda _path, _query: None) -> None:
+    def __init__(
+        self, world: ClusterShape, refuse: Callable[[str, Mapping[str, str]], Refusal | None] = lambda _path, _query: None
+    ) -> None:
         self.objects = Objects(world)
         self.asked: list[tuple[str, str, Mapping[str, str]]] = []
         self.refuse = refuse

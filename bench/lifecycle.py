@@ -94,7 +94,7 @@ AFTER: Final[Mapping[str, str]] = {
 BEFORE: Final[Mapping[str, str]] = {"Launch one group": "fleet request sent"}
 
 
-class Bench:
+class LifecycleRun:
     """A deployed stack in which pods are timed."""
 
     def __init__(self, stack: Stack) -> None:
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stack.deploy()
             began = time.time()
             stack.kube().apply_manifests(POOL)
-            bench = Bench(stack)
+            bench = LifecycleRun(stack)
             cold = [bench.run(f"cold-{i}") for i in range(options.warm_up)]
             warm = [bench.run(f"warm-{i}") for i in range(options.runs)]
             console.print(table(f"warm: {len(warm)} runs, after the pod was created (boot of {BOOT_SECONDS:.0f} s taken out)", warm))

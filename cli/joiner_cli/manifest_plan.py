@@ -18,7 +18,7 @@ from joiner.pools import InvalidManifest, ResolvedNodeClass
 from joiner_cli.catalogue_files import LoadedCatalogue, assume_resolved_classes, load_catalogue
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
 
-SLOW_IMPORTS: Final = ("highspy", "joiner.planning.planner", "joiner.planning.result", "joiner.planning.searching")
+SLOW_IMPORTS: Final = ("highspy", "joiner.planning.planner", "joiner.planning.output.plan_writer", "joiner.planning.search")
 """Imported before the deadline starts to count: numpy and the solver load slowly."""
 
 

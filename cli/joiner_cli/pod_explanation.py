@@ -19,8 +19,8 @@ from joiner.cluster.quantities import amount
 from joiner.lifecycle.deadlines import joins_by
 from joiner.planning import ExistingNode, Offer, PlannedNode, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
-from joiner.planning.explanation import NO_TERMS
-from joiner.planning.offers import DECIDED, node_labels
+from joiner.planning.model.node_offers import INSTANCE_LABELS, node_labels
+from joiner.planning.output.explanation import NO_TERMS
 from joiner.pools import NodePool
 from joiner.pools.conditions import write_time
 from joiner_cli.manifest_plan import ManifestPlan
@@ -320,7 +320,7 @@ def _first_failed_rule(
 ) -> tuple[int, str, str]:
     """Return the stage, the rule and the remedy for one type; the pod's size is not checked here."""
     labels = node_labels(pool, known, "", "")
-    open_keys = {key for key in pool.requirements if not DECIDED.fullmatch(key) and key not in pool.labels}
+    open_keys = {key for key in pool.requirements if not INSTANCE_LABELS.fullmatch(key) and key not in pool.labels}
     place = {names.ZONE, names.CAPACITY_TYPE, names.REGION, names.HOSTNAME}
     if key := _unmet_key(pool.requirements, labels, place | open_keys):
         return (

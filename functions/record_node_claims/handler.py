@@ -29,7 +29,7 @@ from joiner.launching import Launch, Refusal, group_launches
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.lifecycle.progress import progress
 from joiner.planning import Plan
-from joiner.planning.headroom import stands_for_room
+from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.pools import NodeClaim, ResolvedNodeClass
 from joiner.telling import planned as telling
 from joiner.telling.events import Event, Subject
@@ -149,7 +149,7 @@ class Recording:
 def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[Intent], written: Sequence[str], task: Task) -> list[Event]:
     planned = {key for room in plan.existing for key in room.pods} | {key for intent in wanted for key in intent.node.pods}
     planned |= {pending.pod for pending in plan.pending}
-    pods = kept.named({key for key in planned if not stands_for_room(key)})
+    pods = kept.named({key for key in planned if not is_buffer_pod(key)})
     name = task.execution.name
     told = [
         telling.new_node(pods[key], intent.claim, intent.node, name)

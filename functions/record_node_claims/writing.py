@@ -16,7 +16,7 @@ from joiner.adapters.payload import Task
 from joiner.launching import Offer, Refusal, Wanted
 from joiner.names import EXECUTION, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
-from joiner.planning.offers import DECIDED
+from joiner.planning.model.node_offers import INSTANCE_LABELS
 from joiner.pools import NodeClaim, ResolvedNodeClass, claim_for
 from joiner.pools.hashes import hash_annotations
 
@@ -53,7 +53,7 @@ def intents(plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNodeClass
             lease=task.lease_number,
             execution=task.execution.name,
             # What the instance decides is known when it runs: EC2 chooses among the alternatives
-            labels={key: value for key, value in node.labels.items() if not DECIDED.fullmatch(key)},
+            labels={key: value for key, value in node.labels.items() if not INSTANCE_LABELS.fullmatch(key)},
             annotations=hash_annotations(pool, node_class),
             capacity=node.capacity,
             allocatable=node.allocatable,

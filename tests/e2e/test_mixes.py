@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import pytest
 
-from joiner.planning.checking import check_plan
 from joiner_local.bill import price_per_hour
 from joiner_local.kube_api import Object
 from joiner_local.story import StoryStalled, summary, until
 from tests.e2e.mixes import Mix, mix
 from tests.e2e.world import Actor
+from tests.plan_checker import check_plan
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from joiner.planning.admission import SYSTEM_PRIORITIES
+from joiner.planning.inputs.admission import SYSTEM_PRIORITIES
 from joiner.pools import InvalidManifest
 
 Manifest = Mapping[str, Any]

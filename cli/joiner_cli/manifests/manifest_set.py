@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from joiner.cluster import InvalidField, Pod
 from joiner.planning import Snapshot
-from joiner.planning.admission import Admission as ClassAdmission
+from joiner.planning.inputs.admission import Admission as ClassAdmission
 from joiner.pools import InvalidManifest, NodeClass
 from joiner.pools.reading import Notes, meant
 from joiner_cli.manifests.admission_defaults import AdmissionDefaults

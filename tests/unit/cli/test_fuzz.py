@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from joiner.planning.checking import check_plan
 from joiner_cli.manifest_plan import PlanRequest, plan_manifests
 from joiner_cli.manifests import read_manifests
 from joiner_cli.manifests.manifest_documents import read_text
+from tests.plan_checker import check_plan
 from tests.unit.cli.mutations import good, mutated
 
 NUMBER = int(os.environ.get("JOINER_MUTATIONS", "150"))

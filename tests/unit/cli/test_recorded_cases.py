@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from joiner.planning.checking import check_plan
 from joiner_cli.manifests import read_documents, read_manifests
+from tests.plan_checker import check_plan
 from tests.unit.cli.recorded import as_files
 from tests.unit.cli.running import joiner
 

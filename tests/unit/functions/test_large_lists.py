@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from bench.large_cluster import Refusal, StandIn, World
-from bench.listing import SHARE, measures
+from bench.large_cluster import ClusterShape, Refusal, StandIn
+from bench.list_memory import SHARE, measures
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.cluster_view import SURVEYED, ListedCluster
 from joiner.adapters.kube import ClusterAccess, Kube
@@ -15,7 +15,7 @@ from joiner.adapters.kube_errors import Expired, TooManyRequests, Unreachable
 from joiner.adapters.kube_lists import LONGEST_PAUSE, PATIENCE, Lister
 from joiner.planning import Snapshot
 
-SMALL = World(pods=1_200, pending=200, ended=300)
+SMALL = ClusterShape(pods=1_200, pending=200, ended=300)
 EXPIRED = b'{"kind":"Status","reason":"Expired","message":"The provided continue parameter is too old","metadata":{"continue":"%s"}}'
 
 
@@ -153,6 +153,6 @@ def test_a_function_that_lists_12_000_pods_uses_less_than_half_of_its_memory(nam
     """With 12,000 pods of 4.8 kB check_registration held 383 of 512 MB; near 16,000 it was killed before it opened a
     node.
     """
-    (measured,) = measures(World(12_000, pending=2_000, booting=10), [name])
+    (measured,) = measures(ClusterShape(12_000, pending=2_000, booting=10), [name])
 
     assert measured.ratio < SHARE / 2, measured

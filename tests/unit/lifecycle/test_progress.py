@@ -7,7 +7,7 @@ import pytest
 from joiner.lifecycle.checks import CHECKS, ClusterSurvey
 from joiner.lifecycle.giving_up import CONDITION
 from joiner.lifecycle.progress import open_assignments, progress, uncovered
-from joiner.planning.pending import GIVEN_UP
+from joiner.planning.model.pending_pods import GIVEN_UP
 from joiner.pools import NodeClaim
 from joiner.pools.conditions import Status
 from tests.unit.lifecycle.world import NOON, claim, node, pod

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from joiner.planning import Plan
-from joiner.planning.checking import check_plan
+from tests.plan_checker import check_plan
 from tests.unit.planning.worlds import CATALOGUE, Json, node_pool, planned
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from joiner.planning.arrays import Floats
-from joiner.planning.bundling import bundled
-from joiner.planning.problem import Problem
-from joiner.planning.resource_lp import NO_OFFERS, Programme, Relaxation
+from joiner.planning.relaxation.aggregation import solve_aggregated
+from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.relaxation.resource_lp import NO_OFFERS, Relaxation, ResourceLp
 from tests.unit.planning.test_kernel import problem
 
 
-def flowing(known: Problem, found: Relaxation) -> Floats:
+def flowing(known: PackingProblem, found: Relaxation) -> Floats:
     """Pods of each item that flow anywhere."""
     flows: Floats = np.bincount(found.item, weights=found.flow, minlength=known.items).astype(float)
     return flows
@@ -21,9 +21,9 @@ def flowing(known: Problem, found: Relaxation) -> Floats:
 @pytest.mark.parametrize("seed", range(12))
 def test_bundles_come_close_to_the_optimum_from_below(seed: int) -> None:
     known = problem(seed, items=60, offers=20, rules=0)
-    exact = Programme(known).solve(known.demand)
+    exact = ResourceLp(known).solve(known.demand)
 
-    found = bundled(known, known.demand, np.ones(20, bool), NO_OFFERS, rough=False)
+    found = solve_aggregated(known, known.demand, np.ones(20, bool), NO_OFFERS, rough=False)
 
     if found is not None:  # otherwise the programme is asked
         assert exact.value * (1 - 4e-4) <= found.value <= exact.value * (1 + 1e-6)
@@ -34,9 +34,9 @@ def test_bundles_come_close_to_the_optimum_from_below(seed: int) -> None:
 def test_worths_of_a_rough_look_pay_for_no_more_than_there_is(seed: int) -> None:
     known = problem(seed, items=60, offers=20, rules=5)
     known = replace(known, counts=known.counts | known.asks, caps=known.caps + 1)
-    exact = Programme(known).solve(known.demand)
+    exact = ResourceLp(known).solve(known.demand)
 
-    found = bundled(known, known.demand, np.ones(20, bool), NO_OFFERS, rough=True)
+    found = solve_aggregated(known, known.demand, np.ones(20, bool), NO_OFFERS, rough=True)
 
     if found is not None:
         assert found.value <= exact.value * (1 + 1e-6)
@@ -51,7 +51,7 @@ def test_kinds_that_share_no_offer_are_never_in_one_bundle() -> None:
     known = replace(known, open=apart & fits)
     demand = np.where(known.open.any(axis=0), known.demand, 0)
 
-    found = bundled(known, demand, np.ones(10, bool), NO_OFFERS, rough=True)
+    found = solve_aggregated(known, demand, np.ones(10, bool), NO_OFFERS, rough=True)
 
     assert found is not None
     assert flowing(known, found) == pytest.approx(demand)

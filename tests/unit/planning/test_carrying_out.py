@@ -9,12 +9,12 @@ import numpy as np
 
 from joiner.catalogue import Catalogue
 from joiner.planning import Ceilings, Snapshot
-from joiner.planning.carrying_out import Carrier, expressible
-from joiner.planning.compiling import compiled
-from joiner.planning.dealing import deal_out
-from joiner.planning.packing import Packing, Pattern
-from joiner.planning.problem import Problem, compile_problem
-from joiner.planning.rooms import World
+from joiner.planning.packing.node_filling import NodePattern, Packing
+from joiner.planning.placement.realize_packing import PackingRealizer, expressible_groups
+from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
+from joiner.planning.state.build import build_state
+from joiner.planning.state.domain_assignment import assign_domains
+from joiner.planning.state.plan_state import PlanState
 from tests.unit.planning.worlds import CLASSES, HOST, ZONES, Json, affinity, instance_type, near, node_pool, pod, spread
 
 ONE_OFFER = instance_type("m.xlarge", 4, 16, 0.19, zones=ZONES[:1])
@@ -27,30 +27,30 @@ def waiting(app: str, cpu: str, *, shuns: Sequence[str] = (), **said: Any) -> Js
     return pod(f"{app}-0", app=app, cpu=cpu, **apart, **said)
 
 
-def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> World:
+def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> PlanState:
     """What becomes of a proposal: a node each, with the apps whose pods are meant to go there, in the order in which
     they are put in.
     """
     snapshot = Snapshot.from_lists({"pods": pods, "nodepools": [node_pool()]})
-    world = compiled(snapshot, CATALOGUE, frozenset(), classes=CLASSES, ceilings=Ceilings())
+    world = build_state(snapshot, CATALOGUE, frozenset(), classes=CLASSES, ceilings=Ceilings())
     groups = list(world.groups.pending)
-    deal = deal_out(world, groups, dict.fromkeys(groups, 1.0))
-    problem = compile_problem(world, deal, expressible(world, groups, deal))
-    patterns = [Pattern(0, items := np.array([item_of(problem, app) for app in apps]), np.ones_like(items), 1) for apps in nodes]
-    Carrier(world, problem, deal).carry_out(Packing(len(nodes) * float(problem.price[0]), tuple(patterns)))
+    deal = assign_domains(world, groups, dict.fromkeys(groups, 1.0))
+    problem = compile_problem(world, deal, expressible_groups(world, groups, deal))
+    patterns = [NodePattern(0, items := np.array([item_of(problem, app) for app in apps]), np.ones_like(items), 1) for apps in nodes]
+    PackingRealizer(world, problem, deal).carry_out(Packing(len(nodes) * float(problem.price[0]), tuple(patterns)))
     return world
 
 
-def item_of(problem: Problem, app: str) -> int:
+def item_of(problem: PackingProblem, app: str) -> int:
     return next(item for item, members in enumerate(problem.members) if any(group.labels["app"] == app for group, _ in members))
 
 
-def told(world: World) -> list[list[str]]:
+def told(world: PlanState) -> list[list[str]]:
     """Who is on which new node."""
     return [sorted(group.labels["app"] for group in room.planned) for room in world.new]
 
 
-def amounts(world: World) -> object:
+def amounts(world: PlanState) -> object:
     """All that is counted: what is free, who is left, what domains may still take, and what rules see."""
     tallies = [[{domain: number for domain, number in one.by_domain.items() if number} for one in own.feeds] for own in world.rules]
     return [room.free for room in world.new], list(world.left.values()), world.quotas, tallies

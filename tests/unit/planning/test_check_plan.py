@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from joiner.planning.checking import check_plan
-from joiner.planning.checking.amounts import asks
+from tests.plan_checker import check_plan
+from tests.plan_checker.amounts import asks
 from tests.unit.planning.worlds import (
     CATALOGUE,
     HOST,

@@ -4,7 +4,7 @@ from typing import Any
 
 from joiner.cluster import Pod
 from joiner.planning import Plan, Snapshot
-from joiner.planning.pending import waiting
+from joiner.planning.model.pending_pods import select_pods
 from tests.unit.planning.worlds import CATALOGUE, HOST, ZONES, Json, affinity, near, node_pool, planned, pod, pods, running
 
 TYPE = "m.xlarge"
@@ -88,7 +88,7 @@ def test_a_slot_is_for_any_pod_of_the_class() -> None:
 def test_slots_go_to_the_most_important_pods_first() -> None:
     mine = [pod("young", cpu="1"), pod("old", cpu="1")]
     mine[0]["metadata"]["creationTimestamp"], mine[1]["metadata"]["creationTimestamp"] = "2026-11-21T05:00:02Z", "2026-11-21T05:00:01Z"
-    who = waiting(Snapshot.from_lists(world(mine, claim()), assignments=assigned(mine, 1)))
+    who = select_pods(Snapshot.from_lists(world(mine, claim()), assignments=assigned(mine, 1)))
 
     assert [one.name for one in who.reserved["NodeClaim/default-1"]] == ["old"]
     assert [one.name for one in who.pending] == ["young"]

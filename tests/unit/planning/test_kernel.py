@@ -12,25 +12,25 @@ import pytest
 
 from joiner.planning.arrays import Floats, Whole
 from joiner.planning.effort import Effort, Meter
-from joiner.planning.kernel import FOLDER, MACHINES, binary, suited
-from joiner.planning.neighbourhoods import repack
-from joiner.planning.packing import Bench, Packing, Pattern, Way
-from joiner.planning.problem import Problem
-from joiner.planning.relaxing import Chance
-from joiner.planning.seeding import seeds
-from joiner.planning.table import Choices
+from joiner.planning.packing.kernel import FOLDER, PROCESSORS, library_path, supported_processors
+from joiner.planning.packing.node_filling import FillSettings, NodeFiller, NodePattern, Packing
+from joiner.planning.packing.ruin_recreate import ruin_and_recreate
+from joiner.planning.packing.sampling import sample_contents
+from joiner.planning.packing.search_context import SearchContext
+from joiner.planning.relaxation.offer_table import OfferChoices
+from joiner.planning.relaxation.packing_problem import PackingProblem
 
-compiled = pytest.mark.skipif(not suited(), reason="the kernel is not compiled for this machine")
+compiled = pytest.mark.skipif(not supported_processors(), reason="the kernel is not compiled for this machine")
 
 
-def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> Problem:
+def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> PackingProblem:
     """Items and offers of every size, some closed to each other, with rules about hosts of every kind."""
     dice = np.random.default_rng(seed)
     need = np.stack([dice.integers(1, 40, items), dice.integers(1, 90, items), np.ones(items)], axis=1).astype(float)
     room = np.stack([dice.integers(50, 200, offers), dice.integers(90, 400, offers), dice.integers(8, 30, offers)], axis=1).astype(float)
     open_to = (dice.random((offers, items)) < 0.8) & (need[None] <= room[:, None]).all(axis=2)
     open_to[-1] = True
-    return Problem(
+    return PackingProblem(
         need=need,
         demand=dice.integers(1, 9, items),
         room=room,
@@ -41,12 +41,12 @@ def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> P
         caps=dice.integers(0, 3, rules),
         firm=np.zeros(rules, bool),
         members=(),
-        choices=cast(Choices, None),
+        choices=cast(OfferChoices, None),
         domain=np.zeros(offers, np.int64),
     )
 
 
-def contents(known: Problem, counts: Whole, active: Whole) -> Whole:
+def contents(known: PackingProblem, counts: Whole, active: Whole) -> Whole:
     whole = np.zeros((len(counts), known.items), np.int64)
     whole[:, active] = counts
     return whole
@@ -60,10 +60,13 @@ def test_the_compiled_loop_fills_as_numpy_does(seed: int) -> None:
     offers = dice.integers(0, len(known.price), 20)
     worth: Floats = dice.uniform(0.5, 2.0, len(active)) * known.need[active].sum(axis=1)
     noise, tilt = np.exp(0.2 * dice.standard_normal((20, len(active)))), np.exp(0.5 * dice.standard_normal((20, 3)))
-    ways = (Way(), Way(1.0, noise), Way(dice.choice([0.34, 1.0], 20), noise, tilt))
+    ways = (FillSettings(), FillSettings(1.0, noise), FillSettings(dice.choice([0.34, 1.0], 20), noise, tilt))
 
     for way in ways:
-        *fast, slow = (Bench(known, compiled=each).fill(offers, active, known.demand[active], worth, way=way) for each in (*suited(), None))
+        *fast, slow = (
+            NodeFiller(known, compiled=each).fill(offers, active, known.demand[active], worth, way=way)
+            for each in (*supported_processors(), None)
+        )
 
         assert all(each.tolist() == slow.tolist() for each in fast)
 
@@ -73,7 +76,7 @@ def test_the_compiled_loop_fills_as_numpy_does(seed: int) -> None:
 def test_a_filled_node_holds_its_pods_and_breaks_no_rule(seed: int, native: str | None) -> None:
     known, active = problem(seed), np.arange(12)
     offers = np.arange(9)
-    counts = Bench(known, compiled=native).fill(offers, active, known.demand, known.need.sum(axis=1))
+    counts = NodeFiller(known, compiled=native).fill(offers, active, known.demand, known.need.sum(axis=1))
 
     assert (counts @ known.need <= known.room).all()
     assert (counts <= known.demand).all()
@@ -86,7 +89,9 @@ def test_a_filled_node_holds_its_pods_and_breaks_no_rule(seed: int, native: str 
 def test_rows_begin_with_what_fits_and_breaks_no_rule(seed: int, native: str | None) -> None:
     known, active, offers = problem(seed), np.arange(12), np.repeat(np.arange(9), 4)
     mean = np.random.default_rng(seed).uniform(0, 4, (36, 12)) * known.open[offers]
-    counts = seeds(Bench(known, compiled=native), np.random.default_rng(seed), offers, active, mean=mean, demand=known.demand)
+    counts = sample_contents(
+        NodeFiller(known, compiled=native), np.random.default_rng(seed), offers, active, mean=mean, demand=known.demand
+    )
 
     assert counts.any()
     assert (counts @ known.need <= known.room[offers]).all()
@@ -99,8 +104,13 @@ def test_rows_begin_with_what_fits_and_breaks_no_rule(seed: int, native: str | N
 def test_rows_begin_with_the_mean_where_nothing_stands_in_its_way(native: str | None) -> None:
     known = replace(problem(1, rules=0), room=np.full((9, 3), 1e6), demand=np.full(12, 50), open=np.ones((9, 12), bool))
     mean = np.broadcast_to(np.linspace(0.05, 3.3, 12), (4000, 12)).copy()
-    counts = seeds(
-        Bench(known, compiled=native), np.random.default_rng(1), np.zeros(4000, np.int64), np.arange(12), mean=mean, demand=known.demand
+    counts = sample_contents(
+        NodeFiller(known, compiled=native),
+        np.random.default_rng(1),
+        np.zeros(4000, np.int64),
+        np.arange(12),
+        mean=mean,
+        demand=known.demand,
     )
 
     assert counts.mean(axis=0) == pytest.approx(mean[0], abs=0.03)
@@ -112,11 +122,11 @@ def test_what_is_taken_apart_is_never_dearer_and_loses_no_pod(seed: int) -> None
     known = problem(seed, rules=0)
     alone = Packing(
         float(known.price[-1] * known.demand.sum()),
-        tuple(Pattern(len(known.price) - 1, np.array([item]), np.array([1]), int(known.demand[item])) for item in range(known.items)),
+        tuple(NodePattern(len(known.price) - 1, np.array([item]), np.array([1]), int(known.demand[item])) for item in range(known.items)),
     )
     known.room[-1] = known.room.max(axis=0)
-    chance = Chance.of(known, seed, Meter(Effort(steps=20)))
-    made = repack(known, alone, known.need.sum(axis=1), chance, share=1.0, good_enough=0.0)
+    chance = SearchContext.of(known, seed, Meter(Effort(steps=20)))
+    made = ruin_and_recreate(known, alone, known.need.sum(axis=1), chance, share=1.0, good_enough=0.0)
 
     held = np.zeros(known.items, np.int64)
     for one in made.patterns:
@@ -128,9 +138,9 @@ def test_what_is_taken_apart_is_never_dearer_and_loses_no_pod(seed: int) -> None
     assert made.price == pytest.approx(sum(one.times * known.price[one.offer] for one in made.patterns))
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", PROCESSORS)
 def test_the_libraries_were_compiled_from_the_source_beside_them(machine: str) -> None:
     """Otherwise run ``python -m bench.build_kernel``."""
     digest = hashlib.sha256((Path(FOLDER) / "fill.c").read_bytes()).hexdigest()
 
-    assert digest.encode() in Path(binary(machine)).read_bytes()
+    assert digest.encode() in Path(library_path(machine)).read_bytes()

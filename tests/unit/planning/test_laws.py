@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from joiner.planning import Plan
-from joiner.planning.checking import check_plan
-from joiner.planning.checking.amounts import amount
+from tests.plan_checker import check_plan
+from tests.plan_checker.amounts import amount
 from tests.unit.planning.worlds import CATALOGUE, ZONES, Json, instance_type, node_pool, planned, pod, worlds
 
 SLOW_IS_FINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joiner.planning.checking import check_plan
+from tests.plan_checker import check_plan
 from tests.unit.planning.worlds import APPS, HOST, ZONE, ZONES, Json, affinity, instance_type, near, node_pool, planned, pods, spread
 
 SLOW_IS_FINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -136,8 +136,7 @@ def keeps_to_rules(where: Where, apps: Mapping[str, App]) -> bool:
 
 
 def all_find_each_other(where: Where, there: frozenset[int]) -> bool:
-    """Whether the pods can come one after the other, each beside those it wants there, or as the first of its own kind.
-    """
+    """Whether the pods can come one after the other, each beside those it wants there, or as the first of its own kind."""
     while more := {at for at, one in enumerate(where) if at not in there and beside(one, [where[other] for other in there])}:
         there |= more
     first = [at for at, one in enumerate(where) if at not in there and is_first(one, [where[other] for other in there])]

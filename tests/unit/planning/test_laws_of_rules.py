@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from joiner.planning import Snapshot
-from joiner.planning.checking import check_plan
+from tests.plan_checker import check_plan
 from tests.unit.planning.rich_worlds import RICH, rich_worlds
 from tests.unit.planning.worlds import Json, planned
 

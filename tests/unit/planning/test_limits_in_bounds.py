@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joiner.planning.checking.amounts import amount
+from tests.plan_checker.amounts import amount
 from tests.unit.planning.worlds import CATALOGUE, HOST, Json, affinity, near, node, node_pool, planned, pod, pods, running
 
 SPOT = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.growth import World, raw_pods
+from bench.growth import GeneratedLists, raw_pods
 from joiner.cluster.listing import read_pods
 from joiner.planning import Snapshot
 from tests.unit.planning.worlds import HOST, ZONE, affinity, near, pod, spread
@@ -24,7 +24,7 @@ def snapshot(pods: Any) -> Snapshot:
     return Snapshot.from_lists({"pods": pods})
 
 
-@pytest.mark.parametrize("page", [json.dumps({"items": RICH}).encode(), *raw_pods(World(pods=30, classes=7))])
+@pytest.mark.parametrize("page", [json.dumps({"items": RICH}).encode(), *raw_pods(GeneratedLists(pods=30, classes=7))])
 def test_nothing_that_matters_is_lost(page: bytes) -> None:
     assert snapshot(read_pods(page)) == snapshot(json.loads(page)["items"])
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from joiner.planning.checking import check_plan
+from tests.plan_checker import check_plan
 from tests.unit.planning.oracle import CASES, Case, left_out
 
 PATHS = sorted(CASES.glob("*.json"))

@@ -1,7 +1,7 @@
 """What a pool says, in plans: minValues, replicas, overlays, reservations, mixes of capacity types, zone ids."""
 
 from joiner.planning import Plan
-from joiner.planning.checking import check_plan
+from tests.plan_checker import check_plan
 from tests.unit.planning.checked import checked, drawn, why, world
 from tests.unit.planning.worlds import (
     CATALOGUE,

@@ -7,24 +7,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from joiner.planning import proposing
 from joiner.planning.effort import Effort, Meter
-from joiner.planning.proposing import propose
-from joiner.planning.relaxing import Chance, solved
-from joiner.planning.seeding import FIRST_SERVED, urgency
+from joiner.planning.packing import solve
+from joiner.planning.packing.sampling import FIRST_SERVED, scarcity_factors
+from joiner.planning.packing.search_context import SearchContext, solve_relaxation
+from joiner.planning.packing.solve import solve_packing
 from tests.unit.planning.test_kernel import problem
 
 
 @pytest.mark.parametrize("steps", [0, 40])
 def test_a_large_plan_repeats_what_was_found_for_a_part_and_loses_nobody(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposing, "ENOUGH_NODES", 15)
-    monkeypatch.setattr(proposing, "FEW_ITEMS", 10)
+    monkeypatch.setattr(solve, "ENOUGH_NODES", 15)
+    monkeypatch.setattr(solve, "FEW_ITEMS", 10)
     known = problem(2, items=30, rules=0)
     demand = known.demand * 40 + np.arange(30) % 7
-    chance = Chance.of(replace(known, demand=demand), 0, Meter(Effort(steps=steps)))
-    relaxation = solved(known, demand, chance)
+    chance = SearchContext.of(replace(known, demand=demand), 0, Meter(Effort(steps=steps)))
+    relaxation = solve_relaxation(known, demand, chance)
 
-    made = propose(known, demand, relaxation, chance)
+    made = solve_packing(known, demand, relaxation, chance)
 
     held = np.zeros(known.items, np.int64)
     for one in made.patterns:
@@ -46,4 +46,4 @@ def test_pods_are_urgent_where_nodes_that_could_hold_them_are_closed_to_them() -
         open=np.array([[True, False, False], [True, True, True]]),
     )
 
-    assert urgency(known, np.array([0, 1]), np.array([3.0, 1.0])).tolist() == [1.0, 1 + FIRST_SERVED * 0.75, 1.0]
+    assert scarcity_factors(known, np.array([0, 1]), np.array([3.0, 1.0])).tolist() == [1.0, 1 + FIRST_SERVED * 0.75, 1.0]

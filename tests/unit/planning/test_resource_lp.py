@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from joiner.planning import resource_lp
-from joiner.planning.resource_lp import PERTURBATION, Programme, quiet_solver
+from joiner.planning.relaxation import resource_lp
+from joiner.planning.relaxation.resource_lp import PERTURBATION, ResourceLp, quiet_solver
 from tests.unit.planning.test_kernel import problem
 
 
@@ -31,14 +31,14 @@ class Circling:
 
 def test_a_programme_that_goes_round_in_circles_begins_again_and_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     known, made = problem(1, items=60, offers=20, rules=0), list[Circling]()
-    usual = Programme(known).solve(known.demand)
+    usual = ResourceLp(known).solve(known.demand)
 
     def stuck() -> Circling:
         made.append(Circling())
         return made[-1]
 
     monkeypatch.setattr(resource_lp, "quiet_solver", stuck)
-    found = Programme(known).solve(known.demand)
+    found = ResourceLp(known).solve(known.demand)
 
     assert [one.restarts for one in made] == [1]
     assert found.value == pytest.approx(usual.value)

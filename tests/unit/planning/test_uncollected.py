@@ -8,7 +8,7 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
-from joiner.planning.groups import Group
+from joiner.planning.model.pod_groups import PodGroup
 from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, Json, node, node_pool, pods, spread
 
 RULES: dict[str, list[Json]] = {
@@ -65,5 +65,5 @@ def test_a_plan_leaves_no_cycles_with_what_it_was_made_of() -> None:
     gc.collect()
     made(Effort(steps=0))
 
-    assert not [one for one in gc.get_objects() if isinstance(one, Group)]
+    assert not [one for one in gc.get_objects() if isinstance(one, PodGroup)]
     assert gc.collect() == 0

@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.planning.arrays import Floats
-from joiner.planning.columns import Master, generate
 from joiner.planning.effort import Effort, Meter
-from joiner.planning.exact import cheapest
-from joiner.planning.packing import Bench, Pattern
-from joiner.planning.pricing import Pricer
-from joiner.planning.problem import Problem
-from joiner.planning.proposing import first
-from joiner.planning.relaxing import Chance
-from joiner.planning.resource_lp import Programme, attraction
-from joiner.planning.whole_pods import counted
+from joiner.planning.packing.column_generation import MasterProblem, generate_columns
+from joiner.planning.packing.column_pricing import ColumnPricer
+from joiner.planning.packing.exact_dp import pack_exactly
+from joiner.planning.packing.node_filling import NodeFiller, NodePattern
+from joiner.planning.packing.search_context import SearchContext
+from joiner.planning.packing.solve import first_packing
+from joiner.planning.relaxation.cuts import dual_feasible_shares
+from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.relaxation.resource_lp import ResourceLp, worth_to_price_ratio
 from tests.unit.planning.test_kernel import compiled, problem
 
 
-def contents(known: Problem, offer: int) -> Iterator[tuple[int, ...]]:
+def contents(known: PackingProblem, offer: int) -> Iterator[tuple[int, ...]]:
     """Everything that fits onto one node of an offer."""
 
     def add(item: int, held: tuple[int, ...], room: Floats) -> Iterator[tuple[int, ...]]:
@@ -44,13 +44,13 @@ def contents(known: Problem, offer: int) -> Iterator[tuple[int, ...]]:
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(10, 60))
 def test_no_node_holds_more_than_one_node_however_its_pods_are_counted(sizes: list[int], room: int) -> None:
     fitting = [size for size in sizes if size <= room]
-    counts = counted(np.array(fitting, float), float(room))
+    counts = dual_feasible_shares(np.array(fitting, float), float(room))
     for held in itertools.product(*(range(room // size + 1) for size in fitting)):
         if sum(number * size for number, size in zip(held, fitting, strict=True)) <= room:
             assert (counts @ np.array(held, float) <= 1 + 1e-9).all()
 
 
-def few(seed: int, *, items: int = 4) -> Problem:
+def few(seed: int, *, items: int = 4) -> PackingProblem:
     """A problem that can be solved exactly: few pods, and an offer that every one of them may use. Some pods ask for
     devices, which some
     offers lack."""
@@ -67,9 +67,9 @@ def few(seed: int, *, items: int = 4) -> Problem:
 @pytest.mark.parametrize("seed", range(60))
 def test_the_bound_with_whole_pods_is_higher_and_no_packing_is_below_it(seed: int) -> None:
     known = few(seed)
-    fractions, whole = (Programme(known).solve(known.demand, whole=each).value for each in (False, True))
+    fractions, whole = (ResourceLp(known).solve(known.demand, whole=each).value for each in (False, True))
 
-    assert fractions - 1e-6 <= whole <= cheapest(known, known.demand).price + 1e-6
+    assert fractions - 1e-6 <= whole <= pack_exactly(known, known.demand).price + 1e-6
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -78,7 +78,7 @@ def test_offers_that_were_left_out_would_change_nothing(seed: int, items: int) -
     known = problem(seed, items=items, offers=25, rules=0)
     every = np.arange(len(known.price))
     for whole in (False, True):
-        some, all_of_them = (Programme(known, offers=each).solve(known.demand, whole=whole).value for each in (every[:0], every))
+        some, all_of_them = (ResourceLp(known, offers=each).solve(known.demand, whole=whole).value for each in (every[:0], every))
 
         assert some <= all_of_them * (1 + 1e-6)
 
@@ -89,7 +89,7 @@ def test_one_more_offer_raises_no_bound(seed: int) -> None:
     for new in range(len(known.price) - 1):  # the last one is open to everybody
         rest = np.arange(len(known.price)) != new
         without = replace(known, room=known.room[rest], price=known.price[rest], open=known.open[rest], domain=known.domain[rest])
-        before, after = (Programme(each).solve(each.demand, whole=True).value for each in (without, known))
+        before, after = (ResourceLp(each).solve(each.demand, whole=True).value for each in (without, known))
 
         assert after <= before * (1 + 1e-6)
 
@@ -99,8 +99,8 @@ def test_an_offer_comes_in_although_whole_pods_alone_set_the_prices() -> None:
     known = replace(base, need=np.array([[60.0]]), room=np.array([[100.0], [120.0]]), price=np.array([1.0, 1.3]), demand=np.array([1000]))
     known = replace(known, open=np.ones((2, 1), bool))
 
-    assert Programme(known).solve(known.demand).value == pytest.approx(600.0)
-    assert Programme(known).solve(known.demand, whole=True).value == pytest.approx(650.0)
+    assert ResourceLp(known).solve(known.demand).value == pytest.approx(600.0)
+    assert ResourceLp(known).solve(known.demand, whole=True).value == pytest.approx(650.0)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -113,7 +113,7 @@ def test_bounds_hold_where_sizes_cost_nearly_what_they_hold(seed: int) -> None:
     need = np.stack([dice.integers(100, 1900, 3), dice.integers(100, 7000, 3)], axis=1).astype(float)
     base = problem(0, items=3, offers=18, rules=0)
     known = replace(base, need=need, room=room, price=price[order], demand=dice.integers(1, 400, 3), open=np.ones((18, 3), bool))
-    some, every = (Programme(known, offers=each).solve(known.demand, whole=True).value for each in (np.zeros(0, np.int64), np.arange(18)))
+    some, every = (ResourceLp(known, offers=each).solve(known.demand, whole=True).value for each in (np.zeros(0, np.int64), np.arange(18)))
 
     assert some == pytest.approx(every, rel=1e-6)
 
@@ -123,8 +123,8 @@ def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
     known = replace(base, need=np.array([[60.0]]), room=np.array([[100.0]]), price=np.array([1.0]), demand=np.array([10]))
     known = replace(known, open=np.ones((1, 1), bool), asks=base.asks[:, :1], counts=base.counts[:, :1])
 
-    assert Programme(known).solve(known.demand).value == pytest.approx(6.0)
-    assert Programme(known).solve(known.demand, whole=True).value == pytest.approx(10.0)
+    assert ResourceLp(known).solve(known.demand).value == pytest.approx(6.0)
+    assert ResourceLp(known).solve(known.demand, whole=True).value == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize("rates", [[0.0, 1.0], [0.0, 0.0]], ids=["other room", "none"])
@@ -132,7 +132,7 @@ def test_an_offer_whose_room_costs_nothing_at_these_prices_is_not_thought_to_be_
     """It holds ten pods worth five, for twenty."""
     worth, room, need, open_to = np.array([5.0]), np.array([[100.0, 0.0]]), np.array([[10.0, 0.0]]), np.ones((1, 1), bool)
 
-    assert attraction(room, np.array([20.0]), open_to, need=need, worth=worth, rates=np.array([rates])).tolist() == [2.5]
+    assert worth_to_price_ratio(room, np.array([20.0]), open_to, need=need, worth=worth, rates=np.array([rates])).tolist() == [2.5]
 
 
 @compiled
@@ -158,17 +158,16 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
             assert _best(known, worth, priced.patterns) == pytest.approx(worthy)
 
 
-def _best(known: Problem, worth: Floats, patterns: Sequence[Pattern]) -> dict[int, float]:
-    """By offer what the best of these nodes is worth, if that is more than the offer costs by more than sums may err.
-    """
+def _best(known: PackingProblem, worth: Floats, patterns: Sequence[NodePattern]) -> dict[int, float]:
+    """By offer what the best of these nodes is worth, if that is more than the offer costs by more than sums may err."""
     found: dict[int, float] = {}
     for one in patterns:
         found[one.offer] = max(float(worth[one.items] @ one.counts), found.get(one.offer, 0.0))
     return {offer: value for offer, value in found.items() if value > known.price[offer] * (1 + 1e-5)}
 
 
-def _pricer(known: Problem) -> Pricer:
-    found = Pricer.of(Bench(known), known.demand, Programme(known).solve(known.demand))
+def _pricer(known: PackingProblem) -> ColumnPricer:
+    found = ColumnPricer.of(NodeFiller(known), known.demand, ResourceLp(known).solve(known.demand))
     assert found is not None
     return found
 
@@ -177,28 +176,30 @@ def _pricer(known: Problem) -> Pricer:
 @pytest.mark.parametrize("seed", range(30))
 def test_what_columns_prove_no_packing_is_below(seed: int) -> None:
     known = few(seed)
-    chance = Chance.of(known, seed, Meter(Effort(steps=400)))
-    relaxation = Programme(known).solve(known.demand)
-    made = generate(known, known.demand, relaxation, first(known, known.demand, relaxation, chance), chance, share=1.0, good_enough=0.0)
-    least = cheapest(known, known.demand).price
+    chance = SearchContext.of(known, seed, Meter(Effort(steps=400)))
+    relaxation = ResourceLp(known).solve(known.demand)
+    made = generate_columns(
+        known, known.demand, relaxation, first_packing(known, known.demand, relaxation, chance), chance, share=1.0, good_enough=0.0
+    )
+    least = pack_exactly(known, known.demand).price
 
     assert relaxation.value * (1 - 1e-5) <= chance.proven_for(known.demand) <= least + 1e-6 <= made.price + 2e-6
     assert chance.proven_for(known.demand) <= _cheapest_mix(known) * (1 + 1e-9)
 
 
-def _cheapest_mix(known: Problem) -> float:
+def _cheapest_mix(known: PackingProblem) -> float:
     """The programme over everything that one node of each offer can hold."""
-    master = Master(known, known.demand)
+    master = MasterProblem(known, known.demand)
     for offer in range(len(known.price)):
         for held in contents(known, offer):
             counts = np.array(held)
             inside = np.flatnonzero(counts)
             if len(inside):
-                master.add(Pattern(offer, inside, counts[inside], 1))
+                master.add(NodePattern(offer, inside, counts[inside], 1))
     return master.solve()[0]
 
 
 def test_there_is_no_pricer_where_rules_tie_several_kinds_of_pods_on_one_node() -> None:
     known = problem(3)
 
-    assert Pricer.of(Bench(known), known.demand, Programme(known).solve(known.demand)) is None
+    assert ColumnPricer.of(NodeFiller(known), known.demand, ResourceLp(known).solve(known.demand)) is None

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from joiner.catalogue import Catalogue, never_met, unknown_values
-from joiner.planning.compiling import compiled
 from joiner.planning.effort import Effort, Meter
-from joiner.planning.explanation import explain
-from joiner.planning.offers import NOTHING_AVAILABLE
+from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
+from joiner.planning.output.explanation import explain_pending
+from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import Ceilings, Plan
-from joiner.planning.preferring import prefer
-from joiner.planning.snapshot import Snapshot
+from joiner.planning.state.build import build_state
 from joiner.pools import ResolvedNodeClass
 
 NO_CEILINGS = Ceilings()
@@ -56,19 +56,19 @@ def plan(
     What pools require and this catalogue does not have joins the problems of the snapshot.
     ``effort`` says how long to look for a cheaper plan.
     """
-    from joiner.planning.result import read_off  # these two need numpy and HiGHS, which only the function that plans carries
-    from joiner.planning.searching import search
+    from joiner.planning.output.plan_writer import write_plan  # these two need numpy and HiGHS, which only the function that plans carries
+    from joiner.planning.search import search
 
     meter = Meter(effort)
-    world = compiled(snapshot, catalogue, frozenset(unavailable), classes=classes, ceilings=ceilings, strict=not best_effort)
+    world = build_state(snapshot, catalogue, frozenset(unavailable), classes=classes, ceilings=ceilings, strict=not best_effort)
     found = search(world, meter, effort.seed)
-    prefer(world)
-    made = read_off(world, snapshot, explain(world, catalogue), found.proven)
+    apply_preferences(world)
+    made = write_plan(world, snapshot, explain_pending(world, catalogue), found.proven)
     # a greedy that seems cheaper has counted on nodes that a limit forbids, or left a rule aside: otherwise it would be the plan
     comparable = round(found.greedy, 10) if not made.pending and found.greedy > made.price_per_hour - 1e-9 else 0.0
     strange = unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}
-    empty = [market.pool for market in world.markets if market.closed == NOTHING_AVAILABLE and market.pool.key not in told]
+    empty = [market.pool for market in world.markets if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in told]
     impossible = [problem for pool in empty if (problem := never_met(pool, catalogue)) is not None]
     problems = (*made.problems, *strange, *impossible)
     return replace(made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems)

@@ -1,0 +1,188 @@
+"""What plans cost and how long they take, beside the recorded answers of Karpenter: ``python -m bench.plan_prices [--cases FOLDER]``.
+
+Times are CPU seconds of ``plan`` alone, decoded pods in, plan out, in a process that has planned before. Karpenter's seconds are scaled to
+this machine by the calibration that its answers came with, measured before and after, so that a busy machine slows both down.
+"""
+
+import argparse
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.cases import CLASSES, RecordedCase, read_cases, read_catalogue
+from joiner.catalogue import Catalogue
+from joiner.planning import Plan, plan
+from joiner.planning.effort import Effort
+from tests.plan_checker import check_plan
+
+SHIPPED = Path(__file__).parent / "data"
+BRIEFLY = 0.25
+"""Seconds."""
+CALIBRATED = 1.25
+"""Seconds that the recording machine took for twenty million turns of ``calibrate``'s loop, at module level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case: the first plan, the one within the time that its mix and size is given, and to compare with a longer search the one that
+    is found in BRIEFLY."""
+
+    case: RecordedCase
+    first: Plan
+    first_seconds: float
+    best: Plan
+    slower: float
+    wrong: int
+    brief: Plan | None = None
+    longer: Plan | None = None
+
+    @property
+    def behind(self) -> float:
+        """How much dearer than what a longer search finds is what is found in BRIEFLY."""
+        if self.brief is None or self.longer is None:
+            return float("nan")
+        return self.brief.price_per_hour / min(self.longer.price_per_hour, self.brief.price_per_hour) - 1
+
+    @property
+    def karpenter(self) -> float:
+        return float(self.case.answer["usd_h"]) if self.case.answer else float("nan")
+
+    @property
+    def karpenter_seconds(self) -> float:
+        """What it would take here and now; its CPU seconds where no quiet run was had."""
+        if not self.case.answer:
+            return float("nan")
+        return float(self.case.answer["solve_s"] or self.case.answer["cpu_s"]) * self.slower
+
+
+def calibrate() -> float:
+    """How much slower than the recording machine this one is now."""
+    started = time.process_time()
+    exec(compile("s = 0\nfor i in range(1_000_000):\n    s += i\n", "calibration", "exec"), {})  # noqa: S102 - at module level, as recorded
+    return (time.process_time() - started) / (CALIBRATED / 20)
+
+
+def budget(case: RecordedCase) -> float:
+    """Seconds that the goals give a plan of this kind."""
+    if case.mix == "bench" and case.size >= 1000:
+        return 2.0
+    return 1.0 if case.pods > 1100 or case.mix.startswith("openb") else BRIEFLY
+
+
+def measured(case: RecordedCase, catalogue: Catalogue, *, seconds: float | None, check: bool, longer: float | None) -> Row:
+    """Plans the case: a first plan (best of a few), then one with time, then one with more time."""
+    snapshot = case.snapshot()
+    before = calibrate()
+    gc.collect()
+    best_of = []
+    for _ in range(3):
+        started = time.process_time()
+        first = plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=0))
+        best_of.append(time.process_time() - started)
+    slower = (before + calibrate()) / 2
+    allowed = budget(case) if seconds is None else seconds
+
+    def within(wanted: float, seed: int = 0) -> Plan:
+        effort = Effort(seconds=wanted * slower, seed=seed, clock=time.process_time)
+        return plan(snapshot, catalogue, classes=CLASSES, effort=effort)
+
+    improved = within(allowed) if allowed else first
+    brief = (within(BRIEFLY) if allowed != BRIEFLY else improved) if longer else None
+    wrong = len(check_plan(case.lists(), catalogue.to_json(), improved.to_json())) if check else 0
+    return Row(case, first, min(best_of), improved, slower, wrong, brief, within(longer, seed=1) if longer else None)
+
+
+def lines(rows: Sequence[Row]) -> Iterator[str]:
+    """One line a case."""
+    titles = ("Karpenter $/h", "first", "with time", "bound", "gap", "saved", "ms", "x")
+    yield f"{'case':28}{'pods':>6}" + "".join(f"{title:>{max(10, len(title) + 1)}}" for title in titles)
+    for row in rows:
+        saved = 1 - row.best.price_per_hour / row.karpenter
+        speed = row.karpenter_seconds / row.first_seconds
+        note = f"  {row.wrong} wrong" if row.wrong else ""
+        note += f"  {len(row.best.pending)} pending" if row.best.pending else ""
+        note += f"  {row.behind:.2%} behind" if row.longer else ""
+        prices = (row.karpenter, row.first.price_per_hour, row.best.price_per_hour, row.best.lower_bound_per_hour)
+        shown = f"{row.case.name:28}{row.case.pods:6}{prices[0]:14.3f}" + "".join(f"{price:10.3f}" for price in prices[1:])
+        yield f"{shown}{row.best.gap:10.2%}{saved:10.1%}{row.first_seconds * 1e3 / row.slower:10.1f}{speed:10.1f}{note}"
+
+
+def goals(rows: Sequence[Row]) -> Iterator[str]:
+    """The goals, each with what was measured."""
+
+    def of(*mixes: str, low: int = 0, high: int = 10**9) -> list[Row]:
+        return [row for row in rows if row.case.mix in mixes and low <= row.case.size <= high]
+
+    def most(label: str, found: Sequence[Row], goal: str) -> str:
+        worst = max((row.best.gap for row in found), default=float("nan"))
+        return f"{label:64} goal {goal:>8}  measured {worst:7.2%} ({len(found)} cases)"
+
+    def saving(label: str, found: Sequence[Row], goal: str) -> str:
+        known = [1 - row.best.price_per_hour / row.karpenter for row in found if row.case.answer]
+        return f"{label:64} goal {goal:>8}  measured {statistics.median(known) if known else float('nan'):7.1%} ({len(known)} cases)"
+
+    def speed(label: str, found: Sequence[Row], goal: str) -> str:
+        known = [row.karpenter_seconds / row.first_seconds for row in found if row.case.answer]
+        return f"{label:64} goal {goal:>8}  measured {min(known, default=float('nan')):7.1f} x at worst ({len(known)} cases)"
+
+    gpus = ("openball", "openbtaint")
+    traces = (*gpus, "openbcpu", "openbnogpu")
+    yield most("above the bound: web mixes of 5,000 pods and more, 1 s", of("web", "web32", "webcons", low=5000), "<= 0.3%")
+    yield most("above the bound: pods with GPUs, 1,000 and more, 1 s", of(*gpus, low=1000), "<= 1.5%")
+    yield most("above the bound: Karpenter's own mix, 1,000 and more, 2 s", of("bench", low=1000), "<= 4%")
+    small = [row for row in rows if row.case.pods <= 36]
+    yield from _behind(rows)
+    below = sum(1 for row in small if row.best.price_per_hour <= row.best.greedy_price_per_hour + 1e-9)
+    yield f"{'at or under the greedy, 3 to 30 pods':64} goal   always  measured {below} of {len(small)}"
+    yield saving("saved, default pool, 300 pods and more (median)", of("web", "webcons", "bench", low=300), ">= 25%")
+    yield saving("saved, types <= 32 vCPU, 300 pods and more (median)", of("web32", low=300), ">= 10%")
+    yield saving("saved, GPU mixes, 300 pods and more (median)", of(*gpus, low=300), ">= 35%")
+    slowest = max((row.first_seconds / row.slower for row in small), default=float("nan"))
+    yield f"{'first plan, 30 pods and fewer, ms':64} goal    <= 30  measured {slowest * 1e3:7.1f} at worst"
+    everything = ("web", "web32", "webcons", "bench", *traces)
+    for low, high, goal in ((100, 300, ">= 1 x"), (1000, 1100, ">= 5 x"), (5000, 9000, ">= 20 x"), (20000, 20000, ">= 50 x")):
+        yield speed(f"first plan against Karpenter, {low:,} pods", of(*everything, low=low, high=high), goal)
+
+
+def _behind(rows: Sequence[Row]) -> Iterator[str]:
+    """What a longer search would have found, where one was made."""
+    few = [row.behind for row in rows if row.longer and row.case.pods <= 36]
+    more = [row.behind for row in rows if row.longer and 36 < row.case.pods <= 1100]
+    if few:
+        label = "above what a longer search finds, 3 to 30 pods (median)"
+        yield f"{label:64} goal  <= 0.5%  measured {statistics.median(few):7.2%} ({len(few)} cases)"
+    if more:
+        label = "above what a longer search finds, 100 to 1,000 pods (worst)"
+        yield f"{label:64} goal    <= 1%  measured {max(more):7.2%}, median {statistics.median(more):.2%} ({len(more)} cases)"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.plan_prices", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=Path, default=SHIPPED, help="folder with cases.jsonl, answers.jsonl and catalogue.json")
+    parser.add_argument("--only", default="", help="names of cases that contain this")
+    parser.add_argument("--most-pods", type=int, default=10**9, help="leave larger cases out")
+    parser.add_argument("--seconds", type=float, help="time for every plan instead of what its goal says; 0: first plans only")
+    parser.add_argument("--longer", type=float, help="plan once more with so many seconds, to compare with what a quarter of one finds")
+    parser.add_argument("--check", action="store_true", help="look at every plan with the independent checker")
+    said = parser.parse_args(arguments)
+    cases = [case for case in read_cases(said.cases) if said.only in case.name and case.pods <= said.most_pods]
+    if not cases:
+        print(f"no cases in {said.cases}", file=sys.stderr)
+        return 1
+    catalogue = read_catalogue(said.cases)
+    plan(cases[0].snapshot(), catalogue, classes=CLASSES, effort=Effort(steps=0))  # imports
+    rows = []
+    for case in cases:
+        rows.append(measured(case, catalogue, seconds=said.seconds, check=said.check, longer=said.longer))
+        print(list(lines(rows[-1:]))[1], file=sys.stderr, flush=True)
+    print("\n".join((*lines(rows), "", *goals(rows))))
+    return 1 if any(row.wrong for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""The world at one moment, as the API server told it: what a plan is made from, and from which it can be made again.
+
+``lists`` is one list of manifests a kind, keyed by the kind's plural name (``LISTED``). A manifest that cannot be read becomes a
+problem that names it; all others count.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Final, TypeVar
+
+from joiner.cluster import DaemonSet, InvalidField, Node, Pod, Volumes
+from joiner.cluster.listing import Packed
+from joiner.planning.inputs.admission import Admission, claims_of_ephemeral_volumes
+from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
+from joiner.planning.inputs.default_spreads import DefaultSpreads
+from joiner.planning.inputs.redaction import redact
+from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool, Overlays, read, read_overlays
+
+Manifest = Mapping[str, Any]
+Value = TypeVar("Value")
+
+DECLARED: Final[Mapping[str, str]] = {
+    "nodepools": "NodePool",
+    "provisioners": "Provisioner",
+    "nodeclaims": "NodeClaim",
+    "machines": "Machine",
+    "ec2nodeclasses": "EC2NodeClass",
+    "awsnodetemplates": "AWSNodeTemplate",
+}
+LISTED: Final[Mapping[str, str]] = {
+    **DECLARED,
+    "pods": "Pod",
+    "nodes": "Node",
+    "daemonsets": "DaemonSet",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+    "persistentvolumes": "PersistentVolume",
+    "storageclasses": "StorageClass",
+    "namespaces": "Namespace",
+    "priorityclasses": "PriorityClass",
+    "runtimeclasses": "RuntimeClass",
+    "csinodes": "CSINode",
+    "nodeoverlays": "NodeOverlay",
+    "capacitybuffers": "CapacityBuffer",
+    "podtemplates": "PodTemplate",
+    "deployments": "Deployment",
+    "statefulsets": "StatefulSet",
+    "replicasets": "ReplicaSet",
+    "replicationcontrollers": "ReplicationController",
+    "services": "Service",
+}
+"""Plural name of a list -> kind of its items. A list that is not given is empty; workloads matter to head-room and default spreads only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """``assignments`` counts, for each claim on its way, the slots that no pod has taken yet, by pod class; ``entering`` names the
+    claims whose launch is recorded but not answered yet (they are on their way, too)."""
+
+    pods: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    pools: tuple[NodePool, ...] = ()
+    classes: tuple[NodeClass, ...] = ()
+    claims: tuple[NodeClaim, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    volumes: Volumes = field(default_factory=Volumes)
+    overlays: Overlays = field(default_factory=Overlays)
+    assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    entering: frozenset[str] = frozenset()
+    problems: tuple[InvalidManifest, ...] = ()
+
+    @classmethod
+    def from_lists(
+        cls,
+        lists: Mapping[str, Sequence[Manifest]],
+        *,
+        assignments: Mapping[str, Mapping[str, int]] | None = None,
+        in_flight: Collection[str] = (),
+        default_spreads: Sequence[Manifest] = (),
+    ) -> "Snapshot":
+        """``in_flight`` are the names of claims with an open launch; launched claims are known by their own conditions.
+
+        ``default_spreads`` are the scheduler's default constraints, for pods that have none (``joiner.planning.inputs.default_spreads``).
+        """
+        problems: list[InvalidManifest] = []
+        declared = read(_with_kind(one, kind) for plural, kind in DECLARED.items() for one in lists.get(plural) or ())
+        overlays, refused = read_overlays(lists.get("nodeoverlays") or ())
+        room, buffers = capacity_buffer_pods(lists)
+        problems.extend((*declared.problems, *refused, *buffers))
+        admission, defaults = Admission(lists), DefaultSpreads(default_spreads, lists)
+        ephemeral: list[Manifest] = []
+        claims = lists.get("persistentvolumeclaims") or ()
+        listed = _with_ephemeral_volumes(map(admission.admit, chain(lists.get("pods") or (), room)), ephemeral)
+        pods = _read_all(Pod.from_kube, listed, "Pod", problems)
+        sets = (_admitted(one, admission) for one in lists.get("daemonsets") or ())
+        daemons = _read_all(DaemonSet.from_kube, sets, "DaemonSet", problems)
+        return cls(
+            pods=tuple(map(defaults.given_to, pods)) if default_spreads else pods,
+            nodes=_read_all(Node.from_kube, lists.get("nodes") or (), "Node", problems),
+            daemon_sets=_as_they_run(daemons, pods),
+            pools=declared.pools,
+            classes=declared.classes,
+            claims=declared.claims,
+            namespaces={one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in lists.get("namespaces") or ()},
+            volumes=Volumes.from_lists(
+                (*claims, *claims_of_ephemeral_volumes(ephemeral, claims)),
+                lists.get("persistentvolumes") or (),
+                lists.get("storageclasses") or (),
+                lists.get("csinodes") or (),
+                lists.get("nodes") or (),
+            ),
+            overlays=overlays,
+            assignments=assignments or {},
+            entering=frozenset(in_flight),
+            problems=tuple(sorted(problems, key=lambda one: (one.object, one.field, one.value))),
+        )
+
+    @staticmethod
+    def trim(lists: Mapping[str, Sequence[Manifest]]) -> dict[str, Sequence[Manifest]]:
+        """The same lists without what no plan reads: environments, commands, annotations of pods, managed fields.
+
+        Packed lists were read without that.
+        """
+        return {
+            plural: items if isinstance(items, Packed) else [redact(one, plural) for one in items]
+            for plural, items in lists.items()
+            if plural in LISTED
+        }
+
+    def node_class(self, pool: NodePool) -> NodeClass | None:
+        return next((one for one in self.classes if one.ref == pool.class_ref), None)
+
+
+def _read_all(
+    reader: Callable[[Manifest], Value], manifests: Iterable[Manifest], kind: str, problems: list[InvalidManifest]
+) -> tuple[Value, ...]:
+    found = []
+    for manifest in manifests:
+        try:
+            found.append(reader(manifest))
+        except InvalidField as invalid:
+            metadata = manifest.get("metadata") or {}
+            where = "/".join(filter(None, (kind, metadata.get("namespace"), metadata.get("name"))))
+            problems.append(InvalidManifest(where, invalid.field, str(invalid.value), invalid.remedy))
+    return tuple(found)
+
+
+def _with_ephemeral_volumes(pods: Iterable[Manifest], found: list[Manifest]) -> Iterator[Manifest]:
+    """The pods, one at a time, because there are many; those with ephemeral volumes are kept in `found`."""
+    for pod in pods:
+        if any(volume.get("ephemeral") for volume in (pod.get("spec") or {}).get("volumes") or ()):
+            found.append(pod)
+        yield pod
+
+
+def _with_kind(manifest: Manifest, kind: str) -> Manifest:
+    """Lists of built-in kinds leave out each item's kind."""
+    return manifest if manifest.get("kind") else {**manifest, "kind": kind}
+
+
+def _admitted(daemon_set: Manifest, admission: Admission) -> Manifest:
+    """A daemon set whose template says what admission will write into its pods."""
+    spec = daemon_set.get("spec") or {}
+    template = spec.get("template") or {}
+    return {**daemon_set, "spec": {**spec, "template": {**template, "spec": admission.spec(template.get("spec") or {})}}}
+
+
+def _as_they_run(daemons: Sequence[DaemonSet], pods: Iterable[Pod]) -> tuple[DaemonSet, ...]:
+    """Daemon sets with the requests of their newest pod: who resizes pods (a vertical autoscaler) leaves the template alone."""
+    newest: dict[str, Pod] = {}
+    for pod in pods:
+        if pod.owner_kind == "DaemonSet" and pod.node_name and not pod.terminal:
+            before = newest.get(pod.owner_uid)
+            if before is None or (pod.created, pod.key) > (before.created, before.key):
+                newest[pod.owner_uid] = pod
+    asked = {uid: pod.requests for uid, pod in newest.items() if uid}
+    return tuple(replace(one, constraints=replace(one.constraints, requests=asked.get(one.uid, one.requests))) for one in daemons)

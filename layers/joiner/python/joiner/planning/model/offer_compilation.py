@@ -1,0 +1,197 @@
+"""What one pool can launch: its types, zones and capacity types at their price, with the room that daemons leave.
+
+That depends on the pool, its class, the catalogue and the daemons, not on the pods that wait. So it is kept, and a plan that comes later
+with the same of all of these takes it as it is.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from operator import sub
+from typing import Final
+
+from joiner import names
+from joiner.catalogue import Catalogue, InstanceType, Offering, allocatable, capacity
+from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, total
+from joiner.planning.model.node_offers import (
+    INSTANCE_LABELS,
+    NEW_HOST,
+    NodeOffer,
+    OfferSet,
+    PoolInstanceType,
+    Unavailable,
+    place_labels,
+    pool_labels,
+    type_labels,
+)
+from joiner.planning.model.pod_groups import PodGroups
+from joiner.planning.model.volume_constraints import node_amount
+from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
+
+ANY_VALUE: Final = "*"
+PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, names.RESERVATION)
+MOST_OFFER_SETS: Final = 32
+"""So many pools' stocks are kept: those of a few clusters."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OfferInputs:
+    """What offers are compiled from, the same for every pool. ``attachable`` counts volumes by instance type and driver, as far as a
+    node of the type has told."""
+
+    groups: PodGroups
+    catalogue: Catalogue
+    unavailable: Unavailable
+    overlays: Overlays
+    attachable: Mapping[str, Mapping[str, int]]
+
+    def room(self, name: str, can: Resources) -> tuple[int, ...]:
+        if not self.attachable:
+            amounts = can.amounts
+            return tuple([amounts.get(resource, 0) for resource in self.groups.resources])
+        told = self.attachable.get(name, {})
+        return tuple(node_amount(resource, can, told) for resource in self.groups.resources)
+
+    def overlaid(self, model: PoolInstanceType, offering: Offering, place: Mapping[str, str]) -> tuple[PoolInstanceType, Offering]:
+        """Both as NodeOverlays have them."""
+        if not self.overlays:
+            return model, offering
+        labels = {**model.labels, **place}
+        more = self.overlays.capacity(labels)
+        price = self.overlays.price(labels, offering.price_per_hour)
+        if more:
+            can = Resources({**model.allocatable, **more})
+            model = PoolInstanceType(model.name, model.labels, Resources({**model.capacity, **more}), can, self.room(model.name, can))
+        return model, (replace(offering, price_per_hour=price) if price != offering.price_per_hour else offering)
+
+
+_kept: list[tuple[tuple[object, ...], OfferSet]] = []
+"""What was asked and what was made of it, the latest in front. A stock is a value that follows from its question alone."""
+
+
+def compile_offers(pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs) -> OfferSet:
+    """All that this pool can launch in this scene."""
+    daemons = tuple(daemon for daemon, _ in scene.groups.daemons)
+    facts = (scene.groups.resources, scene.unavailable, scene.overlays, scene.attachable)
+    asked = (pool, node_class, resolved, daemons, *facts, scene.catalogue)  # the catalogue last: it takes longest to compare
+    position = next((position for position, (known, _) in enumerate(_kept) if known == asked), None)
+    made = (asked, OfferSet(_launchable(pool, node_class, resolved, scene))) if position is None else _kept.pop(position)
+    _kept.insert(0, made)
+    del _kept[MOST_OFFER_SETS:]
+    return made[1]
+
+
+NO_PLACE_LABELS: Final = place_labels("", "")
+
+
+class LabelMatcher:
+    """Whether labels meet requirements, where the same few label values are asked about again and again."""
+
+    def __init__(self, requirements: Requirements) -> None:
+        self._known: list[tuple[str, ValueSet, dict[str, bool], bool]] = [
+            (key, values, {}, ABSENT in values) for key, values in requirements.items()
+        ]
+        self.of_places = not NO_PLACE_LABELS.keys().isdisjoint(requirements)
+
+    def allows(self, labels: Mapping[str, str]) -> bool:
+        for key, values, known, absent in self._known:
+            value = labels.get(key)
+            if value is None:
+                if not absent:
+                    return False
+                continue
+            meets = known.get(value)
+            if meets is None:
+                meets = known[value] = value in values
+            if not meets:
+                return False
+        return True
+
+
+def _launchable(pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs) -> Iterable[NodeOffer]:
+    of_type = Requirements({key: values for key, values in pool.requirements.items() if key not in PLACE_KEYS})
+    decided = LabelMatcher(
+        Requirements({key: values for key, values in of_type.items() if INSTANCE_LABELS.fullmatch(key) or key in pool.labels})
+    )
+    places = PoolPlaces(Requirements({key: values for key, values in pool.requirements.items() if key not in of_type}), resolved)
+    of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, scene.groups)
+    number = 0
+    for name in sorted(scene.catalogue.types):
+        known = scene.catalogue.types[name]
+        labels = type_labels(known, of_pool)
+        if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels) or not _has_image(resolved, known):
+            continue
+        model: PoolInstanceType | None = None
+        for sold in known.offerings:
+            place = places.of(sold)
+            if place is None or not sold.available or _is_short(sold, known, scene.unavailable):
+                continue
+            if model is None:
+                can, has = allocatable(known, node_class, pool), capacity(known, node_class, pool)
+                model = PoolInstanceType(name, labels, has, can, scene.room(name, can))
+            own, offering = scene.overlaid(model, sold, place)
+            here, taken, overhead = daemons.on(labels, place)
+            left = tuple(map(sub, own.room, taken))
+            if min(left, default=0) >= 0:
+                yield NodeOffer(number, own, offering, room=left, daemons=here, overhead=overhead, place=place)
+                number += 1
+
+
+class PoolPlaces:
+    """Zones and capacity types that a pool and its class allow, with the labels of nodes there: worked out once for each."""
+
+    def __init__(self, requirements: Requirements, resolved: ResolvedNodeClass) -> None:
+        self._judge = LabelMatcher(requirements)
+        self._zones = {subnet.zone: subnet.zone_id for subnet in resolved.subnets}
+        self._known: dict[tuple[str, str, str], dict[str, str] | None] = {}
+
+    def of(self, offering: Offering) -> dict[str, str] | None:
+        """The labels, or None where no node of the pool may be."""
+        asked = (offering.zone, offering.capacity_type, offering.reservation)
+        if asked not in self._known:
+            zone_id = self._zones.get(offering.zone, "")
+            labels = place_labels(offering.zone, offering.capacity_type, zone_id=zone_id, reservation=offering.reservation)
+            allowed = offering.zone in self._zones and self._judge.allows(labels)
+            self._known[asked] = labels if allowed else None
+        return self._known[asked]
+
+
+class DaemonOverhead:
+    """Which daemons come with a node of a pool, and what they take of it: asked once for each set of labels that some daemon reads."""
+
+    def __init__(self, pool: NodePool, groups: PodGroups) -> None:
+        self._taints = pool.taints
+        self._groups = groups
+        willing = [daemon for daemon, _ in groups.daemons if daemon.constraints.untolerated(pool.taints) is None]
+        said = [one.constraints for one in willing]
+        read = {key for one in said for key in one.selector}
+        read |= {key for one in said for term in one.terms or () for key in term.labels}
+        self._keys = tuple(sorted(read))
+        self._known: dict[tuple[str | None, ...], tuple[tuple[int, ...], tuple[int, ...], Resources]] = {}
+
+    def on(self, labels: Mapping[str, str], place: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[int, ...], Resources]:
+        """Positions of the daemons that come, what they take in the order of the plan's resources, and what they request."""
+        asked: tuple[str | None, ...] = ()
+        if self._keys:
+            asked = (*map(labels.get, self._keys), *map(place.get, self._keys))
+        found = self._known.get(asked)
+        if found is None:
+            carried = {**labels, **place}
+            daemons = self._groups.daemons
+            here = tuple(at for at, (daemon, _) in enumerate(daemons) if daemon.runs_on(carried, self._taints, NEW_HOST))
+            taken = tuple(sum(daemons[at][1].vector[position] for at in here) for position in range(len(self._groups.resources)))
+            found = self._known[asked] = (here, taken, total(daemons[at][0].constraints.requests for at in here))
+        return found
+
+
+def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable) -> bool:
+    if not unavailable:
+        return False
+    kind, zone = offering.capacity_type, offering.zone
+    return not unavailable.isdisjoint(
+        {(kind, known.name, zone), (kind, ANY_VALUE, zone), (kind, known.name, ANY_VALUE), (kind, ANY_VALUE, ANY_VALUE)}
+    )
+
+
+def _has_image(resolved: ResolvedNodeClass, known: InstanceType) -> bool:
+    """A class that names no images is one that was not resolved by EC2: a plan on paper."""
+    return not resolved.images or any(image.requirements.allow(known.labels) for image in resolved.images)

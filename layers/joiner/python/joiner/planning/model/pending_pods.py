@@ -1,0 +1,99 @@
+"""Which pods a plan is for: those without a place, but for those that capacity on its way was made for.
+
+A claim on its way has slots by pod class (its *assignment*). A slot is for any pending pod of the class, the most important and
+then the oldest first, so a rollout that replaces pods while a node boots neither strands the node nor asks for another.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+from joiner import names
+from joiner.cluster import Node, Pod
+from joiner.planning.inputs.snapshot import Snapshot
+from joiner.pools import NodeClaim
+from joiner.pools.leaving import leaving_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class PodsToPlace:
+    """``pending`` pods need a place; ``reserved`` ones have one on a claim on its way, by the claim's key."""
+
+    pending: tuple[Pod, ...]
+    reserved: Mapping[str, tuple[Pod, ...]]
+
+
+def sort_by_priority(pods: Iterable[Pod]) -> list[Pod]:
+    """The most important first, then the oldest, then by name. One key after the other, the last one first: most pods are alike in two of
+    them, and names alone are quickly compared."""
+    found = sorted(pods, key=attrgetter("key"))
+    found.sort(key=attrgetter("created"))
+    found.sort(key=attrgetter("constraints.priority"), reverse=True)
+    return found
+
+
+def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
+    """The node of each claim that has joined, by the claim's key."""
+    by_instance = {node.provider_id: node for node in snapshot.nodes if node.provider_id}
+    by_name = {node.name: node for node in snapshot.nodes}
+    found = {}
+    for claim in snapshot.claims:
+        node = by_instance.get(claim.provider_id) if claim.provider_id else by_name.get(claim.node_name)
+        if node is not None:
+            found[claim.key] = node
+    return found
+
+
+# As lifecycle.giving_up writes them. The reason counts: False alone is also what a node that boots says
+GIVEN_UP: Final = (("Registered", "RegistrationTimeout"), ("Registered", "NodeGone"), ("Initialized", "InitializationTimeout"))
+
+
+def is_given_up(claim: NodeClaim) -> bool:
+    """Whether its node never came, is gone, or never took pods: nobody awaits it any more."""
+    said = {(condition.type, condition.reason) for condition in claim.conditions if condition.status == "False"}
+    return any(each in said for each in GIVEN_UP)
+
+
+def is_in_flight(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> bool:
+    """Whether its slots still count: from the launch until its node takes pods from everybody."""
+    if claim.deleting or is_given_up(claim) or not (claim.launched or claim.name in snapshot.entering):
+        return False
+    return node is None or (not node.retiring and (node.has_taint(names.FILLING) or not claim.initialized))
+
+
+def placed_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Pods that have a place: on a node, or nominated for one, where others are being preempted for them."""
+    return tuple(
+        pod for pod in snapshot.pods if (pod.node_name or (pod.nominated_node and not pod.deletion and not pod.gates)) and not pod.terminal
+    )
+
+
+def select_pods(snapshot: Snapshot) -> PodsToPlace:
+    """Pending and reserved pods, each in order of importance."""
+    nodes = nodes_of_claims(snapshot)
+    leaving = leaving_nodes(snapshot.nodes, snapshot.claims)
+    free = sort_by_priority(pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving))
+    queues: dict[str, list[Pod]] = defaultdict(list)
+    for pod in free if snapshot.claims else ():
+        if not pod.node_name:
+            queues[pod.class_key].append(pod)
+    reserved: dict[str, tuple[Pod, ...]] = {}
+    for claim in snapshot.claims:
+        if not is_in_flight(claim, nodes.get(claim.key), snapshot):
+            continue
+        taken: list[Pod] = []
+        for class_key, count in sorted(snapshot.assignments.get(claim.name, {}).items()):
+            taken.extend(queues[class_key][:count])
+            del queues[class_key][:count]
+        reserved[claim.key] = tuple(taken)
+    placed = {pod.key for pods in reserved.values() for pod in pods}
+    return PodsToPlace(tuple(pod for pod in free if pod.key not in placed) if placed else tuple(free), reserved)
+
+
+def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:
+    """Names of nodes that take no more pods because they, or their claims, are going, or because they were given up."""
+    nodes = nodes_of_claims(snapshot)
+    by_claim = {nodes[claim.key].name for claim in snapshot.claims if (claim.deleting or is_given_up(claim)) and claim.key in nodes}
+    return frozenset({node.name for node in snapshot.nodes if node.retiring} | by_claim)

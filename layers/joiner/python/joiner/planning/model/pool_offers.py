@@ -1,0 +1,70 @@
+"""Every pool as a market: what it can launch, in which variants, or why nothing."""
+
+from collections.abc import Mapping
+
+from joiner.catalogue import Catalogue
+from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, PoolOffers, Unavailable
+from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
+from joiner.planning.model.pod_groups import PodGroups
+from joiner.planning.model.pool_variants import compile_variants
+from joiner.planning.model.volume_constraints import attachable_by_type
+from joiner.pools import NodePool, ResolvedNodeClass
+
+
+def compile_pool_offers(
+    snapshot: Snapshot,
+    groups: PodGroups,
+    catalogue: Catalogue,
+    unavailable: Unavailable,
+    classes: Mapping[str, ResolvedNodeClass],
+) -> tuple[PoolOffers, ...]:
+    """One a pool, the heaviest first, then those that pods need not rather avoid (PreferNoSchedule), then by key."""
+    scene = OfferInputs(groups, catalogue, unavailable, snapshot.overlays, attachable_by_type(snapshot.nodes, snapshot.volumes))
+
+    def rank(pool: NodePool) -> tuple[object, ...]:
+        return (-pool.weight, any(taint.effect == "PreferNoSchedule" for taint in pool.taints), pool.key)
+
+    return tuple(_market(pool, snapshot, scene, classes) for pool in sorted(snapshot.pools, key=rank))
+
+
+def _market(pool: NodePool, snapshot: Snapshot, scene: OfferInputs, classes: Mapping[str, ResolvedNodeClass]) -> PoolOffers:
+    node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
+    closed = _closed(pool, snapshot, resolved)
+    if closed or resolved is None:
+        return PoolOffers(pool, node_class, closed=closed)
+    stock = compile_offers(pool, node_class, resolved, scene)
+    variants = compile_variants(pool, stock, scene.groups)
+    if pool.replicas is not None:
+        made = PoolOffers(pool, node_class, stock, variants)
+        return PoolOffers(pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made)
+    return PoolOffers(pool, node_class, stock, variants, "" if stock.launchable else NO_TYPE_AVAILABLE)
+
+
+def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:
+    if pool.deleting:
+        return "the pool is being deleted"
+    if resolved is None:
+        return _unresolved(pool, snapshot)
+    if not resolved.ready:
+        wrong = next(problem for problem in resolved.problems if problem.severity == "error")
+        return f"its class {pool.class_ref.key} is not ready: {wrong.message}"
+    if keys := pool.requirements.contradictions():
+        return f"its requirements exclude each other on {', '.join(keys)}"
+    return ""
+
+
+def _unresolved(pool: NodePool, snapshot: Snapshot) -> str:
+    """What is missing so that the class of the pool could be used, and what to do about it."""
+    node_class, key = snapshot.node_class(pool), pool.class_ref.key
+    if node_class is None:
+        broken = next((one for one in snapshot.problems if one.object == key and one.severity == "error"), None)
+        if broken:
+            return f"its class {key} cannot be used: {broken.message}"
+        field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
+        return f"its class {key} is not there: create it, or name another in {field} of {pool.key}"
+    if node_class.deleting:
+        return f"its class {key} is being deleted: create it anew once it is gone, or name another"
+    ready = node_class.conditions["Ready"]
+    said = f": {ready.message}" if ready.message and not ready.true else ""
+    return f"its class {key} has not been resolved in EC2{said}: look at the conditions in its status"

@@ -1,0 +1,75 @@
+"""What pools leave open, decided in a few ways, and for each the offers that every pending group may use."""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Final
+
+from joiner.cluster import ABSENT, ValueSet
+from joiner.planning.model.node_offers import INSTANCE_LABELS, OfferSet, PoolVariant
+from joiner.planning.model.pod_groups import PodGroups
+from joiner.pools import NodePool
+
+MOST_VARIANTS: Final = 64
+"""How many ways to decide what a pool leaves open are looked at in one plan."""
+
+
+def compile_variants(pool: NodePool, stock: OfferSet, groups: PodGroups) -> tuple[PoolVariant, ...]:
+    """The ways to decide what the pool leaves open, and for each the offers that every pending group may use."""
+    asked = asked_values(groups)
+    choices: list[list[tuple[str, str | None]]] = []
+    for key, values in sorted(pool.requirements.items()):
+        if INSTANCE_LABELS.fullmatch(key) or key in pool.labels:
+            continue
+        wanted = [value for value in sorted(asked.get(key, ())) if value in values]
+        if values.finite and key in asked:
+            wanted = sorted({*wanted, *values})
+        neutral = None if values.absent else str((values - ValueSet.of(*wanted) or values).any_value())
+        choices.append([(key, value) for value in dict.fromkeys([neutral, *wanted])])
+    found = []
+    for number, combination in enumerate(product(*choices)):
+        if number >= MOST_VARIANTS:
+            break
+        labels = {key: value for key, value in combination if value is not None}
+        found.append(PoolVariant(pool, labels, _bits(labels, stock, groups)))
+    return tuple(found)
+
+
+def asked_values(groups: PodGroups) -> dict[str, set[str]]:
+    """Label keys that pending pods or daemons name in rules about nodes or domains, with the values that they name."""
+    found: dict[str, set[str]] = {}
+    for group in groups.pending:
+        for requirements in (*group.where, *(one.term.labels for one in group.constraints.preferences)):
+            for key, values in requirements.items():
+                found.setdefault(key, set()).update(values.exceptions)
+        for spread in group.constraints.spreads:
+            found.setdefault(spread.topology_key, set())
+        for term in (*group.constraints.affinity, *group.constraints.anti_affinity):
+            found.setdefault(term.topology_key, set())
+    return found
+
+
+def _bits(labels: Mapping[str, str], stock: OfferSet, groups: PodGroups) -> dict[int, int]:
+    """Group index -> the offers whose labels it accepts, as bits. Taints are looked at elsewhere: they are the pool's, not the offer's."""
+    every = (1 << len(stock.launchable)) - 1
+    found: dict[int, int] = {}
+    memory: dict[tuple[str, ValueSet], int] = {}
+    for group in groups.pending:
+        accepted = 0
+        for requirements in group.where:
+            bits = every
+            for key, allowed in requirements.items():
+                if not bits:
+                    break
+                if key in labels:
+                    bits &= every if labels[key] in allowed else 0
+                    continue
+                if (key, allowed) not in memory:
+                    carried, missing = stock.positions(key)
+                    mine = missing if ABSENT in allowed else 0
+                    for value, positions in carried.items():
+                        mine |= positions if value in allowed else 0
+                    memory[key, allowed] = mine
+                bits &= memory[key, allowed]
+            accepted |= bits
+        found[group.index] = accepted
+    return found

@@ -1,0 +1,146 @@
+"""What volumes ask of the nodes that their pods run on: places, attachments that are limited, company or none.
+
+A claim that several pods mount before its volume exists keeps them in one zone: the volume is made where the first of them goes, and
+that may be a pod whose node is on its way.
+A claim for one pod at a time goes to the most important pod that can have a place; the others wait. Source: Kubernetes, "Persistent
+Volumes".
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from joiner import names
+from joiner.cluster import Node, Pod, Requirements, Resources, Volumes, VolumeUnusable
+from joiner.planning.model.volume_binding import ClaimName, VolumeSet, bind_static_volumes
+
+UNLIMITED: Final = 1 << 60
+MOST_SHARED_VOLUMES: Final = 32
+"""So many volumes, those that most pods have, are counted once for all of them on a node; pods of many more, each with few users, would be
+as many groups. Of those each pod counts for itself, which is stricter."""
+ATTACHMENT_PREFIX: Final = "attachable-volumes-csi-"
+"""As Kubernetes names the resource that a driver's attachments on a node are."""
+
+
+def attachment_resource(driver: str) -> str:
+    """
+    >>> volume_resource("ebs.csi.aws.com")
+    'attachable-volumes-csi-ebs.csi.aws.com'
+    """
+    return ATTACHMENT_PREFIX + driver
+
+
+def attachable_by_type(nodes: Iterable[Node], volumes: Volumes) -> dict[str, dict[str, int]]:
+    """By instance type and driver: the fewest volumes that any node of the type can have."""
+    found: dict[str, dict[str, int]] = {}
+    for node in nodes if volumes.limits else ():
+        own = found.setdefault(node.labels.get(names.INSTANCE_TYPE, ""), {})
+        for driver, count in volumes.limits.get(node.name, {}).items():
+            own[driver] = min(own.get(driver, count), count)
+    return found
+
+
+def node_amount(name: str, known: Resources, attachable: Mapping[str, int]) -> int:
+    """What a node has of a resource before its pods; of volumes, what their driver says (``attachable``, by driver)."""
+    return attachable.get(name.removeprefix(ATTACHMENT_PREFIX), UNLIMITED) if name.startswith(ATTACHMENT_PREFIX) else known.get(name, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeConstraints:
+    """``places`` are alternatives of node labels; ``volumes`` counts attachments by driver, but for those in ``common`` (driver, volume):
+    others have these as well, and a node attaches each once for all of them. ``shared`` names claims (``namespace/name``) that must bring
+    all their pods into one zone, ``alone`` those that one of several waiting pods can have, ``families`` are of volumes made by hand that
+    do not suffice everywhere. ``key`` is equal for what asks the same."""
+
+    key: str = ""
+    places: tuple[Requirements, ...] = (Requirements(),)
+    volumes: tuple[tuple[str, int], ...] = ()
+    common: tuple[tuple[str, str], ...] = ()
+    shared: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    families: tuple[VolumeSet, ...] = ()
+    refused: str = ""
+
+
+NO_VOLUME_CONSTRAINTS: Final = VolumeConstraints()
+
+
+def find_volume_constraints(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> Mapping[str, VolumeConstraints]:
+    """By pod key, for the pending pods that mount claims, and for those with a place whom they must follow; ``pending`` must come in order
+    of importance."""
+    wanting = [pod for pod in pending if pod.constraints.claims]
+    if not wanting:
+        return {}
+    having = [pod for pod in placed if pod.constraints.claims]
+    users = {(pod.namespace, claim): pod.key for pod in having for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)}
+    wanted = Counter((pod.namespace, claim) for pod in wanting for claim in pod.constraints.claims)
+    held = Counter((pod.namespace, claim) for pod in having for claim in pod.constraints.claims)
+    common = _common((*wanting, *having), volumes)
+    volumes, families = bind_static_volumes(having, wanting, volumes)
+    alike: dict[tuple[str, tuple[str, ...]], VolumeConstraints] = {}
+    found: dict[str, VolumeConstraints] = {}
+    for pod in having:
+        leads = tuple(
+            f"{pod.namespace}/{name}" for name in volumes.unbound(pod.namespace, pod.constraints.claims) if wanted[pod.namespace, name]
+        )
+        own = _families_of(pod, families)
+        if leads or own:
+            found[pod.key] = VolumeConstraints(key=f"leads {leads} {_names(own)}", shared=leads, families=own)
+    for pod in wanting:
+        same = (pod.namespace, pod.constraints.claims)
+        if same not in alike:
+            own = _families_of(pod, families)
+            each = _mounted(pod, volumes, wanted, held, common)
+            alike[same] = replace(each, key=f"{each.key} {_names(own)}", families=own) if own and not each.refused else each
+        taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
+        who = next((users[claim] for claim in taken if claim in users), "")
+        if who:
+            why = f"its PersistentVolumeClaim is for one pod at a time, and {who} has it"
+            found[pod.key] = VolumeConstraints(key=why, refused=why)
+            continue
+        found[pod.key] = alike[same]
+    return found
+
+
+def _names(families: Iterable[VolumeSet]) -> list[str]:
+    return [one.name for one in families]
+
+
+def _families_of(pod: Pod, families: Mapping[ClaimName, VolumeSet]) -> tuple[VolumeSet, ...]:
+    if not families:
+        return ()
+    return tuple(families[claim] for name in pod.constraints.claims if (claim := (pod.namespace, name)) in families)
+
+
+def _common(pods: Iterable[Pod], volumes: Volumes) -> frozenset[tuple[str, str]]:
+    """The volumes, of drivers with limits, that several pods have."""
+    if not volumes.limiting:
+        return frozenset()
+    claims = Counter((pod.namespace, pod.constraints.claims) for pod in pods)
+    users: Counter[tuple[str, str]] = Counter()
+    for (namespace, names_of), number in claims.items():
+        users.update(dict.fromkeys(volumes.limited(namespace, names_of), number))
+    several = sorted((volume for volume, number in users.items() if number > 1), key=lambda one: (-users[one], one))
+    return frozenset(several[:MOST_SHARED_VOLUMES])
+
+
+def _mounted(
+    pod: Pod, volumes: Volumes, wanted: Counter[ClaimName], held: Counter[ClaimName], several: Collection[tuple[str, str]]
+) -> VolumeConstraints:
+    """``wanted``: how many who wait want a claim, ``held``: how many with a place have it; ``several``: volumes that are counted once for
+    all who have them."""
+    namespace, claims = pod.namespace, pod.constraints.claims
+    try:
+        places = tuple(sorted(volumes.where(namespace, claims), key=str))
+    except VolumeUnusable as unusable:
+        return VolumeConstraints(key=str(unusable), refused=str(unusable))
+    limited = sorted(volumes.limited(namespace, claims))
+    common = tuple(volume for volume in limited if volume in several)
+    own = Counter(volume[0] for volume in limited if volume not in common)
+    to_come = [(namespace, claim) for claim in volumes.unbound(namespace, claims)]
+    together = tuple("/".join(claim) for claim in to_come if wanted[claim] + held[claim] > 1)
+    asked = tuple(sorted(own.items()))
+    alone = tuple(f"{namespace}/{claim}" for claim in volumes.for_one_pod(namespace, claims) if wanted[namespace, claim] > 1)
+    key = f"{' or '.join(map(str, places))} {asked} {common} {together} {alone}"
+    return VolumeConstraints(key, places, asked, common, together, alone)

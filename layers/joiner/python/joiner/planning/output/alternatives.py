@@ -1,0 +1,135 @@
+"""What could be launched in place of a planned node: every offer that holds the same pods by the same rules for about the same price.
+
+The fleet chooses among them when some are short. Asked for every node of a plan, so the offers of a pool are laid out as arrays once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
+from joiner.planning.relaxation.dominance import distinguishing_keys
+from joiner.planning.relaxation.offer_table import columns_of, unpack_bits
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+PRICE_TOLERANCE: Final = 0.10
+"""How much dearer than its own offer a node's alternatives may be."""
+MOST_ALTERNATIVES: Final = 60
+MOST_SHELVES: Final = 8
+"""Of one stock; which labels matter changes little from plan to plan."""
+
+
+class OfferAlternatives:
+    """Of all nodes of one plan."""
+
+    def __init__(self, world: PlanState) -> None:
+        self._world = world
+        self._keys = distinguishing_keys(world.groups)
+        self._open: dict[tuple[OfferSet, int], Marks] = {}
+        self._shelves: dict[PoolOffers, PriceList] = {}
+        self._known: dict[object, list[NodeOffer]] = {}
+
+    def of(self, room: NodeState, choice: OfferChoice) -> list[NodeOffer]:
+        """Its own offer first, then the cheapest; more where minValues ask for more."""
+        bits = -1
+        for group in room.planned:
+            bits &= choice.variant.bits[group.index]
+        if choice.market.pool.min_values:
+            return self._found(room, choice, bits)
+        known = (choice, bits, *room.free)
+        if known not in self._known:
+            self._known[known] = self._found(room, choice, bits)
+        return self._known[known]
+
+    def _found(self, room: NodeState, choice: OfferChoice, bits: int) -> list[NodeOffer]:
+        pool, stock, own = choice.market.pool, choice.market.stock, choice.one
+        need = [before - after for before, after in zip(own.room, room.free, strict=True)]
+        if (stock, bits) not in self._open:
+            self._open[stock, bits] = unpack_bits(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)
+        if choice.market not in self._shelves:
+            limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
+            self._shelves[choice.market] = price_list_of(stock, self._keys, limits)
+        found = [own, *self._shelves[choice.market].holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1]]
+        least = pool.min_values
+        if least:
+            others = [one for one in self._world.stand_ins(choice, room.planned) if one not in found and _holds(one, need)]
+            others.sort(key=lambda one: (_heavier(one, own, pool.limits), one.offer, one.index))
+            found.extend(_more_choice(found, others, least))
+        return found
+
+
+class PriceList:
+    """The offers of one pool in order of price, for plans in which these labels tell nodes apart and these resources are limited."""
+
+    def __init__(self, stock: OfferSet, keys: Sequence[str], limits: Sequence[str]) -> None:
+        offers, columns = stock.launchable, columns_of(stock)
+        self._offers = offers
+        self._order: Whole = np.array(sorted(range(len(offers)), key=lambda at: _rank(offers[at])), dtype=np.int64)
+        self._rooms = columns.room[self._order]
+        self._prices = columns.price[self._order]
+        self._endless = ~columns.limited[self._order]
+        kinds: dict[object, int] = {}
+        said = zip(*(columns.codes(key)[0].tolist() for key in keys), strict=True) if keys else [()] * len(offers)
+        kind_of = [
+            kinds.setdefault((one.offering.capacity_type, one.daemons, codes), len(kinds)) for one, codes in zip(offers, said, strict=True)
+        ]
+        self._kinds: Whole = np.array(kind_of, dtype=np.int64)[self._order]
+        self._counted = np.stack([np.zeros(len(offers)), *(columns.capacity(name) for name in limits)], axis=1)[self._order]
+        self._place = np.argsort(self._order)
+        self._alike: dict[int, tuple[Whole, Floats]] = {}
+
+    def holding(self, own: NodeOffer, need: Sequence[int], open_to: Marks) -> list[NodeOffer]:
+        """Offers of about the price, equal in each label that some rule or wish tells nodes apart by, with the same daemons, and no heavier
+        on the pool's limits, that hold this much and are open to these groups; the cheapest first, without its own."""
+        known = self._alike.get(own.index)
+        if known is None:
+            position = self._place[own.index]
+            same = self._endless & (self._kinds == self._kinds[position]) & (self._prices <= self._prices[position] * (1 + PRICE_TOLERANCE))
+            same &= (self._counted <= self._counted[position]).all(axis=1)
+            same[position] = False
+            known = self._alike[own.index] = self._order[same], self._rooms[same]
+        alike, rooms = known
+        held = (rooms >= need).all(axis=1) & open_to[alike]
+        return [self._offers[position] for position in alike[held][: MOST_ALTERNATIVES - 1].tolist()]
+
+
+_shelves: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...]], PriceList]]" = WeakKeyDictionary()
+
+
+def price_list_of(stock: OfferSet, keys: tuple[str, ...], limits: tuple[str, ...]) -> PriceList:
+    """Made once for a stock, and kept with it."""
+    known = _shelves.setdefault(stock, {})
+    if (keys, limits) not in known:
+        if len(known) >= MOST_SHELVES:
+            del known[next(iter(known))]
+        known[keys, limits] = PriceList(stock, keys, limits)
+    return known[keys, limits]
+
+
+def _rank(one: NodeOffer) -> tuple[float, str, str, str, int]:
+    said = one.offering
+    return (said.price_per_hour, one.model.name, said.zone, said.capacity_type, one.index)
+
+
+def _holds(one: NodeOffer, need: Sequence[int]) -> bool:
+    return all(amount <= there for amount, there in zip(need, one.room, strict=True))
+
+
+def _heavier(one: NodeOffer, own: NodeOffer, limits: Iterable[str]) -> bool:
+    """Whether it would take more of some limit than what the plan counts on; where minValues ask for it, it is among the last."""
+    return any(one.capacity.get(name, 0) > own.capacity.get(name, 0) for name in limits)
+
+
+def _more_choice(found: Sequence[NodeOffer], holding: Sequence[NodeOffer], least: Mapping[str, int]) -> list[NodeOffer]:
+    """The cheapest of the others that are new in some label that minValues count, until there is choice enough."""
+    more: list[NodeOffer] = []
+    for one in holding:
+        if meets_min_values((*found, *more), least):
+            break
+        short = [key for key, number in least.items() if len({other.label(key) for other in (*found, *more)} - {None}) < number]
+        if any(one.label(key) not in {other.label(key) for other in (*found, *more)} for key in short):
+            more.append(one)
+    return more

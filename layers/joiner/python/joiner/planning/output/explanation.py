@@ -1,0 +1,189 @@
+"""Why a pod stays pending: for each pool the first rule that keeps it out, and the offer that comes nearest.
+
+The order of the rules and most words are Karpenter's, which people search for: taints, requirements, resources, offerings,
+limits, and then the rules between pods.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+
+from joiner import names
+from joiner.catalogue import Catalogue, allocatable
+from joiner.catalogue.types import NOT_MADE
+from joiner.cluster import MISSING, Requirements
+from joiner.cluster.quantities import amount
+from joiner.planning.model.node_offers import (
+    NO_TYPE_AVAILABLE,
+    NodeOffer,
+    OfferChoice,
+    PoolOffers,
+    bit_positions,
+    node_labels,
+    pool_labels,
+)
+from joiner.planning.model.offer_compilation import DaemonOverhead
+from joiner.planning.model.pod_groups import PodGroup, fits
+from joiner.planning.model.pool_variants import MOST_VARIANTS
+from joiner.planning.plan import LOOKS_AGAIN, Reason
+from joiner.planning.state.limit_violations import LimitViolation, PoolLimitViolation
+from joiner.planning.state.plan_state import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, PlanState
+from joiner.planning.state.pod_topology import CLAIM_TAKEN, VOLUMES_TAKEN
+
+Alternatives = tuple[Requirements, ...]
+Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str]]
+"""What a pool does not have in stock for pods that may be there: worked out once for all groups that ask for the same."""
+
+ENOUGH_TRIED = 200
+NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
+
+
+def explain_pending(world: PlanState, catalogue: Catalogue) -> dict[PodGroup, tuple[Reason, ...]]:
+    """Reasons for each group of which pods are left, in the order in which pools were tried."""
+    found: dict[PodGroup, tuple[Reason, ...]] = {}
+    lacking = cache(partial(_not_in_stock, world, catalogue))
+    for group, number in world.left.items():
+        if not number:
+            continue
+        if group.refused:
+            found[group] = (Reason("", group.refused),)
+        elif _opts_out(group):
+            found[group] = (Reason("", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"),)
+        elif not world.markets:
+            found[group] = (Reason("", "there is no NodePool or Provisioner that can be used: create one, or mend what is wrong with it"),)
+        else:
+            found[group] = tuple(_reason(world, group, market, lacking) for market in world.markets)
+    return found
+
+
+def _opts_out(group: PodGroup) -> bool:
+    """Whether such pods ask for nodes that no pool made, as those do that must stay clear of autoscaled nodes."""
+    keys = (names.NODEPOOL, names.PROVISIONER)
+    return bool(group.where) and all(any(one.on(key) == MISSING for key in keys) for one in group.where)
+
+
+def _reason(world: PlanState, group: PodGroup, market: PoolOffers, lacking: Lacking) -> Reason:
+    pool = market.pool.name
+    if market.closed and market.closed != NO_TYPE_AVAILABLE:
+        return Reason(pool, market.closed)
+    taint = group.constraints.untolerated(market.pool.taints)
+    if taint is not None:
+        return Reason(pool, f"did not tolerate taint {taint}")
+    if not group.where:
+        return Reason(pool, NO_TERMS if group.constraints.suits_no_node else "it asks for a node by name, and a new node has none yet")
+    usable = sorted(
+        {one for variant in market.variants for one in _open_to(group, market, variant.bits)}, key=lambda one: (one.offer, one.index)
+    )
+    if not usable:
+        return Reason(pool, _requirements(group, market, lacking))
+    large = [one for one in usable if fits(group, one.room)]
+    if large:
+        return _beyond_resources(world, group, market, large)
+    return _too_large(pool, group, usable)
+
+
+def _too_large(pool: str, group: PodGroup, usable: list[NodeOffer]) -> Reason:
+    """No offer holds such a pod: the nearest one and what it is short of, or the device that no node of ours has."""
+    nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
+    lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
+    if missing := next((name for name in NOT_MADE if name in lacks), ""):
+        return Reason(pool, f"no node of this pool has {missing}: {NOT_MADE[missing]}")
+    return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
+
+
+def _beyond_resources(world: PlanState, group: PodGroup, market: PoolOffers, large: list[NodeOffer]) -> Reason:
+    """There are offers that could hold such a pod: limits or its neighbours keep it out."""
+    limits = [world.over_limit(OfferChoice(market, market.variants[0], one, 0)) for one in large]
+    allowed = [one for one, limit in zip(large, limits, strict=True) if limit is None]
+    if not allowed:
+        least = min((limit for limit in limits if limit), key=lambda limit: limit.excess)
+        why = f"all available instance types exceed limits for nodepool: {_told(least, world, group)}"
+        return Reason(market.pool.name, why, large[0].offer)
+    return Reason(market.pool.name, _between_pods(world, group, market, allowed), large[0].offer)
+
+
+def _told(exceeded: LimitViolation, world: PlanState, group: PodGroup) -> str:
+    if isinstance(exceeded, PoolLimitViolation):
+        return exceeded.told(group.constraints.requests, world.planned_of(exceeded.pool, exceeded.resource))
+    return exceeded.told()
+
+
+def _open_to(group: PodGroup, market: PoolOffers, bits: Mapping[int, int]) -> list[NodeOffer]:
+    return [market.launchable[position] for position in bit_positions(bits[group.index])]
+
+
+def _shortfall(group: PodGroup, one: NodeOffer) -> float:
+    return sum(max(amount - one.room[position], 0) / amount for position, amount in group.needs)
+
+
+def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
+    """Which requirement of the pod no offer of the pool meets, or that only offerings would that are short or full of daemons."""
+    short, full = lacking(market, group.where)
+    if short:
+        return f"no instance type has the required offering: short of capacity, or not offered in the class's zones ({short})"
+    if full:
+        return f"daemon sets leave no room on any instance type that would suit it: {full}"
+    if market.closed:
+        return market.closed
+    for requirements in group.where:
+        for key, values in sorted(requirements.items()):
+            carried = {variant.labels.get(key) or one.labels.get(key) for variant in market.variants for one in market.launchable}
+            alone = Requirements({key: values})
+            if len(market.variants) == MOST_VARIANTS and key in market.variants[0].labels:
+                return f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only{LOOKS_AGAIN}"
+            if not any(alone.allow({key: value} if value is not None else {}) for value in carried):
+                return f"incompatible requirements: the pod wants {key} {values}, and no node of this pool has that"
+    return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
+
+
+def _not_in_stock(world: PlanState, catalogue: Catalogue, market: PoolOffers, where: Alternatives) -> tuple[str, str]:
+    """A few offerings that would do if they were to be had; and of the types on which daemons leave no room the one that comes nearest."""
+    pool, own = market.pool, pool_labels(market.pool)
+    if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
+        return "", ""  # it wants another pool: no need to look at thousands of offerings
+    offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in market.launchable}
+    daemons = DaemonOverhead(pool, world.groups)
+    short: list[str] = []
+    full: list[tuple[float, str]] = []
+    for known in catalogue.types.values():
+        room = allocatable(known, market.node_class, pool)
+        for offering in known.offerings:
+            if (known.name, offering.zone, offering.capacity_type) in offered:
+                continue
+            labels = node_labels(pool, known, offering.zone, offering.capacity_type)
+            decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
+            if not (decided.allow(labels) and any(one.allow(labels) for one in where)):
+                continue
+            _, _, overhead = daemons.on(labels, {})
+            if lacks := overhead.lacking(room):
+                told = " and ".join(amount(name, value) for name, value in sorted(lacks.items()))
+                full.append((sum(value / overhead[name] for name, value in lacks.items()), f"on {known.name} they are short of {told}"))
+                continue
+            short.append(f"{offering.capacity_type} {known.name} in {offering.zone}")
+            if len(short) == 3:
+                return ", ".join(short), ""
+    return ", ".join(short), min(full, default=(0.0, ""))[1]
+
+
+def _between_pods(world: PlanState, group: PodGroup, market: PoolOffers, offers: list[NodeOffer]) -> str:
+    """The rule between pods that keeps one more of the group out of every new node."""
+    told: dict[str, int] = {}
+    for one in offers[:ENOUGH_TRIED]:
+        for variant in market.variants:
+            if not variant.bits[group.index] >> one.index & 1:
+                continue
+            room = world.open(OfferChoice(market, variant, one, 1 << group.index))
+            _, why = world.limit(group, room)
+            world.close(room)
+            told[why] = told.get(why, 0) + 1
+    worst = max(sorted(told), key=lambda why: told[why], default="")
+    if worst == TOO_FEW_TYPES:
+        return f"minValues requirement is not met for label(s) {', '.join(sorted(market.pool.min_values))}: {worst}"
+    if worst in (CLAIM_TAKEN, VOLUMES_TAKEN):
+        return worst
+    if worst == TOO_MANY_VOLUMES:
+        return f"{worst} to any new node"
+    if worst == PORTS_TAKEN:
+        return f"{worst} by daemon sets on every new node"
+    if worst:
+        return f"unsatisfiable topology constraint: {worst} keeps it out of every new node"
+    return f"this plan found no place for it{LOOKS_AGAIN}"

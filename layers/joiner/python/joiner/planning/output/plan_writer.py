@@ -1,0 +1,178 @@
+"""Reading a plan off the world in which it was made: names, slots, alternatives."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from joiner import names
+from joiner.cluster import Requirement, Requirements, Resources, ValueSet
+from joiner.planning.inputs.capacity_buffers import is_buffer_pod
+from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.output.alternatives import OfferAlternatives
+from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+
+def write_plan(world: PlanState, snapshot: Snapshot, reasons: Mapping[PodGroup, tuple[Reason, ...]], proven: float) -> Plan:
+    """The plan as a value. Slots go to a group's pods in their order: the most important first."""
+    slots = PodSlots(world)
+    existing = []
+    for room in world.existing:
+        if room.planned and not room.made:
+            pods = slots.take(_contents(room))
+            existing.append(ExistingNode(room.node, room.claim, pods, slots.by_class(room, pods)))
+    numbers: dict[str, int] = {}
+    writer = NodeWriter(world, slots)
+    nodes = []
+    for room, choice, contents in _in_order((*(room for room in world.existing if room.made), *world.new)):
+        pool = choice.market.pool.name
+        numbers[pool] = numbers.get(pool, 0) + 1
+        nodes.append(writer.node(room, choice, contents, f"{pool}-{numbers[pool]}"))
+    pending = sorted((pod, reasons[world.groups.all[index]]) for index, pod in slots.left())
+    return Plan(
+        nodes=tuple(nodes),
+        existing=tuple(existing),
+        pending=tuple(PendingPod(pod, why) for pod, why in pending),
+        lower_bound_per_hour=round(float(proven), 10),
+        problems=snapshot.problems,
+    )
+
+
+Contents = list[tuple[int, int, int]]
+"""Of a node: priority (the highest first), index and number of pods of each group."""
+
+
+def _contents(room: NodeState) -> Contents:
+    return sorted([(-group.constraints.priority, group.index, number) for group, number in room.planned.items()])
+
+
+def _in_order(rooms: Iterable[NodeState]) -> list[tuple[NodeState, OfferChoice, Contents]]:
+    """By pool and what the node is; then by its pods, so that equal nodes come in the same order every time."""
+    found = [(room, choice, _contents(room)) for room in rooms if (choice := room.choice or room.made)]
+    kinds = {choice: _kind(choice) for choice in dict.fromkeys(choice for _, choice, _ in found)}
+    ranks: dict[OfferChoice, int] = {}
+    for choice, kind in sorted(kinds.items(), key=lambda one: one[1]):
+        before = next(reversed(ranks), choice)
+        ranks[choice] = ranks.get(before, 0) + (kinds[before] != kind)
+    return sorted(found, key=lambda one: (ranks[one[1]], one[2]))
+
+
+def _kind(choice: OfferChoice) -> tuple[object, ...]:
+    pool = choice.market.pool
+    return (-pool.weight, pool.key, choice.one.offer, sorted(choice.variant.labels.items()))
+
+
+class PodSlots:
+    """Gives the pods of each group their places, in their order. Pods are told by their keys."""
+
+    def __init__(self, world: PlanState) -> None:
+        self._queues = {group.index: iter([pod.key for pod in group.pods]) for group in world.left}
+        self._apart = {group for group in world.left if group.head_room or group.constraints.claims}
+        self._pods = {pod.key: pod for group in self._apart for pod in group.pods}
+
+    def take(self, contents: Contents) -> tuple[str, ...]:
+        return tuple([pod for _, index, number in contents for pod in islice(self._queues[index], number)])
+
+    def left(self) -> Iterator[tuple[int, str]]:
+        """Pods that have no place, each with the index of its group."""
+        return ((index, pod) for index, pods in self._queues.items() for pod in pods)
+
+    def alike(self, room: NodeState) -> bool:
+        """Whether pods of one group are of one class, in this room."""
+        return self._apart.isdisjoint(room.planned)
+
+    def by_class(self, room: NodeState, pods: Sequence[str]) -> dict[str, int]:
+        """How many slots the pods of this room need, by class; head-room needs none: nobody will come for it by name."""
+        found: dict[str, int] = {}
+        for group, number in room.planned.items():
+            if group not in self._apart:
+                known = group.constraints.class_key
+                found[known] = found.get(known, 0) + number
+        for pod in pods if self._apart else ():
+            if pod in self._pods and not is_buffer_pod(self._pods[pod].name):
+                known = self._pods[pod].constraints.class_key
+                found[known] = found.get(known, 0) + 1
+        return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDescription:
+    """What nodes have in common that are made of the same offer for as many pods of the same groups."""
+
+    labels: Mapping[str, str]
+    alternatives: tuple[Offer, ...]
+    requirements: Requirements
+    requests: Resources
+    classes: Mapping[str, int]
+
+
+class NodeWriter:
+    """Writes nodes down; what like nodes share is worked out once."""
+
+    def __init__(self, world: PlanState, slots: PodSlots) -> None:
+        self._slots = slots
+        self._alternatives = OfferAlternatives(world)
+        self._resources = world.groups.resources
+        self._named = {group: tuple(group.constraints.requests.amounts) for group in world.left}
+        self._labels: dict[OfferChoice, dict[str, str]] = {}
+        self._open_to: dict[tuple[OfferChoice, tuple[int, ...]], tuple[tuple[Offer, ...], Requirements]] = {}
+        self._said: dict[object, NodeDescription] = {}
+
+    def node(self, room: NodeState, choice: OfferChoice, contents: Contents, name: str) -> PlannedNode:
+        pool, own, pods = choice.market.pool, choice.one, self._slots.take(contents)
+        known = (choice, *room.free, *contents)
+        said = self._said.get(known)
+        if said is None:
+            said = self._said[known] = self._of(room, choice, pods)
+        return PlannedNode(
+            name=name,
+            pool=pool.key,
+            offer=own.offer,
+            alternatives=said.alternatives,
+            labels=said.labels,
+            taints=pool.taints,
+            startup_taints=pool.startup_taints,
+            requirements=said.requirements,
+            requests=said.requests,
+            daemon_overhead=own.overhead,
+            capacity=own.capacity,
+            allocatable=own.allocatable,
+            pods=pods,
+            classes=said.classes if self._slots.alike(room) else self._slots.by_class(room, pods),
+        )
+
+    def _of(self, room: NodeState, choice: OfferChoice, pods: Sequence[str]) -> NodeDescription:
+        if choice not in self._labels:
+            every = {**choice.one.labels, **choice.variant.labels}
+            self._labels[choice] = {key: value for key, value in every.items() if key not in NOT_YET}
+        could_be = self._alternatives.of(room, choice)
+        known = (choice, tuple([one.index for one in could_be]))
+        if known not in self._open_to:
+            offers = tuple([one.offer for one in could_be])
+            self._open_to[known] = (offers, _requirements(choice, offers))
+        return NodeDescription(self._labels[choice], *self._open_to[known], self._requests(room, choice), self._slots.by_class(room, pods))
+
+    def _requests(self, room: NodeState, choice: OfferChoice) -> Resources:
+        """What its pods request together: what they left of its room. A resource that somebody asks none of is named, too."""
+        named = set[str]().union(*{self._named[group] for group in room.planned})
+        taken = zip(self._resources, choice.one.room, room.free, strict=True)
+        return Resources({name: before - after for name, before, after in taken if name in named})
+
+
+def _requirements(choice: OfferChoice, alternatives: Sequence[Offer]) -> Requirements:
+    """The pool's, narrowed to the alternatives (which meet the pool's) and to what the pool leaves open."""
+    chosen = Requirements.of(
+        Requirement(key, ValueSet.of(*values))
+        for key, values in (
+            (names.INSTANCE_TYPE, {one.instance_type for one in alternatives}),
+            (names.ZONE, {one.zone for one in alternatives}),
+            (names.CAPACITY_TYPE, {one.capacity_type for one in alternatives}),
+        )
+    )
+    return choice.market.pool.requirements & Requirements.from_labels(choice.variant.labels) & chosen
+
+
+NOT_YET = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED, f"{names.INSTANCE_PREFIX}tenancy"})
+"""Labels that a node gets when it joins, and not from its claim."""

@@ -1,0 +1,309 @@
+"""Column generation: the programme over whole nodes, which knows what fractions of pods hide.
+
+A *column* is one node with what is on it. The master programme mixes the columns known so far; its prices say which new ones would help,
+the kernel packs such nodes, and the mix is rounded to whole nodes. Where pods are large this finds what rounding alone leaves: which sizes
+go together.
+"""
+
+from typing import Final
+
+import highspy
+import numpy as np
+
+from joiner.planning.arrays import Floats, Whole
+from joiner.planning.packing.column_pricing import MOST_PATIENCE, PATIENCE, ColumnPricer
+from joiner.planning.packing.node_filling import (
+    NO_PACKING,
+    FillSettings,
+    NodePattern,
+    Packing,
+    filling_steps,
+    right_size,
+)
+from joiner.planning.packing.randomized_rounding import pack_greedily, round_relaxation
+from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation
+from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.relaxation.resource_lp import Relaxation, quiet_solver, run_solver
+
+MOST_ADDED: Final = 60
+HOT: Final = 24
+"""Offers that gave the best columns are asked again, with dice."""
+SMOOTHING: Final = 0.6
+"""How much of the relaxation's prices is mixed into the master's while columns still come."""
+MOST_CELLS: Final = 40_000
+"""So many rows times items are filled with dice at a time."""
+STALLS: Final = 8
+SETTLING: Final = 0.5
+"""How much of the best proven prices is mixed into the master's: its own jump about as long as columns are missing."""
+SLOWER: Final = 4
+"""So many times longer is tried where nothing is found."""
+CLOSE: Final = 1e-3
+"""This close to the bound is good enough."""
+GROWING: Final = 0.65
+"""Of the time that is left for columns, so much goes to finding them; the rest to rounding their mix."""
+SURELY_GROWING: Final = 0.8
+"""The same where the best nodes there are can be found: they are what is missing."""
+TURNS: Final = 60
+"""So many roundings tell what a mix is good for."""
+USUAL_NOISE: Final = (0.02, 0.05, 0.1)
+STALLED_NOISE: Final = (0.05, 0.1, 0.2, 0.4)
+"""How far the dice disturb prices: further where nothing new was found."""
+
+
+class MasterProblem:
+    """The programme over columns: at least the demand of every item, at the least price."""
+
+    def __init__(self, problem: PackingProblem, demand: Whole) -> None:
+        self._problem = problem
+        self.patterns: list[NodePattern] = []
+        self._seen: set[tuple[int, bytes, bytes]] = set()
+        self._pending: list[NodePattern] = []
+        self._solver = quiet_solver()
+        empty = highspy.HighsLp()
+        empty.num_col_, empty.num_row_ = 0, problem.items
+        empty.row_lower_, empty.row_upper_ = demand.astype(float), np.full(problem.items, highspy.kHighsInf)
+        empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        empty.a_matrix_.start_ = [0]
+        self._solver.passModel(empty)
+
+    def add(self, pattern: NodePattern) -> bool:
+        """Whether it was new."""
+        known = (pattern.offer, pattern.items.tobytes(), pattern.counts.tobytes())
+        if known in self._seen:
+            return False
+        self._seen.add(known)
+        self._pending.append(pattern)
+        return True
+
+    @property
+    def steps(self) -> float:
+        """What solving it costs, in steps of the meter."""
+        return 0.3 + 0.003 * self._problem.items + 0.0005 * len(self.patterns)
+
+    def solve(self) -> tuple[float, Floats, Floats]:
+        """Price, worth of each item, and how many nodes of each column."""
+        if self._pending:
+            lengths = [len(one.items) for one in self._pending]
+            self._solver.addCols(
+                len(lengths),
+                self._problem.price[[one.offer for one in self._pending]],
+                np.zeros(len(lengths)),
+                np.full(len(lengths), highspy.kHighsInf),
+                sum(lengths),
+                (np.cumsum(lengths) - lengths).astype(np.int32),
+                np.concatenate([one.items for one in self._pending]).astype(np.int32),
+                np.concatenate([one.counts for one in self._pending]).astype(float),
+            )
+            self.patterns += self._pending
+            self._pending = []
+        run_solver(self._solver)
+        solution = self._solver.getSolution()
+        value = float(self._solver.getInfo().objective_function_value)
+        return value, np.maximum(np.array(solution.row_dual), 0), np.array(solution.col_value)
+
+
+def generate_columns(
+    problem: PackingProblem,
+    demand: Whole,
+    relaxation: Relaxation,
+    packing: Packing,
+    chance: SearchContext,
+    *,
+    share: float,
+    good_enough: float,
+) -> Packing:
+    """At most as dear as ``packing``, whose nodes are the first columns; until this share of the effort is used up."""
+    master = MasterProblem(problem, demand)
+    for pattern in packing.patterns:
+        master.add(pattern)
+    pricer = ColumnPricer.of(chance.bench, demand, relaxation)
+    if pricer is None:
+        until = _share_for_columns(chance, share, GROWING)
+        worth, mix = _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=STALLS)
+        return _rounded_until(problem, demand, master, chance, packing, mix=mix, worth=worth, share=share, good_enough=good_enough)
+    until = _share_for_columns(chance, share, SURELY_GROWING)
+    _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=0)
+    settling, best = ExactColumnGeneration(demand, relaxation, master, pricer, chance), packing
+    while not settling.ended and best.price > good_enough and not chance.meter.spent(share):
+        value, worth, mix = settling.go_on(share=_share_for_columns(chance, share, SURELY_GROWING))
+        good_enough = max(good_enough, chance.proven_for(demand) * (1 + CLOSE))
+        enough = max(good_enough, value * (1 + CLOSE))  # not before there are better columns is anything better found
+        best = _rounded_until(problem, demand, master, chance, best, mix=mix, worth=worth, share=share, good_enough=enough)
+    return best
+
+
+def _share_for_columns(chance: SearchContext, share: float, part: float) -> float:
+    """Until when columns are looked for, if so large a part of what is left is for them."""
+    used = min(chance.meter.share, share)
+    return used + part * (share - used)
+
+
+def _grow(
+    problem: PackingProblem,
+    demand: Whole,
+    relaxation: Relaxation,
+    master: MasterProblem,
+    chance: SearchContext,
+    *,
+    share: float,
+    good_enough: float,
+    stalls: int,
+) -> tuple[Floats, Floats]:
+    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers the worth of items and the mix."""
+    stalled, turn = 0, 0
+    hot = np.zeros(0, np.int64)
+    while True:
+        value, worth, mix = master.solve()
+        turn += 1
+        chance.meter.spend(master.steps)
+        if value <= good_enough or stalled > stalls or chance.meter.spent(share):
+            return worth, mix
+        smooth = SMOOTHING if not stalled else 0.0
+        prices = floor_worth(problem, smooth * relaxation.worth + (1 - smooth) * worth)
+        everything = turn % 3 == 1
+        added, hot = _price(problem, demand, master, chance, prices=prices, worth=worth, hot=hot, stalled=stalled, everything=everything)
+        stalled = 0 if added else stalled + 1
+
+
+class ExactColumnGeneration:
+    """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there is, and proven. It
+    has ``ended`` then, or when nothing more is found."""
+
+    def __init__(self, demand: Whole, relaxation: Relaxation, master: MasterProblem, pricer: ColumnPricer, chance: SearchContext) -> None:
+        self._demand, self._master, self._pricer, self._chance = demand, master, pricer, chance
+        self._settled, self._hoped, self._proven = relaxation.worth, 0.0, 0.0
+        self._patience, self._idle = PATIENCE, 0
+        self.ended = False
+
+    def go_on(self, *, share: float) -> tuple[float, Floats, Floats]:
+        """What ``MasterProblem.solve`` answers when it has ended, or this share of the effort is used up."""
+        meter = self._chance.meter
+        while True:
+            value, worth, mix = self._master.solve()
+            meter.spend(self._master.steps)
+            self.ended = value <= self._proven * (1 + CLOSE) or self._idle > 1
+            if self.ended or meter.spent(share):
+                return value, worth, mix
+            self._look(worth if self._idle else SETTLING * self._settled + (1 - SETTLING) * worth)
+
+    def _look(self, prices: Floats) -> None:
+        priced = self._pricer.look(prices, self._patience)
+        self._chance.meter.spend(priced.spent)
+        whole = float(self._demand @ prices)
+        if whole / priced.likely > self._hoped:
+            self._settled, self._hoped = prices, whole / priced.likely
+        if whole / priced.most > self._proven:
+            self._proven = whole / priced.most
+            self._chance.prove(self._demand, self._proven)
+        if sum(self._master.add(one) for one in priced.patterns):
+            self._idle = 0
+        elif self._patience < MOST_PATIENCE:
+            self._patience *= SLOWER
+            self._hoped = 0.0  # less patience promised more than it could know
+        else:
+            self._idle += 1
+
+
+def _price(
+    problem: PackingProblem,
+    demand: Whole,
+    master: MasterProblem,
+    chance: SearchContext,
+    *,
+    prices: Floats,
+    worth: Floats,
+    hot: Whole,
+    stalled: int,
+    everything: bool,
+) -> tuple[int, Whole]:
+    """Packs nodes by these prices and adds those that would pay; answers how many, and the offers that did best."""
+    active = np.flatnonzero(demand > 0)
+    offers = np.flatnonzero(problem.open[:, active].any(axis=1))
+    rounds: list[tuple[Whole, FillSettings]] = []
+    if everything or stalled or not len(hot):
+        tilt = np.exp(0.5 * chance.dice.standard_normal((len(offers), problem.need.shape[1])))
+        rounds += [(offers, FillSettings(1.0)), (offers, FillSettings(0.5, tilt=tilt))]
+    if len(hot):
+        times = min(12 * (1 + stalled) if stalled else 4, max(MOST_CELLS // (len(hot) * len(active)), 2))
+        rows = np.repeat(hot, times)
+        strength = chance.dice.choice(np.array(STALLED_NOISE if stalled else USUAL_NOISE), (len(rows), 1))
+        noise = np.exp(strength * chance.dice.standard_normal((len(rows), len(active))))
+        tilt = np.exp(0.6 * chance.dice.standard_normal((len(rows), problem.need.shape[1])))
+        rounds.append((rows, FillSettings(chance.dice.choice(np.array([1.0, 0.5, 0.34]), len(rows)), noise, tilt)))
+    added, best = 0, np.full(len(problem.price), -1.0)
+    for rows, way in rounds:
+        counts = chance.bench.fill(rows, active, demand[active], prices[active], way=way)
+        chance.meter.spend(filling_steps(counts.size * (1 if way.noise is None else 2)))  # dice cost as much as what they are for
+        ratio = (counts @ worth[active]) / problem.price[rows]
+        np.maximum.at(best, rows, ratio)
+        for row in np.argsort(-ratio, kind="stable")[:MOST_ADDED].tolist():
+            if ratio[row] <= 1 + 1e-6:
+                break
+            inside = np.flatnonzero(counts[row])
+            added += master.add(NodePattern(int(rows[row]), active[inside], counts[row, inside], 1))
+    return added, np.argsort(-best, kind="stable")[:HOT]
+
+
+def _rounded_until(
+    problem: PackingProblem,
+    demand: Whole,
+    master: MasterProblem,
+    chance: SearchContext,
+    packing: Packing,
+    *,
+    mix: Floats,
+    worth: Floats,
+    share: float,
+    good_enough: float,
+) -> Packing:
+    """The best of many roundings, at most as dear as ``packing``; until it is good enough, or this share of the effort is used up."""
+    best, turn = packing, 0
+    while best.price > good_enough and not chance.meter.spent(share) and turn < TURNS:
+        made = _rounded(problem, demand, master, chance, mix=mix, worth=worth, turn=turn, under=best.price)
+        best = made if made.price < best.price - 1e-9 else best
+        turn += 1
+    return best
+
+
+def _rounded(
+    problem: PackingProblem,
+    demand: Whole,
+    master: MasterProblem,
+    chance: SearchContext,
+    *,
+    mix: Floats,
+    worth: Floats,
+    turn: int,
+    under: float,
+) -> Packing:
+    """The mix in whole nodes, rounded at random; what is left is packed greedily, or by rounding a relaxation of its own."""
+    mode = (1.0, 0.6, 0.3, 1.0)[turn % 4]
+    left, patterns, price = demand.copy(), [], 0.0
+    for column in np.argsort(-mix, kind="stable").tolist():
+        if mix[column] <= 1e-9:
+            break
+        one = master.patterns[column]
+        times = min(int(np.floor(mix[column] + chance.dice.random() * mode)), int((left[one.items] // one.counts).min()))
+        if times > 0:
+            left[one.items] -= times * one.counts
+            patterns.append(NodePattern(one.offer, one.items, one.counts, times))
+            price += times * float(problem.price[one.offer])
+    chance.meter.spend(0.5)
+    if not left.any():
+        return right_size(problem, patterns)
+    if turn % 4 == 3:
+        rest = round_relaxation(problem, solve_relaxation(problem, left, chance), left, chance)
+    else:
+        noise, tilt = (0.0, 0.1, 0.2)[turn // 3 % 3], (0.0, 0.4)[turn % 2]
+        rest = pack_greedily(
+            problem,
+            left,
+            floor_worth(problem, worth),
+            chance,
+            share=(1.0, 0.5)[turn % 2],
+            noise=noise,
+            tilt=tilt,
+            many=0.003,
+            under=under * 1.02 - price,
+        )
+    return right_size(problem, [*patterns, *rest.patterns]) if rest.patterns else NO_PACKING

@@ -1,0 +1,128 @@
+"""The best node there can be at given prices of pods, found by trying all that could still be better; and what that proves.
+
+If pods are worth so much, and no node of any offer holds pods that are worth more than its price, then no plan is cheaper than all pods
+together are worth: in every plan each pod is on a node. If some node holds pods worth a few percent more than its price, all worths are so
+much too high. This knows whole pods and whole nodes' worth of them, so the bound is sharper than that of fractions, and the nodes that it
+finds are the columns that help most. Where many small pods share a node there is too much to try; there, fractions lose little.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import highspy
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.packing.kernel import MOST_VIEWS, Kernel, NodeSearchResult
+from joiner.planning.packing.node_filling import NodeFiller, NodePattern
+from joiner.planning.relaxation.resource_lp import Relaxation, quiet_solver, run_solver
+
+HASTY: Final = 10_000
+"""Steps for one offer: few, because few are enough for most."""
+PATIENCE: Final = 3_000_000
+MOST_PATIENCE: Final = 12_000_000
+"""Steps for all those together that need more: usually one or two."""
+STEPS_OF_A_MILLISECOND: Final = 65_000.0
+KEPT: Final = 24
+"""Nodes of one offer that are kept, the better ones found on the way included: they are columns, too."""
+SURE: Final = 1e-6
+"""Of a price: more than all sums of floats err."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PricedColumns:
+    """``patterns`` that are worth more than they cost, the best of them ``likely`` times its price. No node is worth more than ``most``
+    times its price (both 1 at least). ``spent`` is in steps of the meter."""
+
+    patterns: tuple[NodePattern, ...]
+    likely: float
+    most: float
+    spent: float
+
+
+class ColumnPricer:
+    """All offers of a problem, for one demand."""
+
+    def __init__(self, bench: NodeFiller, kernel: Kernel, demand: Whole, relaxation: Relaxation) -> None:
+        self._problem, self._bench, self._kernel = bench.problem, bench, kernel
+        self._active = np.flatnonzero(demand > 0)
+        self._demand = demand[self._active].astype(float)
+        self._open: Marks = bench.problem.open[:, self._active]
+        views = np.unique(relaxation.rates[relaxation.nodes > 0][:, bench.resources], axis=0)
+        self._views = np.concatenate([views[views.any(axis=1)], np.eye(len(bench.resources))])
+        self._takes = bench.need[self._active] @ self._views.T
+        self._held = bench.room @ self._views.T
+
+    @classmethod
+    def of(cls, bench: NodeFiller, demand: Whole, relaxation: Relaxation) -> "ColumnPricer | None":
+        """None where it would not know what it says: without the compiled kernel, or with rules about several items on one node."""
+        return cls(bench, bench.kernel, demand, relaxation) if bench.kernel and not len(bench.caps) else None
+
+    def look(self, worth: Floats, patience: float, haste: int = HASTY) -> PricedColumns:
+        """At every offer, with pods worth so much (all items of the problem): in haste, and at those where that was not enough by prices of
+        their own, with so many steps for all of them together."""
+        problem, mine = self._problem, worth[self._active]
+        hopes = self._hopes(mine)
+        tried: dict[int, NodeSearchResult] = {}
+        spent = 0.5
+        for offer in np.flatnonzero(hopes.min(axis=1) > problem.price * (1 + SURE)).tolist():
+            if not np.isfinite(hopes[offer].min()):
+                return PricedColumns((), np.inf, np.inf, spent)
+            tried[offer] = self._tried(offer, mine, self._views_of(hopes[offer]), haste)
+            spent += 0.03 + tried[offer].steps / STEPS_OF_A_MILLISECOND
+        hard = sorted((float(hopes[offer].min() / problem.price[offer]), offer) for offer, one in tried.items() if one.steps > haste)
+        left = patience
+        for others, (_, offer) in zip(range(len(hard), 0, -1), hard, strict=True):  # what promises little is soon decided, and leaves time
+            if left <= haste * others:
+                break
+            views = np.concatenate([self._own_view(offer, mine), self._views_of(hopes[offer])])
+            again = self._tried(offer, mine, views, int(left / others))
+            left -= again.steps
+            spent += 0.4 + again.steps / STEPS_OF_A_MILLISECOND
+            both = np.concatenate([tried[offer].counts, again.counts])
+            tried[offer] = replace(again, counts=both, proven=min(tried[offer].proven, again.proven))
+        likely, most, found = 1.0, 1.0 + SURE, list[NodePattern]()
+        for offer, one in tried.items():
+            price = float(problem.price[offer])
+            likely = max(likely, float((one.counts @ mine).max(initial=0.0)) / price)
+            most = max(most, one.proven / price)
+            for row in one.counts:
+                inside = np.flatnonzero(row)
+                found.append(NodePattern(offer, self._active[inside], row[inside], 1))
+        return PricedColumns(tuple(found), likely, most * (1 + 1e-8), spent)
+
+    def _views_of(self, hopes: Floats) -> Floats:
+        """Those that promise least."""
+        best = np.argsort(hopes, kind="stable")[:MOST_VIEWS]
+        views: Floats = self._views[best[np.isfinite(hopes[best])]]
+        return views
+
+    def _tried(self, offer: int, worth: Floats, views: Floats, patience: int) -> NodeSearchResult:
+        enough = float(self._problem.price[offer]) * (1 + SURE)
+        return self._kernel.dearest(offer, self._active, self._demand, worth, rates=views, enough=enough, patience=patience, kept=KEPT)
+
+    def _own_view(self, offer: int, worth: Floats) -> Floats:
+        """The prices of resources by which a node of this offer promises least: what fractions of these pods would pay for its room."""
+        need, room = self._bench.need[self._active], self._bench.room[offer]
+        inside = np.flatnonzero(self._open[offer] & (worth > 0) & (need <= room).all(axis=1))
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = need.shape[1], len(inside)
+        lp.col_cost_, lp.col_lower_, lp.col_upper_ = room, np.zeros(need.shape[1]), np.full(need.shape[1], highspy.kHighsInf)
+        lp.row_lower_, lp.row_upper_ = worth[inside], np.full(len(inside), highspy.kHighsInf)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = np.arange(0, need.shape[1] * (len(inside) + 1), need.shape[1], dtype=np.int32)
+        lp.a_matrix_.index_ = np.tile(np.arange(need.shape[1], dtype=np.int32), len(inside))
+        lp.a_matrix_.value_ = need[inside].ravel()
+        solver = quiet_solver()
+        solver.passModel(lp)
+        run_solver(solver)
+        rates: Floats = np.maximum(np.array([solver.getSolution().col_value]), 0.0)
+        return rates
+
+    def _hopes(self, worth: Floats) -> Floats:
+        """What a node of each offer could be worth at most, by each view."""
+        ratio = np.divide(worth[:, None], self._takes, out=np.full(self._takes.shape, np.inf), where=self._takes > 0)
+        ratio[worth <= 0] = 0.0
+        best = np.where(self._open[:, :, None], ratio[None], 0.0).max(axis=1, initial=0.0)
+        hopes: Floats = np.multiply(best, self._held, out=np.full(best.shape, np.inf), where=np.isfinite(best))
+        return hopes

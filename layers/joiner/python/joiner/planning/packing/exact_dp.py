@@ -1,0 +1,101 @@
+"""A handful of pods: the cheapest packing there is, by dynamic programming over all parts of the batch.
+
+The price of every part (so many of this item, so many of that) on one node is looked up; the cheapest way to make up the whole from parts
+is then built up from below. Resources, offers and caps are respected; what else the scheduler asks is asked when the plan is carried out.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Whole
+from joiner.planning.packing.node_filling import NO_PACKING, NodePattern, Packing
+from joiner.planning.relaxation.packing_problem import PackingProblem
+
+MOST_PARTS: Final = 1024
+"""Ten different pods have as many parts; the work grows with the square."""
+
+
+def count_parts(demand: Whole) -> int:
+    """How many parts this demand has, none and all included; counted no further than one beyond MOST_PARTS."""
+    parts = 1
+    for number in demand[demand > 0].tolist():
+        parts *= number + 1
+        if parts > MOST_PARTS:
+            return MOST_PARTS + 1
+    return parts
+
+
+def pack_exactly(problem: PackingProblem, demand: Whole) -> Packing:
+    """The optimum; NOTHING_FOUND if some item fits no offer."""
+    items = np.flatnonzero(demand)
+    if not len(items):
+        return Packing(0.0, ())
+    items = items[np.argsort(demand[items], kind="stable")]
+    sizes = demand[items] + 1
+    digits = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1)
+    price, offer = _on_one_node(problem, items, digits)
+    best, last = _made_up(digits, sizes, price)
+    if not np.isfinite(best):
+        return NO_PACKING
+    patterns, left = [], len(digits) - 1
+    while left:
+        part = int(last[left])
+        inside = np.flatnonzero(digits[part])
+        patterns.append(NodePattern(int(offer[part]), items[inside], digits[part, inside].astype(np.int64), 1))
+        left -= part
+    return Packing(best, tuple(patterns))
+
+
+def _on_one_node(problem: PackingProblem, items: Whole, digits: Whole) -> tuple[Floats, Whole]:
+    """What each part costs on one node (infinite where none could hold it), and on which."""
+    need = digits @ problem.need[items]
+    held = np.ones((len(digits), len(problem.price)), bool)
+    for resource in range(need.shape[1]):
+        held &= need[:, resource, None] <= problem.room[None, :, resource]
+    for position, item in enumerate(items):
+        if not problem.open[:, item].all():
+            held[digits[:, position] > 0] &= problem.open[:, item]
+    contents = np.zeros((len(digits), problem.items), dtype=np.int64)
+    contents[:, items] = digits
+    held[problem.clashing(contents)] = False
+    prices = np.where(held, problem.price[None, :], np.inf)
+    offer = prices.argmin(axis=1)
+    return prices[np.arange(len(digits)), offer], offer
+
+
+def _made_up(digits: Whole, sizes: Whole, price: Floats) -> tuple[float, Whole]:
+    """The price of the whole batch, and for each part that is asked for on the way the part that is taken off it first. One of those that
+    make up a part has its first item; what is left when that is taken off has less of it."""
+    best, last = np.full(len(digits), np.inf), np.zeros(len(digits), dtype=np.int64)
+    best[0] = 0.0
+    usable, every = np.flatnonzero(np.isfinite(price)), np.arange(len(digits))
+    usable = usable[usable > 0]
+    packed, guards = _packed(digits, sizes)
+    rest, prices = packed[usable], price[usable]
+    # parts with the same first item are next to each other
+    starts = np.searchsorted(usable, np.append(0, _first_of_its_kind(digits[1:], sizes)))
+    ends = np.searchsorted(usable, every, side="right")
+    asked = every[(every > 0) & ((digits[:, 0] < sizes[0] - 1) | (every == every[-1]))]
+    for whole, start, end, room in np.stack([every, starts, ends, packed | guards], axis=1)[asked].tolist():
+        inside = start + ((room - rest[start:end]) & guards == guards).nonzero()[0]
+        if len(inside):
+            costs = prices[inside] + best[whole - usable[inside]]  # numbers of parts subtract like the parts themselves
+            choice = int(costs.argmin())
+            best[whole], last[whole] = costs[choice], usable[inside[choice]]
+    return float(best[-1]), last
+
+
+def _packed(digits: Whole, sizes: Whole) -> tuple[Whole, int]:
+    """Each part as one number, with a bit above each digit (these bits together: the second answer) that a larger part would borrow."""
+    widths = [int(size - 1).bit_length() + 1 for size in sizes]
+    shifts = np.cumsum([0, *widths])
+    packed: Whole = (digits << shifts[:-1]).sum(axis=1)
+    return packed, sum(1 << int(end) - 1 for end in shifts[1:])
+
+
+def _first_of_its_kind(digits: Whole, sizes: Whole) -> Whole:
+    """For each part but the empty one, the number of the smallest part with the same first item."""
+    strides = np.append(np.cumprod(sizes[::-1])[-2::-1], 1)
+    first: Whole = strides[(digits > 0).argmax(axis=1)]
+    return first

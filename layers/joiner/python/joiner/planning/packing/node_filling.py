@@ -1,0 +1,227 @@
+"""Filling many nodes at once: the kernel of the search.
+
+One row a node; in each step every row takes some pods of the item that is worth most for what it takes of the room that is left there. Rows
+know nothing of each other: each draws on the same demand, and the caller decides which rows to keep.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.packing.kernel import MOST_RESOURCES, Kernel, best_library, load_library
+from joiner.planning.relaxation.packing_problem import PackingProblem
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodePattern:
+    """``times`` nodes of one offer, each with ``counts`` pods of ``items``."""
+
+    offer: int
+    items: Whole
+    counts: Whole
+    times: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packing:
+    """A proposal: patterns that together hold all pods, and their price in $/h."""
+
+    price: float
+    patterns: tuple[NodePattern, ...]
+
+    @property
+    def nodes(self) -> int:
+        return sum(one.times for one in self.patterns)
+
+
+NO_PACKING = Packing(np.inf, ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FillSettings:
+    """How rows are filled: ``share`` of what fits is taken at a time (by row or for all); ``noise`` on the worth of items, ``tilt`` on the
+    weight of resources, by row."""
+
+    share: float | Floats = 0.5
+    noise: Floats | None = None
+    tilt: Floats | None = None
+
+
+class NodeFiller:
+    """A problem laid out for filling: made once, used for many fills. ``compiled`` names the compiled loop to be used (the best that there
+    is, if empty); with None, numpy does it."""
+
+    def __init__(self, problem: PackingProblem, *, compiled: str | None = "") -> None:
+        self.problem = problem
+        self.resources = np.flatnonzero(problem.need.any(axis=0))
+        self.need = np.ascontiguousarray(problem.need[:, self.resources])
+        by_resource = np.ascontiguousarray(self.need.T)
+        self._by_resource = by_resource
+        with np.errstate(divide="ignore"):
+            self._inverse = np.where(by_resource > 0, 1.0 / by_resource, 0.0)
+        self._extra = np.where(by_resource > 0, 1e-9, 1e9)
+        self._gaps = [bool((row <= 0).any()) for row in by_resource]
+        self.room = np.ascontiguousarray(problem.room[:, self.resources])
+        self.most = problem.most_of_one()
+        # a cap on one item is in ``most`` already; of items that are never open to one offer together, no node has two
+        shared = [int((problem.open & members).sum(axis=1).max(initial=0)) > 1 for members in problem.asks | problem.counts]
+        rows = np.flatnonzero(np.array(shared, dtype=bool))
+        self.asks, self.counts, self.caps = problem.asks[rows], problem.counts[rows], problem.caps[rows]
+        under = self.asks | self.counts
+        number = under.sum(axis=0)
+        self._rules = np.full((problem.items, int(number.max(initial=0))), -1, dtype=np.int64)
+        for item in np.flatnonzero(number):
+            own = np.flatnonzero(under[:, item])
+            self._rules[item, : len(own)] = own
+        library = (
+            (load_library(compiled) if compiled else best_library())
+            if compiled is not None and 0 < len(self.resources) <= MOST_RESOURCES
+            else None
+        )
+        self.kernel: Kernel | None = None
+        if library:
+            self.kernel = Kernel(
+                library,
+                room=self.room,
+                open_to=problem.open,
+                need=self.need,
+                most=self.most,
+                rules=self._rules,
+                part=self.counts + 2 * self.asks.astype(np.uint8),
+                caps=self.caps,
+                price=problem.price,
+                domain=problem.domain,
+            )
+
+    def fill(
+        self,
+        offers: Whole,
+        active: Whole,
+        demand: Whole | Floats,
+        worth: Floats,
+        *,
+        way: FillSettings | None = None,
+        seed: Whole | None = None,
+    ) -> Whole:
+        """Counts of each active item, by row; ``offers`` may repeat, ``seed`` is what rows hold already. ``worth`` and ``demand`` are of
+        the active items; ``demand`` may differ by row."""
+        how = way or FillSettings()
+        number, width = len(offers), len(active)
+        counts = np.zeros((number, width), dtype=np.int64) if seed is None else seed.astype(np.int64)
+        share = np.broadcast_to(np.asarray(how.share, float), (number,))
+        tilt = None if how.tilt is None else how.tilt[:, self.resources]
+        if self.kernel:
+            value = worth if how.noise is None else np.broadcast_to(worth * how.noise, (number, width))
+            self.kernel.fill(offers, active, demand.astype(float), value, share=share, tilt=tilt, counts=counts)
+            return counts
+        room = self.room[offers]
+        left = np.minimum(demand, self.most[active]) * self.problem.open[np.ix_(offers, active)]
+        used = np.zeros((number, len(self.caps)), dtype=np.int64)
+        asked = np.zeros((number, len(self.caps)), dtype=bool)
+        if seed is not None:
+            left = left - seed
+            room = room - seed @ self.need[active]
+            if len(self.caps):
+                used += seed @ self.counts[:, active].T
+                asked |= seed @ self.asks[:, active].T > 0
+                for cap in np.flatnonzero((used + asked).any(axis=0)):
+                    self._narrow(np.flatnonzero(used[:, cap] + asked[:, cap]), np.full(1, cap), active, left, used=used, asked=asked)
+        value = np.broadcast_to(worth if how.noise is None else worth * how.noise, (number, width))
+        self._take(active, room=room, left=left, counts=counts, used=used, asked=asked, value=value, share=share, tilt=tilt)
+        return counts
+
+    def _take(
+        self,
+        active: Whole,
+        *,
+        room: Floats,
+        left: Floats,
+        counts: Whole,
+        used: Whole,
+        asked: Marks,
+        value: Floats,
+        share: Floats,
+        tilt: Floats | None,
+    ) -> None:
+        need, by_resource, inverse, extra = (
+            self.need[active],
+            self._by_resource[:, active],
+            self._inverse[:, active],
+            self._extra[:, active],
+        )
+        rules = self._rules[active]
+        alive = np.arange(len(room))
+        tiny = 1e-3 * room + 1e-6
+        weight_of = tilt
+        while len(alive):
+            whole = len(alive) == len(room)
+            here, there = (room, left) if whole else (room[alive], left[alive])
+            fitting = here[:, 0, None] * inverse[0] + extra[0]
+            for resource in range(1, len(self.resources)):
+                np.minimum(fitting, here[:, resource, None] * inverse[resource] + extra[resource], out=fitting)
+            np.minimum(fitting, there, out=fitting)
+            weight = 1.0 / np.maximum(here, tiny if whole else tiny[alive])
+            if weight_of is not None:
+                weight = weight * (weight_of if whole else weight_of[alive])
+            score = (value if whole else value[alive]) / (weight @ by_resource)
+            score[fitting < 1] = -1.0
+            item = score.argmax(axis=1)
+            positions = np.arange(len(alive))
+            able = score[positions, item] > 0
+            if not able.all():
+                alive, item, positions = alive[able], item[able], positions[able]
+                if not len(alive):
+                    return
+            taken = np.maximum(1.0, np.floor(np.floor(fitting[positions, item]) * share[alive]))
+            counts[alive, item] += taken.astype(np.int64)
+            left[alive, item] -= taken
+            room[alive] -= taken[:, None] * need[item]
+            for column in range(rules.shape[1]):
+                rule = rules[item, column]
+                inside = np.flatnonzero(rule >= 0)
+                if len(inside):
+                    rows = alive[inside]
+                    mine = active[item[inside]]
+                    used[rows, rule[inside]] += taken[inside].astype(np.int64) * self.counts[rule[inside], mine]
+                    asked[rows, rule[inside]] |= self.asks[rule[inside], mine]
+                    self._narrow(rows, rule[inside], active, left, used=used, asked=asked)
+
+    def _narrow(self, rows: Whole, caps: Whole, active: Whole, left: Floats, *, used: Whole, asked: Marks) -> None:
+        """Takes what counts on rows already off what they may still take: of all that count if somebody asks there, or else of those that
+        would ask."""
+        still = np.maximum(self.caps[caps] - used[rows, caps], 0)[:, None]
+        asks, counts = self.asks[caps][:, active], self.counts[caps][:, active]
+        members = counts & (asks | asked[rows, caps][:, None])
+        left[rows] = np.where(members, np.minimum(left[rows], still), left[rows])
+        shut_out = asks & ~counts & (used[rows, caps] > self.caps[caps])[:, None]
+        left[rows] = np.where(shut_out, 0.0, left[rows])
+
+
+def filling_steps(cells: int) -> float:
+    """What a fill of so many rows times items costs, in steps."""
+    return 0.1 + 2e-5 * cells
+
+
+def right_size(problem: PackingProblem, patterns: list[NodePattern] | tuple[NodePattern, ...]) -> Packing:
+    """Each pattern on the cheapest offer that holds it."""
+    price = 0.0
+    found: list[NodePattern] = []
+    for one in patterns:
+        need = one.counts @ problem.need[one.items]
+        able = np.flatnonzero((problem.room >= need).all(axis=1) & (problem.price < problem.price[one.offer] - 1e-12))
+        if len(able):
+            able = able[problem.open[np.ix_(able, one.items)].all(axis=1)]
+        found.append(replace(one, offer=int(able[problem.price[able].argmin()])) if len(able) else one)
+        price += one.times * float(problem.price[found[-1].offer])
+    return Packing(price, tuple(found))
+
+
+def offers_up_to_price(problem: PackingProblem, demand: Whole, limit: float) -> Marks:
+    """Offers up to a price, and for each item that has none among them the cheapest that it has."""
+    allowed = problem.price <= limit
+    for item in np.flatnonzero((demand > 0) & ~problem.open[allowed].any(axis=0)):
+        able = np.flatnonzero(problem.open[:, item])
+        if len(able):
+            allowed[able[problem.price[able].argmin()]] = True
+    return allowed

@@ -1,0 +1,120 @@
+"""Small packings: many greedy attempts at once, side by side in the same arrays.
+
+What is best for a few nodes no rule of thumb knows: large nodes or small ones, this mix or that. So a *swarm* of attempts is made, each
+with a limit of its own on the price of a node, its own way of filling, its own dice; the cheapest wins. One attempt costs little more than
+the arrays' overhead, and the overhead is shared.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.packing.node_filling import (
+    NO_PACKING,
+    FillSettings,
+    NodePattern,
+    Packing,
+    filling_steps,
+    offers_up_to_price,
+    right_size,
+)
+from joiner.planning.packing.randomized_rounding import pack_on_one_node
+from joiner.planning.packing.search_context import SearchContext
+from joiner.planning.relaxation.packing_problem import PackingProblem
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GreedyAttempts:
+    """How each attempt goes about it: the dearest node that it may take, how much of what fits it takes at a time, and how far its dice
+    may disturb the worth of items and the weight of resources."""
+
+    limit: Floats
+    share: Floats
+    noise: Floats
+    tilt: Floats
+
+    @classmethod
+    def drawn(cls, number: int, value: float, cheapest: float, chance: SearchContext) -> "GreedyAttempts":
+        """Attempts of every size of node that makes sense for what all is worth; the first few without dice."""
+        dice = chance.dice
+        sizes = np.exp(np.linspace(np.log(max(value * 1.7, cheapest)), np.log(max(value / 12, cheapest)), number))
+        return cls(
+            limit=np.maximum(sizes, cheapest),
+            share=dice.choice(np.array([1.0, 1.0, 0.5, 0.34]), number),
+            noise=np.where(np.arange(number) % 2, dice.choice(np.array([0.1, 0.25, 0.5]), number), 0.0),
+            tilt=np.where(np.arange(number) % 3 == 2, 0.5, 0.0),
+        )
+
+
+def pack_best_of_attempts(
+    problem: PackingProblem, demand: Whole, worth: Floats, chance: SearchContext, attempts: GreedyAttempts, *, under: float = np.inf
+) -> Packing:
+    """The cheapest packing that any attempt makes, if it is cheaper than ``under``."""
+    active = np.flatnonzero(demand)
+    best = pack_on_one_node(problem, demand)
+    if best.price >= under:
+        best = NO_PACKING
+    rows = [np.flatnonzero(_offers(problem, demand, limit)) for limit in attempts.limit]
+    owner = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+    offers = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+    noise = np.exp(attempts.noise[:, None] * chance.dice.standard_normal((len(rows), len(active))))
+    tilt = np.exp(attempts.tilt[:, None] * chance.dice.standard_normal((len(rows), problem.need.shape[1])))
+    value = worth[active]
+    left = np.tile(demand[active].astype(float), (len(rows), 1))
+    price, made = np.zeros(len(rows)), [[] for _ in rows]  # type: tuple[Floats, list[list[NodePattern]]]
+    alive = np.ones(len(rows), bool)
+    while alive.any():
+        mine = np.flatnonzero(alive[owner])
+        whose = owner[mine]
+        way = FillSettings(attempts.share[whose], noise[whose], tilt[whose])
+        counts = chance.bench.fill(offers[mine], active, left[whose], value, way=way)
+        chance.meter.spend(filling_steps(counts.size))
+        chosen = _choose(problem.price[offers[mine]], counts, value, left, whose)
+        for attempt, row in chosen.items():
+            if row < 0:
+                alive[attempt] = False
+                price[attempt] = np.inf
+                continue
+            inside = np.flatnonzero(counts[row])
+            amounts = counts[row, inside]
+            times = int((left[attempt, inside] // amounts).min())
+            left[attempt, inside] -= times * amounts
+            offer = int(offers[mine[row]])
+            price[attempt] += times * float(problem.price[offer])
+            made[attempt].append(NodePattern(offer, active[inside], amounts, times))
+            if not left[attempt].any():
+                alive[attempt] = False
+                sized = right_size(problem, made[attempt])
+                if sized.price < min(best.price, under) - 1e-12:
+                    best = sized
+            elif price[attempt] >= min(best.price, under) * 1.15:
+                alive[attempt] = False
+    return best
+
+
+def _offers(problem: PackingProblem, demand: Whole, limit: float) -> Marks:
+    return offers_up_to_price(problem, demand, limit) & problem.open[:, demand > 0].any(axis=1)
+
+
+def _choose(price: Floats, counts: Whole, value: Floats, left: Floats, whose: Whole) -> dict[int, int]:
+    """For each attempt the row that becomes a node: the best for its price, or one that ends it, if that is no dearer than going on."""
+    held = counts @ value
+    ratio = held / price
+    rest = left @ value
+    ends = (counts == left[whose]).all(axis=1)
+    found: dict[int, int] = {}
+    starts = np.flatnonzero(np.concatenate([[True], whose[1:] != whose[:-1]]))
+    for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(whose)], strict=True):
+        attempt = int(whose[begin])
+        best = begin + int(ratio[begin:end].argmax())
+        if ratio[best] <= 0:
+            found[attempt] = -1
+            continue
+        finishing = begin + np.flatnonzero(ends[begin:end])
+        if len(finishing):
+            last = int(finishing[price[finishing].argmin()])
+            if price[last] <= price[best] + (rest[attempt] - held[best]) / ratio[best]:
+                best = last
+        found[attempt] = best
+    return found

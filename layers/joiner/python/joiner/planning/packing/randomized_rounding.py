@@ -1,0 +1,284 @@
+"""From a fraction to a plan: randomised proportional rounding, and the greedy that finishes what is left of it.
+
+The relaxation says which mix of pods each offer carries on average. Rows are seeded with that mix, rounded at random, and filled up; the
+best rows become nodes. What is left keeps the mix of the relaxation, so that no leftover is all of one kind, and the programme is solved
+again as it shrinks. The end of it, too small for averages, is packed greedily, onto smaller nodes, in a few ways.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.packing.node_filling import (
+    NO_PACKING,
+    FillSettings,
+    NodePattern,
+    Packing,
+    filling_steps,
+    offers_up_to_price,
+    right_size,
+)
+from joiner.planning.packing.sampling import sample_contents, scarcity_factors
+from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation
+from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.relaxation.resource_lp import Relaxation
+
+ROWS: Final = 24
+"""Rows that are filled at a time: among so many there are good ones."""
+OFTEN: Final = 0.5
+SELDOM: Final = 0.75
+"""The programme is solved anew whenever so much of the worth has been placed: the later where it is a large one, or time short."""
+FEW_ITEMS: Final = 120
+SMALLER: Final = 6.0
+"""The end is packed onto nodes of at most this fraction of what it is worth."""
+DEPTH: Final = 4
+SHORTLIST: Final = 48
+"""So many offers are looked at for each node of the end, where there are many items."""
+WORTH_A_LIST: Final = 6000
+FAVOURED_FOR: Final = 8
+"""So many nodes are chosen among the best offers of one look at all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundingPace:
+    """How rows become nodes. Of the average mix, ``seeded`` is in a row before it is filled. Those rows do whose worth for their price is
+    ``within`` so much of the best, each on one in ``repeated`` of the nodes that are left of its offer: more would change the mix of what
+    is left. When so little of the worth is left, the programme has no more to say."""
+
+    seeded: float
+    within: float
+    repeated: int
+    little_left: float
+
+
+CAREFUL: Final = RoundingPace(0.95, within=0.001, repeated=ROWS, little_left=0.0)
+HASTY: Final = RoundingPace(0.9, within=0.01, repeated=8, little_left=0.03)
+"""Where nobody looks for a better plan."""
+
+
+def round_relaxation(
+    problem: PackingProblem,
+    relaxation: Relaxation,
+    demand: Whole,
+    chance: SearchContext,
+    *,
+    fewest: float = 1.5,
+    depth: int = 0,
+    tries: int = 2,
+    among: Marks | None = None,
+) -> Packing:
+    """All of this demand on whole nodes. The programme is solved anew again and again."""
+    pace = CAREFUL if chance.meter.allowance else HASTY
+    again = OFTEN if problem.items <= FEW_ITEMS and chance.meter.allowance else SELDOM
+    left, found, patterns = demand.copy(), relaxation, []
+    little = pace.little_left * float(relaxation.worth @ demand)
+    while left.any():
+        made = _bulk(problem, found, left, chance, pace=pace, again=again, fewest=fewest)
+        patterns += made
+        if not made or float(relaxation.worth @ left) <= little:
+            break
+        found = solve_relaxation(problem, left, chance, among=among)
+    if left.any():
+        patterns += _tail(problem, found, left, chance, depth=depth, tries=tries).patterns
+    return (
+        Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
+        if _complete(demand, patterns)
+        else NO_PACKING
+    )
+
+
+def _complete(demand: Whole, patterns: list[NodePattern]) -> bool:
+    held = np.zeros(len(demand), np.int64)
+    for one in patterns:
+        held[one.items] += one.times * one.counts
+    return bool((held == demand).all())
+
+
+def _bulk(
+    problem: PackingProblem, found: Relaxation, left: Whole, chance: SearchContext, *, pace: RoundingPace, again: float, fewest: float
+) -> list[NodePattern]:
+    """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left; ``left``
+    shrinks."""
+    worth = floor_worth(problem, found.worth)
+    urgent = worth * scarcity_factors(problem, found.offers, found.nodes)
+    flow = np.zeros((problem.items, len(found.offers)))
+    flow[found.item, found.at] = found.flow
+    average = pace.seeded * (flow / np.maximum(found.nodes, 1e-12)).T * problem.open[found.offers]
+    rest, before = found.nodes.copy(), float(worth @ left)
+    patterns: list[NodePattern] = []
+    while True:
+        large = np.flatnonzero(rest >= fewest)
+        if not len(large):
+            return patterns
+        active = np.flatnonzero(left > 0)
+        each = np.maximum(1, np.minimum(np.round(ROWS * rest[large] / rest[large].sum()), np.floor(rest[large]))).astype(np.int64)
+        rows = np.repeat(large, each)
+        seed = sample_contents(chance.bench, chance.dice, found.offers[rows], active, mean=average[:, active][rows], demand=left[active])
+        counts = chance.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
+        chance.meter.spend(2 * filling_steps(counts.size))
+        made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest, pace=pace)
+        if not made:
+            return patterns
+        patterns += made
+        if float(worth @ left) < (1 - again) * before:
+            return patterns
+
+
+def _commit(
+    problem: PackingProblem,
+    found: Relaxation,
+    active: Whole,
+    *,
+    rows: Whole,
+    counts: Whole,
+    worth: Floats,
+    left: Whole,
+    rest: Floats,
+    pace: RoundingPace,
+) -> list[NodePattern]:
+    ratio = (counts @ worth) / problem.price[found.offers[rows]]
+    order = np.argsort(-ratio, kind="stable")
+    made: list[NodePattern] = []
+    for row in order.tolist():
+        if made and ratio[row] < ratio[order[0]] * (1 - pace.within):
+            break
+        at = rows[row]
+        inside = np.flatnonzero(counts[row])
+        if rest[at] < 1 or not len(inside):
+            continue
+        items, amounts = active[inside], counts[row, inside]
+        times = int((left[items] // amounts).min())
+        if times <= 0:
+            continue
+        times = max(1, min(times, int(rest[at] // pace.repeated)))
+        left[items] -= times * amounts
+        rest[at] -= times
+        made.append(NodePattern(int(found.offers[at]), items, amounts, times))
+    return made
+
+
+def _tail(problem: PackingProblem, found: Relaxation, demand: Whole, chance: SearchContext, *, depth: int, tries: int) -> Packing:
+    """The end: one node for all of it, the same rounding among smaller offers, or greedily. With no ``tries``, greedily only where smaller
+    offers are no way."""
+    best = pack_on_one_node(problem, demand)
+    worth, rates = floor_worth(problem, found.worth), average_rates(found)
+    value = float(worth @ demand)
+    if depth < DEPTH:
+        among = offers_up_to_price(problem, demand, value / SMALLER)
+        if among.any():
+            smaller = solve_relaxation(problem, demand, chance, among=among)
+            if smaller.nodes.sum() >= 3 and (smaller.nodes >= 1.5).any():
+                made = round_relaxation(problem, smaller, demand, chance, depth=depth + 1, tries=tries, among=among)
+                made = right_size(problem, made.patterns) if made.patterns else NO_PACKING
+                best = made if made.price < best.price else best
+                if not tries and made.patterns:
+                    return best
+            else:
+                worth, rates = floor_worth(problem, smaller.worth), average_rates(smaller)
+    limit = max(value * 1.6, float(problem.price.min())) if best.patterns else np.inf
+    for number in range(max(tries, 1)):
+        noise, tilt = (0.0, 0.0) if number == 0 else (0.15, 0.0 if number == 1 else 0.5)
+        share = (1.0, 0.5, 0.34)[number % 3]
+        made = pack_greedily(
+            problem, demand, worth, chance, share=share, noise=noise, tilt=tilt, limit=limit, under=best.price, rates=rates
+        )
+        best = made if made.price < best.price else best
+    if not best.patterns:
+        best = pack_greedily(problem, demand, worth, chance, share=0.5, limit=np.inf)
+    return best
+
+
+def average_rates(found: Relaxation) -> Floats:
+    """What resources cost on average in a relaxation."""
+    return np.maximum(found.nodes, 1e-6) @ found.rates
+
+
+def pack_on_one_node(problem: PackingProblem, demand: Whole) -> Packing:
+    """The cheapest node that holds everything, if there is one."""
+    items = np.flatnonzero(demand)
+    if problem.clashing(demand[None, :])[0]:
+        return NO_PACKING
+    able = (problem.room >= demand[items] @ problem.need[items]).all(axis=1) & problem.open[:, items].all(axis=1)
+    offers = np.flatnonzero(able)
+    if not len(offers) or not len(items):
+        return NO_PACKING
+    best = int(offers[problem.price[offers].argmin()])
+    return Packing(float(problem.price[best]), (NodePattern(best, items, demand[items].copy(), 1),))
+
+
+def pack_greedily(
+    problem: PackingProblem,
+    demand: Whole,
+    worth: Floats,
+    chance: SearchContext,
+    *,
+    share: float = 0.5,
+    noise: float = 0.0,
+    tilt: float = 0.0,
+    limit: float = np.inf,
+    under: float = np.inf,
+    many: float = 0.0,
+    rates: Floats | None = None,
+) -> Packing:
+    """Node after node, each the best for its price of all offers up to ``limit``; given up where it becomes dearer than ``under``.
+
+    With ``many``, rows within that share of the best become nodes in the same round. With ``rates``, only offers whose room is cheapest by
+    them are looked at, and those that some item needs."""
+    left, patterns, price = demand.copy(), [], 0.0
+    everything = np.flatnonzero((problem.price <= limit) & problem.open[:, demand > 0].any(axis=1))
+    favourites, standard, rounds = everything[:0], 0.0, 0
+    while left.any():
+        if price >= under or not len(everything):
+            return NO_PACKING
+        active = np.flatnonzero(left > 0)
+        anew = not len(favourites) or rounds > FAVOURED_FOR
+        offers = _shortlist(problem, left, everything, rates, float(worth @ left)) if anew else favourites
+        way = FillSettings(
+            share,
+            np.exp(noise * chance.dice.standard_normal((len(offers), len(active)))) if noise else None,
+            np.exp(tilt * chance.dice.standard_normal((len(offers), problem.need.shape[1]))) if tilt else None,
+        )
+        counts = chance.bench.fill(offers, active, left[active], worth[active], way=way)
+        chance.meter.spend(filling_steps(counts.size))
+        ratio = (counts @ worth[active]) / problem.price[offers]
+        order = np.argsort(-ratio, kind="stable")
+        if ratio[order[0]] <= 0:
+            if anew:
+                return NO_PACKING
+            favourites = everything[:0]
+            continue
+        rounds += 1
+        if anew:
+            standard, favourites, rounds = ratio[order[0]], offers[order[:ROWS]] if len(offers) > 40 else everything[:0], 0
+        elif ratio[order[0]] < standard * 0.985:
+            favourites = everything[:0]
+            continue
+        for row in order[: 20 if many else 1].tolist():
+            if ratio[row] < ratio[order[0]] * (1 - many):
+                break
+            inside = np.flatnonzero(counts[row])
+            items, amounts = active[inside], counts[row, inside]
+            times = int((left[items] // amounts).min())
+            if times > 0:
+                left[items] -= times * amounts
+                patterns.append(NodePattern(int(offers[row]), items, amounts, times))
+                price += times * float(problem.price[offers[row]])
+    return right_size(problem, patterns)
+
+
+def _shortlist(problem: PackingProblem, demand: Whole, offers: Whole, rates: Floats | None, value: float) -> Whole:
+    """Where the choice is large: the offers whose room is cheapest, of what can be used, and as many more as it takes to hold every
+    item."""
+    items = np.flatnonzero(demand)
+    if rates is None or len(offers) * len(items) <= WORTH_A_LIST:
+        return offers
+    held = np.minimum(problem.room[offers] @ rates, value)
+    chosen = np.zeros(len(offers), bool)
+    chosen[np.argsort(-held / problem.price[offers], kind="stable")[:SHORTLIST]] = True
+    for item in items[~problem.open[np.ix_(offers[chosen], items)].any(axis=0)]:
+        able = np.flatnonzero(problem.open[offers, item])
+        if len(able):
+            chosen[able[problem.price[offers[able]].argmin()]] = True
+    return offers[chosen]

@@ -1,0 +1,50 @@
+"""What rows of nodes begin with when the relaxation's mix is rounded: so many pods of each item, drawn at random; and who comes first."""
+
+from typing import Final
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Whole
+from joiner.planning.packing.node_filling import NodeFiller
+from joiner.planning.relaxation.packing_problem import PackingProblem
+
+FIRST_SERVED: Final = 0.5
+"""Pods that may go to few of the nodes that could hold them are worth up to so much more while nodes are filled: who may go anywhere finds
+a place in the end, and fills what others leave."""
+
+
+def scarcity_factors(problem: PackingProblem, offers: Whole, nodes: Floats) -> Floats:
+    """For each item how much more it is worth while nodes are filled, where so many nodes of these offers are being made: by how many of
+    the nodes that could hold it are closed to it."""
+    number = np.bincount(offers, weights=nodes, minlength=len(problem.price))
+    used = np.flatnonzero(number)
+    large = np.ones((len(used), problem.items), bool)
+    for room, need in zip(problem.room[used].T, problem.need.T, strict=True):
+        large &= need <= room[:, None]
+    share: Floats = number[used] @ problem.open[used] / np.maximum(number[used] @ large, 1e-9)
+    return 1 + FIRST_SERVED * np.maximum(1 - share, 0)
+
+
+def sample_contents(bench: NodeFiller, dice: np.random.Generator, offers: Whole, active: Whole, *, mean: Floats, demand: Whole) -> Whole:
+    """The mean mix, rounded at random, and of that in random order as much as room and caps allow."""
+    if bench.kernel:
+        return bench.kernel.seed(offers, active, mean, demand.astype(float), dice.integers(1, 2**63, 1, np.uint64))
+    wanted = np.minimum(np.where(mean > 0, np.floor(mean + dice.random(mean.shape)), 0), np.minimum(demand, bench.most[active]))
+    return np.stack([_as_far_as_fits(bench, dice, offer, active, row) for offer, row in zip(offers, wanted, strict=True)])
+
+
+def _as_far_as_fits(bench: NodeFiller, dice: np.random.Generator, offer: int, active: Whole, wanted: Floats) -> Whole:
+    """One row."""
+    room, taken = bench.room[offer].copy(), np.zeros(len(wanted), np.int64)
+    used, asked = np.zeros((2, len(bench.caps)), np.int64)
+    for at in dice.permutation(np.flatnonzero(wanted)).tolist():
+        item = int(active[at])
+        need, counts, asks, still = bench.need[item], bench.counts[:, item], bench.asks[:, item], bench.caps - used
+        binding = counts & (asks | (asked > 0))
+        most = min(wanted[at], (room[need > 0] / need[need > 0] + 1e-9).min(initial=np.inf), still[binding].min(initial=wanted[at]))
+        if most >= 1 and not (asks & (still < 0)).any():
+            taken[at] = int(most)
+            room -= taken[at] * need
+            used += taken[at] * counts
+            asked += taken[at] * asks
+    return taken

@@ -1,0 +1,194 @@
+"""A handful of pods on a few nodes: every way to divide them is tried, so that a tiny plan is as cheap as can be.
+
+Resources and node rules decide the price of each part, in each domain that some rule between pods tells apart. The divisions are carried
+out in the world, the cheapest first, until the rules between pods let one stand.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import Final
+
+from joiner import names
+from joiner.planning.effort import Meter
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.relaxation.dominance import OfferFrontier
+from joiner.planning.state.checkpoint import layout_of, restore_layout
+from joiner.planning.state.constraint_check import keeps_all_rules
+from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.pod_topology import DomainCounts
+
+MOST_PODS: Final = 7
+"""877 ways to divide seven; each further pod makes it four times as many."""
+TRIALS: Final = 200
+"""So many are carried out at most, of the cheapest LOOKED_AT that could stand as far as affinity goes."""
+LOOKED_AT: Final = 4000
+A_DIVISION: Final = 0.01
+A_LOOK: Final = 0.02
+A_TRIAL: Final = 0.15
+"""Steps."""
+
+WAYS: Final = (1, 1, 2, 5, 15, 52, 203, 877)
+"""To divide so many different pods."""
+
+Part = tuple[PodGroup, ...]
+Way = Sequence[tuple[OfferChoice, Part]]
+Options = list[tuple[float, OfferChoice]]
+"""Where a part could be: in each domain the cheapest choice, the cheapest domain first."""
+
+
+def repartition_pods(
+    world: PlanState, frontier: OfferFrontier, rooms: Sequence[NodeState], meter: Meter, waiting: Sequence[PodGroup] = ()
+) -> bool:
+    """Whether the pods of these rooms could be divided among cheaper ones, or together with some who wait (one of each group named, as
+    often as it is) among any; then they are. No longer than the effort lasts."""
+    pods = sorted(
+        (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))), key=lambda one: one.index
+    )
+    weights = {room.choice.market.pool.weight for room in rooms if room.choice} or {weight for weight, _ in frontier.tiers}
+    if not 1 < len(pods) <= MOST_PODS or len(weights) != 1:
+        return False
+    price = float("inf") if waiting else sum(room.price for room in rooms) - 1e-9
+    kept = layout_of(rooms)
+    ways = _by_price(world, frontier, pods, weights.pop(), price)
+    meter.spend(A_DIVISION * WAYS[len(pods)])
+    for room in rooms:
+        world.close(room)
+    if any(_carry_out(world, way) for way in islice(_promising(world, ways, meter), TRIALS)):
+        return True
+    restore_layout(world, kept)
+    return False
+
+
+def partitions(pods: Sequence[PodGroup]) -> Iterator[tuple[Part, ...]]:
+    """Every way to divide pods into parts; pods of one group are interchangeable."""
+    if not pods:
+        yield ()
+        return
+    first, rest = pods[0], pods[1:]
+    seen: set[Part] = set()
+    for bits in range(1 << len(rest)):
+        together = (first, *(rest[place] for place in range(len(rest)) if bits >> place & 1))
+        if together not in seen:
+            seen.add(together)
+            for others in partitions([rest[place] for place in range(len(rest)) if not bits >> place & 1]):
+                yield (together, *others)
+
+
+def _by_price(world: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup], weight: int, under: float) -> Iterator[Way]:
+    """Divisions with a choice for each part that cost less than this together, the cheapest first."""
+    choices = next((choices for known, choices in frontier.tiers if known == weight), [])
+    keys = sorted({key for group in pods for key in world.keys_of(group)})
+    known: dict[Part, Options] = {}
+    queue: list[tuple[float, int, tuple[int, ...], int]] = []
+    ways: list[tuple[tuple[Part, ...], list[Options]]] = []
+    for parts in partitions(pods):
+        price, options = 0.0, []
+        for part in parts:
+            if part not in known:
+                known[part] = [] if _clash(world, part) else _options(choices, part, keys)
+            options.append(known[part])
+            price += known[part][0][0] if known[part] else float("inf")
+            if price >= under:
+                break
+        else:
+            queue.append((price, len(ways), (0,) * len(parts), 0))
+            ways.append((parts, options))
+    heapify(queue)
+    while queue:
+        price, number, picked, since = heappop(queue)
+        parts, options = ways[number]
+        yield [(each[at][1], part) for each, at, part in zip(options, picked, parts, strict=True)]
+        for place in range(since, len(picked)):  # every other pick is reached once: by raising places from left to right
+            at = picked[place] + 1
+            if at < len(options[place]):
+                dearer = price + options[place][at][0] - options[place][at - 1][0]
+                if dearer < under:
+                    heappush(queue, (dearer, number, (*picked[:place], at, *picked[place + 1 :]), place))
+
+
+def _promising(world: PlanState, ways: Iterable[Way], meter: Meter) -> Iterator[Way]:
+    for way in islice(ways, LOOKED_AT):
+        meter.spend(A_LOOK)
+        if meter.spent():
+            return
+        if _could_stand(world, way):
+            meter.spend(A_TRIAL)
+            yield way
+
+
+def _clash(world: PlanState, part: Part) -> bool:
+    """Whether rules about hosts keep these pods from one node of their own."""
+    counted = Counter(tally for group in part for tally in world.rules[group.index].feeds)
+    return any(
+        any(counted[tally] > most for tally, most in own.of_hosts)
+        or any(tally.key == names.HOSTNAME and not counted[tally] for tally in own.affinity)
+        for own in (world.rules[group.index] for group in set(part))
+    )
+
+
+def _could_stand(world: PlanState, way: Way) -> bool:
+    """Whether nobody is in a domain with those that it is to be kept apart from, and everybody with those it wants beside it."""
+    counted: Counter[tuple[DomainCounts, str | None]] = Counter()
+    for number, (choice, part) in enumerate(way):
+        for group in part:
+            counted.update((tally, _domain(tally, choice, number)) for tally in world.rules[group.index].feeds)
+    for number, (choice, part) in enumerate(way):
+        for group in set(part):
+            own = world.rules[group.index]
+            for tally, most in own.apart:
+                there = _domain(tally, choice, number)
+                if there is not None and counted[tally, there] + tally.by_domain.get(there, 0) > most:
+                    return False
+            for tally in own.affinity:
+                there = _domain(tally, choice, number)
+                if not counted[tally, there] + tally.by_domain.get(there or "", 0):
+                    return False
+    return True
+
+
+def _domain(tally: DomainCounts, choice: OfferChoice, number: int) -> str | None:
+    """Where this part of the plan, a node of this choice, is to a rule."""
+    return f"#{number}" if tally.key == names.HOSTNAME else choice.label(tally.key)
+
+
+def _options(choices: Iterable[OfferChoice], part: Part, keys: Sequence[str]) -> Options:
+    mask, need = 0, [0] * len(part[0].vector)
+    for group in part:
+        mask |= 1 << group.index
+        for position, amount in group.needs:
+            need[position] += amount
+    found: dict[tuple[str | None, ...], tuple[float, OfferChoice]] = {}
+    for choice in choices:
+        if choice.groups & mask == mask and all(map(int.__le__, need, choice.one.room)):
+            domain = tuple([choice.label(key) for key in keys])
+            found.setdefault(domain, (choice.one.offer.price_per_hour, choice))
+    return list(found.values())
+
+
+def _carry_out(world: PlanState, way: Way) -> bool:
+    """Whether the pods, one after the other, may all go where they are meant to; then they are there."""
+    opened: list[tuple[NodeState, Counter[PodGroup]]] = []
+    left = 0
+    for choice, part in way:
+        if world.over_limit(choice):
+            break
+        opened.append((world.open(choice), Counter(part)))
+        left += len(part)
+    else:
+        moved = True
+        while moved and left:  # some have to wait for others: whom they follow, or who keep a spread level
+            moved = False
+            for room, missing in opened:
+                for group in missing:
+                    placed = world.put(group, room, missing[group])
+                    missing[group] -= placed
+                    left -= placed
+                    moved |= placed > 0
+        if not left and keeps_all_rules(world):
+            return True
+    for room, _ in opened:
+        world.close(room)
+    return False

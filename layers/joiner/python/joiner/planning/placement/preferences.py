@@ -1,0 +1,129 @@
+"""Preferences at no price: the finished plan's nodes are moved to offers that cost the same and that their pods like better.
+
+kube-scheduler weighs preferences where several nodes would do; here several *offers* would do. Karpenter asks for what is preferred as
+if it were required, and gives in step by step; we never pay for a wish, and never leave a pod pending for one. Wishes are preferred
+node affinity, preferred pod affinity and anti-affinity, and spreads that may be broken (ScheduleAnyway).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from joiner import names
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.state.constraint_check import keeps_all_rules
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+MOST_AUDITS: Final = 60
+"""So many moves of nodes with pods that others' rules count are tried: each needs the whole plan to be looked at once more."""
+MOST_OFFERS: Final = 12
+
+
+def apply_preferences(world: PlanState) -> None:
+    """Fulfils what can be fulfilled; price, pods and number of nodes stay as they are."""
+    wishing = {group for group in world.left if _wishes(group, world)}
+    if wishing:
+        PreferenceMover(world, wishing).settle()
+
+
+def preference_score(world: PlanState, group: PodGroup, labels: Mapping[str, str], name: str) -> float:
+    """How much one more pod of the group would like such a node, by weight: the more the better.
+
+    Of pods that it would rather have near or far each counts as much as the wish; of those it is spread among each a little.
+    """
+    said = group.constraints
+    liked = float(sum(wish.weight for wish in said.preferences if wish.term.suits(labels, name)))
+    for weight, tally in world.rules[group.index].wishes:
+        domain = labels.get(tally.key)
+        if domain is not None:
+            liked += weight * tally.by_domain.get(domain, 0)
+    return liked
+
+
+def _wishes(group: PodGroup, world: PlanState) -> bool:
+    return bool(group.pods) and bool(group.constraints.preferences or world.rules[group.index].wishes)
+
+
+class PreferenceMover:
+    """One pass over the new nodes."""
+
+    def __init__(self, world: PlanState, wishing: set[PodGroup]) -> None:
+        self._world = world
+        self._wishing = wishing
+        self._wished = {id(tally) for group in wishing for _, tally in world.rules[group.index].wishes}
+        self._audits = 0
+        self._same_price: dict[tuple[PoolOffers, float], list[NodeOffer]] = {}
+
+    def settle(self) -> None:
+        for room in list(self._world.new):
+            if room.choice and not self._wishing.isdisjoint(room.planned):
+                self._move(room, room.choice)
+
+    def _move(self, room: NodeState, own: OfferChoice) -> None:
+        """Tries the offers of the same price, and leaves the node where its pods like it best."""
+        world, planned = self._world, dict(room.planned)
+        bound_by_others = any(not world.rules[group.index].free or self._counted(group) for group in planned)
+        world.close(room)
+        best, moved = self._liked(planned, {**own.one.labels, **own.variant.labels}), False
+        for choice in self._choices(own, planned):
+            liked = self._liked(planned, {**choice.one.labels, **choice.variant.labels})
+            if liked <= best or (bound_by_others and self._audits >= MOST_AUDITS) or world.over_limit(choice):
+                continue
+            new = world.open(choice)
+            if all(world.put(group, new, number) == number for group, number in planned.items()) and self._sound(bound_by_others):
+                moved = True
+                break
+            world.close(new)
+        if not moved:
+            world.reopen(room)
+            for group, number in planned.items():
+                world.take(group, room, -number)
+
+    def _counted(self, group: PodGroup) -> bool:
+        """Whether some rule (and not only a wish) of anybody counts such pods."""
+        own = self._world.rules[group.index]
+        return any(id(tally) not in self._wished for tally in own.feeds)
+
+    def _sound(self, bound_by_others: bool) -> bool:
+        if not bound_by_others:
+            return True
+        self._audits += 1
+        return keeps_all_rules(self._world)
+
+    def _liked(self, planned: Mapping[PodGroup, int], labels: Mapping[str, str]) -> float:
+        return sum(
+            number * preference_score(self._world, group, labels, labels.get(names.HOSTNAME, "")) for group, number in planned.items()
+        )
+
+    def _choices(self, own: OfferChoice, planned: Mapping[PodGroup, int]) -> list[OfferChoice]:
+        """Others of the same pool and price that hold these pods, those first that they like best."""
+        need = [0] * len(own.one.room)
+        for group, number in planned.items():
+            for position, amount in group.needs:
+                need[position] += amount * number
+        found: dict[tuple[object, ...], OfferChoice] = {}
+        for variant in own.market.variants:
+            bits = -1
+            for group in planned:
+                bits &= variant.bits[group.index]
+            for one in self._of_price(own.market, own.one.offering.price_per_hour):
+                same = one is own.one and variant is own.variant
+                if not same and bits >> one.index & 1 and all(map(int.__le__, need, one.room)):
+                    told = (*one.place.items(), one.model.labels.get(names.ARCH), *variant.labels.items())
+                    found.setdefault(told, OfferChoice(own.market, variant, one, _mask(planned)))
+        liked = {told: self._liked(planned, {**choice.one.labels, **choice.variant.labels}) for told, choice in found.items()}
+        return [found[told] for told in sorted(found, key=lambda told: -liked[told])][:MOST_OFFERS]
+
+    def _of_price(self, market: PoolOffers, price: float) -> list[NodeOffer]:
+        known = (market, price)
+        if known not in self._same_price:
+            alike = (one for one in market.launchable if abs(one.offering.price_per_hour - price) < 1e-9 and one.supply is None)
+            self._same_price[known] = list(alike)
+        return self._same_price[known]
+
+
+def _mask(groups: Iterable[PodGroup]) -> int:
+    mask = 0
+    for group in groups:
+        mask |= 1 << group.index
+    return mask

@@ -1,0 +1,183 @@
+"""The relaxation where there are many kinds of pods: over *bundles* of them. That is a small programme, proven to lose next to nothing.
+
+A bundle is a few items that flow together, in fixed proportions, to offers that are open to all of them. That can only make the mix dearer,
+so its price is above the optimum. The prices of resources that it ends with say what each single pod is worth at best; these worths, scaled
+until no offer earns more than it costs, are below the optimum. Where the two meet, both are it. Where they do not, the bundles are divided
+whose items disagree about the offers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.relaxation.resource_lp import LARGE_SLACK, TIGHT, Relaxation, ResourceLp, worth_to_price_ratio
+
+TURNS: Final = 8
+ROUGH_TURNS: Final = 3
+ROUGH_SLACK: Final = 5e-3
+"""For what is left of a plan that is being rounded: it proves nothing, and half a per cent of a part is little of the whole."""
+WORST: Final = 4
+"""So many of the offers that earn too much are looked at in a turn."""
+MOST_BUNDLES: Final = 0.7
+"""More of them for each item are no gain."""
+
+
+def solve_aggregated(problem: PackingProblem, demand: Whole, allowed: Marks, offers: Whole, *, rough: bool) -> Relaxation | None:
+    """The relaxation for this demand with these offers allowed, its ``value`` less than a few parts in ten thousand below the optimum; None
+    where bundles do not come that close. ``rough``: whatever a few turns give will do. ``offers`` are likely to be in it."""
+    slack, tightness = (ROUGH_SLACK, 1.0) if rough else (LARGE_SLACK, TIGHT)
+    view = DemandView(problem, demand, allowed, np.flatnonzero(demand))
+    kept, marks = np.zeros(len(problem.caps), bool), [view.kinds()]
+    lifted = None
+    for _ in range(ROUGH_TURNS if rough else TURNS):
+        bundle = number_rows([*marks, *view.under(kept)])
+        if bundle.max() > MOST_BUNDLES * len(bundle):
+            break
+        small, amount = view.drawn_together(bundle, kept)
+        found = ResourceLp(small, offers=offers).solve(amount, allowed)
+        offers = found.offers
+        tight = ~kept & (view.members > tightness * found.nodes.sum())
+        if tight.any():  # the tightest first, as in the programme itself
+            kept |= tight & (view.members >= view.members[tight].max() / 2)
+            continue
+        lifted = view.lifted(found, bundle, kept)
+        if lifted.value >= found.value * (1 - slack):
+            return replace(lifted, firm=bool(problem.firm[kept][found.caps].all()))
+        marks = [bundle, *view.disagreements(found, lifted, kept, slack)]
+    return lifted if rough else None
+
+
+class DemandView:
+    """One demand of a problem: the ``items`` that are in it, and nothing of the others. ``members``: nodes that each cap asks for."""
+
+    def __init__(self, problem: PackingProblem, demand: Whole, allowed: Marks, items: Whole) -> None:
+        self.problem = problem
+        self.allowed = allowed
+        self.items = items
+        self.number: Floats = demand[items].astype(float)
+        self.need = problem.need[items]
+        self.open: Marks = problem.open[:, items] & allowed[:, None]
+        self.capped = problem.capped[:, items]
+        self.members: Floats = self.capped @ self.number / np.maximum(problem.caps, 1)
+
+    def kinds(self) -> Whole:
+        """Items that are likely to go together: about as large, about the same mix of resources, welcome on the same large offers."""
+        need, room = self.need, self.problem.room
+        share = need / np.maximum(room[self.allowed].max(axis=0, initial=1.0), 1e-9)
+        size = np.maximum(share.max(axis=1), 1e-12)
+        mix = np.maximum(np.round(np.log(np.maximum(share / size[:, None], 1e-3)) / np.log(3.0)), -2)
+        roomy = self.allowed & (room >= need.max(axis=0, initial=0.0)).all(axis=1)
+        level = np.floor(np.log(size) / np.log(6.0))
+        welcome = self.open.T & (roomy | ~self.open[roomy].any(axis=0)[:, None])  # who may go to no large one goes with its like only
+        return number_rows([np.concatenate([level[:, None], mix], axis=1).astype(np.int8), np.packbits(welcome, axis=1)])
+
+    def under(self, kept: Marks) -> list[Whole]:
+        """Items under a cap that counts are bundled with their like only."""
+        if not kept.any():
+            return []
+        capped = self.capped[kept]
+        alike = number_rows([self.need, np.packbits(self.open.T, axis=1), capped.T])
+        return [np.where(capped.any(axis=0), alike + 1, 0)]
+
+    def drawn_together(self, bundle: Whole, kept: Marks) -> tuple[PackingProblem, Whole]:
+        """The problem with a bundle in the place of its items, and how many pods each has."""
+        own = self.number
+        amount: Whole = np.bincount(bundle, weights=own).astype(np.int64)
+        need = np.stack([np.bincount(bundle, weights=own * column) for column in self.need.T], axis=1)
+        order = np.argsort(bundle, kind="stable")
+        starts = np.searchsorted(bundle[order], np.arange(len(amount)))
+        sample = order[starts]
+        asks, counts = (rows[kept][:, self.items[sample]] for rows in (self.problem.asks, self.problem.counts))
+        small = replace(
+            self.problem,
+            need=need / amount[:, None],
+            demand=amount,
+            open=np.logical_and.reduceat(self.open[:, order], starts, axis=1),
+            asks=asks & counts,
+            counts=asks & counts,
+            caps=self.problem.caps[kept],
+            firm=self.problem.firm[kept],
+            members=(),
+            merged=None,
+        )
+        return small, amount
+
+    def cost(self, found: Relaxation, kept: Marks) -> Floats:
+        """What a pod of each item costs on each offer that is used, by the prices of room there; infinite where it may not go."""
+        used = np.flatnonzero(found.nodes > 0)
+        whole = self._need(found, kept) @ self._rates(found)[used].T
+        priced: Floats = np.where(self.open[found.offers[used]].T, whole, np.inf)
+        return priced
+
+    def lifted(self, found: Relaxation, bundle: Whole, kept: Marks) -> Relaxation:
+        """What the bundles' relaxation says of the items. Its value is proven: no plan is cheaper."""
+        used = np.flatnonzero(found.nodes > 0)
+        own = self.number
+        worth = np.zeros(self.problem.items)
+        worth[self.items] = self.cost(found, kept).min(axis=1, initial=np.inf)
+        others = self._others(found)
+        pull = self._pull(found, worth[self.items], kept, others).max(initial=1.0)
+        flow = np.zeros((int(bundle.max()) + 1, len(found.offers)))
+        flow[found.item, found.at] = found.flow
+        share = flow[bundle] * (own / np.bincount(bundle, weights=own)[bundle])[:, None]
+        item, at = np.nonzero(share[:, used] > 1e-9)
+        return Relaxation(
+            value=float(worth[self.items] @ own) / float(pull) if np.isfinite(worth).all() else 0.0,
+            worth=worth,
+            offers=found.offers[used],
+            nodes=found.nodes[used],
+            item=self.items[item],
+            at=at,
+            flow=share[:, used][item, at],
+            rates=found.rates[used],
+        )
+
+    def disagreements(self, found: Relaxation, lifted: Relaxation, kept: Marks, slack: float) -> list[Whole]:
+        """What divides items that should not be in one bundle: the offer that is the cheapest for each, and whether it would rather be on
+        one of those that earn too much."""
+        cost = self.cost(found, kept)
+        marks: list[Whole] = [cost.argmin(axis=1)]
+        others, worth = self._others(found), lifted.worth[self.items]
+        pull = self._pull(found, worth, kept, others)
+        rates, need = self._rates(found)[found.nodes > 0], self._need(found, kept)
+        for other in others[np.argsort(-pull, kind="stable")[:WORST]][np.sort(-pull)[:WORST] < -(1 + slack / 2)]:
+            room = np.concatenate([self.problem.room[other], self.problem.caps[kept][found.caps]])
+            scaled = rates * (self.problem.price[other] / np.maximum(rates @ room, 1e-15))[:, None]
+            gains = self.open[other][:, None] & (worth[:, None] > (need @ scaled.T) * (1 + slack / 2))
+            marks.append(gains[:, gains.sum(axis=0).argmin()].astype(np.int64))
+        return marks
+
+    def _others(self, found: Relaxation) -> Whole:
+        usable = np.logical_or.reduce(self.open, axis=1)
+        usable[found.offers[found.nodes > 0]] = False
+        return np.flatnonzero(usable)
+
+    def _pull(self, found: Relaxation, worth: Floats, kept: Marks, others: Whole) -> Floats:
+        limits = np.tile(self.problem.caps[kept][found.caps], (len(others), 1))
+        room = np.concatenate([self.problem.room[others], limits], axis=1)
+        used = found.nodes > 0
+        return worth_to_price_ratio(
+            room, self.problem.price[others], self.open[others], need=self._need(found, kept), worth=worth, rates=self._rates(found)[used]
+        )
+
+    def _need(self, found: Relaxation, kept: Marks) -> Floats:
+        """What a pod of each item takes: of resources, and of places under the caps that are in the programme."""
+        under = self.capped[kept][found.caps].T
+        return np.concatenate([self.need, under], axis=1)
+
+    @staticmethod
+    def _rates(found: Relaxation) -> Floats:
+        return np.concatenate([found.rates, found.places], axis=1)
+
+
+def number_rows(marks: Sequence[NDArray[Any]]) -> Whole:
+    """Numbers for what differs in any of these marks (one for each item, or rows of them)."""
+    rows = [np.ascontiguousarray(mark.reshape(len(mark), -1)).view(np.uint8).reshape(len(mark), -1) for mark in marks]
+    whole = np.ascontiguousarray(np.concatenate(rows, axis=1))
+    known: dict[bytes, int] = {}
+    return np.array([known.setdefault(row.tobytes(), len(known)) for row in whole], dtype=np.int64)

@@ -1,0 +1,62 @@
+"""The offers worth looking at: those that no other offer of the same pool beats in every respect.
+
+An offer is beaten by one that costs no more, has no less room of anything, is open to all groups that it is open to, means the
+same to every rule and wish about domains, and counts no more against the pool's limits. Nothing is lost by leaving it out.
+"""
+
+import numpy as np
+
+from joiner import names
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import PodGroup, PodGroups, pod_terms
+from joiner.planning.relaxation.offer_table import OfferChoices, tabulate_offers, undominated_offers
+from joiner.planning.state.plan_state import PlanState
+
+
+class OfferFrontier:
+    """Choices, the heaviest pools first, then the cheapest offers first."""
+
+    def __init__(self, world: PlanState) -> None:
+        groups = [group for group in world.groups.pending if not group.refused]
+        self.tiers: list[tuple[int, list[OfferChoice]]] = []
+        self._of: dict[PodGroup, list[list[OfferChoice]]] = {}
+        if not groups or not any(market.launchable for market in world.markets):
+            return
+        keys = distinguishing_keys(world.groups)
+        table = tabulate_offers(world, groups, keys)
+        kept = undominated_offers(table, np.ones(len(table.kinds), bool))
+        choices = OfferChoices(world, table, kept)
+        found: dict[int, list[OfferChoice]] = {}
+        for position in range(len(kept)):
+            choice = choices[position]
+            found.setdefault(choice.market.pool.weight, []).append(choice)
+        for weight in sorted(found, reverse=True):
+            found[weight].sort(key=lambda one: (one.one.offer, one.market.pool.key, sorted(one.variant.labels.items())))
+            self.tiers.append((weight, found[weight]))
+
+    def by_weight(self, group: PodGroup) -> list[list[OfferChoice]]:
+        """The choices of one group, a list for each weight of pool, the heaviest first."""
+        if group not in self._of:
+            mark = 1 << group.index
+            tiers = [[one for one in choices if one.groups & mark] for _, choices in self.tiers]
+            self._of[group] = [choices for choices in tiers if choices]
+        return self._of[group]
+
+    def of(self, group: PodGroup) -> list[OfferChoice]:
+        return [one for choices in self.by_weight(group) for one in choices]
+
+
+def distinguishing_keys(groups: PodGroups) -> tuple[str, ...]:
+    """The labels, but for the hostname, by which some pod tells nodes apart that are open to it: domains of rules and of volumes, and
+    wishes."""
+    found: set[str] = set()
+    for group in groups.all:
+        said = group.constraints
+        found |= {spread.topology_key for spread in said.spreads if spread.hard or group.pods}
+        found |= {term.topology_key for term in pod_terms(said)}
+        if group.pods:
+            found |= {key for wish in said.preferences for key in wish.term.labels}
+        found |= {family.key for family in group.mounted.families}
+        if group.mounted.shared:
+            found.add(names.ZONE)
+    return tuple(sorted(found - {names.HOSTNAME}))

@@ -1,0 +1,28 @@
+"""Which of many rooms have room for a pod at all: most nodes of a cluster are full, and only the others are worth asking anything else."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.state.plan_state import NodeState
+
+
+class FreeCapacity:
+    """What rooms have free, resource by resource, at this moment. As long as pods only come, who finds no room now finds none later."""
+
+    def __init__(self, rooms: Sequence[NodeState]) -> None:
+        self._rooms = rooms
+        self._free: list[Floats] = [np.array(amounts, float) for amounts in zip(*(room.free for room in rooms), strict=True)]
+
+    def marks(self, group: PodGroup) -> Marks:
+        """For each room, whether one pod of the group fits."""
+        fitting = np.ones(len(self._rooms), bool)
+        for position, amount in group.needs if self._rooms else ():
+            fitting &= self._free[position] >= amount
+        return fitting
+
+    def holding(self, group: PodGroup) -> list[NodeState]:
+        """The rooms in which one pod of the group fits, in their order."""
+        return [self._rooms[position] for position in np.flatnonzero(self.marks(group)).tolist()]

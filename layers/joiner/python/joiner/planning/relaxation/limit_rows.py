@@ -1,0 +1,30 @@
+"""What limits of pools and ceilings of the cluster leave to a plan, as rows over offers: how much of each a node of an offer takes, and how
+much there is."""
+
+import numpy as np
+
+from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.relaxation.resource_lp import LimitRows, Relaxation
+from joiner.planning.state.plan_state import PlanState
+
+
+def limit_rows_of(world: PlanState, problem: PackingProblem) -> LimitRows | None:
+    """Of the offers of this problem; None where nothing is limited. What runs, or is on its way, has been taken off."""
+    pools, rows, left = problem.choices.pools(), [], []
+    for number, market in enumerate(world.markets):
+        used, own = world.used.get(market.pool.key, {}), pools == number
+        for name, limit in market.pool.limits.items() if own.any() else ():
+            each = np.ones(len(own)) if name == "nodes" else problem.choices.capacity(name)
+            rows.append(np.where(own, each, 0.0))
+            left.append(float(max(limit - used.get(name, 0), 0)))
+    nodes, price = world.below_ceilings
+    for spare, each in ((nodes, np.ones(len(pools))), (price, problem.price)):
+        if spare is not None:
+            rows.append(each)
+            left.append(max(float(spare), 0.0))
+    return LimitRows(np.array(rows), np.array(left)) if rows else None
+
+
+def is_within_limits(toll: LimitRows | None, found: Relaxation) -> bool:
+    """Whether these nodes are within the limits, so that a relaxation that knows the limits would find nothing dearer."""
+    return toll is None or bool((toll.each[:, found.offers] @ found.nodes <= toll.left * (1 + 1e-9)).all())

@@ -1,0 +1,285 @@
+"""All offers of all open pools side by side, as columns; and which of them are worth looking at.
+
+What follows from a pool's stock alone is worked out once for it, and goes with it from plan to plan.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.model.node_offers import OfferChoice, OfferSet, PoolOffers, PoolVariant
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.volume_constraints import UNLIMITED
+from joiner.planning.state.plan_state import PlanState
+
+UNBOUNDED_AMOUNT: Final = float(UNLIMITED >> 1)
+"""An amount from here on is no limit at all."""
+MOST_DOMINANCE_ANSWERS: Final = 64
+"""So many answers about beaten offers are kept."""
+
+
+class OfferColumns:
+    """One stock as arrays: O offers."""
+
+    def __init__(self, stock: OfferSet) -> None:
+        offers = stock.launchable
+        self.room: Floats = np.array([one.room for one in offers], float)
+        self.price: Floats = np.array([one.offering.price_per_hour for one in offers], float)
+        self.limited: Marks = np.array([one.supply is not None for one in offers], dtype=bool)
+        self._offers = offers
+        self._codes: dict[str, tuple[Whole, list[str | None]]] = {}
+        self._counted: dict[str, Floats] = {}
+
+    def codes(self, key: str) -> tuple[Whole, list[str | None]]:
+        """For each offer the number of its value of a label, and the values."""
+        if key not in self._codes:
+            known: dict[str | None, int] = {}
+            codes = [known.setdefault(one.label(key), len(known)) for one in self._offers]
+            self._codes[key] = np.array(codes, dtype=np.int64), list(known)
+        return self._codes[key]
+
+    def capacity(self, name: str) -> Floats:
+        """What a node of each offer counts against a limit on this resource."""
+        if name not in self._counted:
+            self._counted[name] = np.array([one.capacity.get(name, 0) for one in self._offers], float)
+        return self._counted[name]
+
+
+_columns: "WeakKeyDictionary[OfferSet, OfferColumns]" = WeakKeyDictionary()
+
+
+def columns_of(stock: OfferSet) -> OfferColumns:
+    """The arrays of this stock, made once."""
+    found = _columns.get(stock)
+    if found is None:
+        found = _columns[stock] = OfferColumns(stock)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OfferTable:
+    """``sections`` are pool and variant of so many offers each, beginning at ``starts``.
+
+    ``domain`` numbers the ``domains``: what offers say to the labels in question. ``kinds`` are the distinct ways in which groups may use
+    offers: a row of marks each. ``limited``: the offer is of a supply that can run out. ``limits``: what a node counts against its pool's.
+    """
+
+    sections: tuple[tuple[PoolOffers, PoolVariant], ...]
+    starts: Whole
+    room: Floats
+    price: Floats
+    limits: Floats
+    tier: Whole
+    pool: Whole
+    limited: Marks
+    domain: Whole
+    domains: tuple[tuple[str | None, ...], ...]
+    kinds: Marks
+    kind_of: Mapping[PodGroup, int]
+
+    def origin(self, column: int) -> tuple[PoolOffers, PoolVariant, int]:
+        """Pool, variant, and the offer's position in the pool's stock."""
+        section = int(np.searchsorted(self.starts, column, side="right")) - 1
+        return *self.sections[section], column - int(self.starts[section])
+
+
+def tabulate_offers(world: PlanState, groups: Sequence[PodGroup], keys: Sequence[str]) -> OfferTable:
+    """Every offer, and which groups may use it as far as node rules go."""
+    sections = tuple((market, variant) for market in world.markets for variant in market.variants if market.launchable)
+    welcome = {market.pool.key: [one.constraints.untolerated(market.pool.taints) is None for one in groups] for market, _ in sections}
+    ways: dict[tuple[int, ...], int] = {}
+    kind_of: dict[PodGroup, int] = {}
+    for position, group in enumerate(groups):
+        way = tuple(variant.bits[group.index] if welcome[market.pool.key][position] else 0 for market, variant in sections)
+        kind_of[group] = ways.setdefault(way, len(ways))
+    weights = sorted({market.pool.weight for market, _ in sections}, reverse=True)
+    pools = [market.pool.key for market in world.markets]
+    parts = [columns_of(market.stock) for market, _ in sections]
+    sizes = np.array([len(market.launchable) for market, _ in sections], dtype=np.int64)
+    domain, domains = _domains(sections, keys)
+    return OfferTable(
+        sections=sections,
+        starts=np.cumsum(sizes) - sizes,
+        room=np.concatenate([np.zeros((0, len(world.groups.resources))), *(part.room for part in parts)]),
+        price=np.concatenate([np.zeros(0), *(part.price for part in parts)]),
+        limits=_limits(sections),
+        tier=np.repeat(np.array([weights.index(market.pool.weight) for market, _ in sections], dtype=np.int64), sizes),
+        pool=np.repeat(np.array([pools.index(market.pool.key) for market, _ in sections], dtype=np.int64), sizes),
+        limited=np.concatenate([np.zeros(0, bool), *(part.limited for part in parts)]),
+        domain=domain,
+        domains=domains,
+        kinds=np.concatenate(
+            [np.zeros((len(ways), 0), bool)]
+            + [np.stack([unpack_bits(way[number], len(market.launchable)) for way in ways]) for number, (market, _) in enumerate(sections)],
+            axis=1,
+        ),
+        kind_of=kind_of,
+    )
+
+
+def _domains(sections: Sequence[tuple[PoolOffers, PoolVariant]], keys: Sequence[str]) -> tuple[Whole, tuple[tuple[str | None, ...], ...]]:
+    """For each offer the number of what it says to the keys, in the order in which that comes up."""
+    known: dict[tuple[str | None, ...], int] = {}
+    found: list[Whole] = [np.zeros(0, np.int64)]
+    for market, variant in sections:
+        code, values = np.zeros(len(market.launchable), np.int64), [()]  # type: tuple[Whole, list[tuple[str | None, ...]]]
+        for key in keys:
+            own = variant.labels.get(key)
+            more, names = (np.zeros(len(code), np.int64), [own]) if own else columns_of(market.stock).codes(key)
+            code = code * len(names) + more
+            values = [(*value, name) for value in values for name in names]
+        used, first = np.unique(code, return_index=True)
+        numbers = np.zeros(len(values), np.int64)
+        for at in np.argsort(first, kind="stable").tolist():
+            numbers[used[at]] = known.setdefault(values[used[at]], len(known))
+        found.append(numbers[code])
+    return np.concatenate(found), tuple(known)
+
+
+def _limits(sections: Sequence[tuple[PoolOffers, PoolVariant]]) -> Floats:
+    """What a node of each offer counts against its pool's limits: an offer beats none that counts less."""
+    bounded = sorted({name for market, _ in sections for name in market.pool.limits if name != "nodes"})
+    parts = [np.zeros((0, len(bounded)))]
+    for market, _ in sections:
+        none = np.zeros(len(market.launchable))
+        columns = [columns_of(market.stock).capacity(name) if name in market.pool.limits else none for name in bounded]
+        parts.append(np.stack(columns, axis=1) if columns else np.zeros((len(none), 0)))
+    return np.concatenate(parts)
+
+
+def unpack_bits(bits: int, width: int) -> Marks:
+    """Bits as marks, the lowest first.
+
+    >>> unpacked(0b101, 4).tolist()
+    [True, False, True, False]
+    """
+    raw = np.frombuffer(bits.to_bytes((width + 7) // 8, "little"), np.uint8)
+    return np.unpackbits(raw, count=width, bitorder="little").astype(bool)
+
+
+_unbeaten: dict[object, Whole] = {}
+
+
+def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
+    """Offers that no other one beats: as cheap, as roomy, open to as many kinds, of the same pool and domain; in order of price."""
+    marks = table.kinds[wanted]
+    # all that decides: a stock stands for its room, prices and supplies
+    stocks = tuple(
+        (market.stock, position) for (market, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
+    )
+    asked = (stocks, np.packbits(marks, axis=1).tobytes(), len(marks), table.domain.tobytes(), table.limits.tobytes())
+    found = _unbeaten.pop(asked, None)
+    if found is None:
+        found = _find_unbeaten(table, marks)
+    _unbeaten[asked] = found
+    if len(_unbeaten) > MOST_DOMINANCE_ANSWERS:
+        del _unbeaten[next(iter(_unbeaten))]
+    return found
+
+
+def _find_unbeaten(table: OfferTable, marks: Marks) -> Whole:
+    usable = np.flatnonzero(marks.any(axis=0))
+    if not len(usable):
+        return usable
+    ways, way = np.unique(marks[:, usable], axis=1, return_inverse=True)
+    way = way.reshape(-1)
+    covers: Marks = ~np.logical_or.reduce(ways[:, None, :] & ~ways[:, :, None], axis=0)  # [a, b]: a is open to all that b is open to
+    size = np.concatenate([np.minimum(table.room[usable], UNBOUNDED_AMOUNT), -table.limits[usable]], axis=1)
+    size = size[:, size.min(axis=0) < size.max(axis=0)]
+    price = table.price[usable]
+    sections = (table.domain[usable] * (table.pool.max() + 1) + table.pool[usable]) * 2 + table.limited[usable]
+    kept: list[Whole] = []
+    known: list[tuple[Floats, Whole]] = []  # domains are often alike: what was worked out for one holds for the next
+    for section in np.unique(sections):
+        mine = np.flatnonzero(sections == section)
+        facts = np.concatenate([price[mine, None], way[mine, None], size[mine]], axis=1)
+        best = next((found for seen, found in known if np.array_equal(seen, facts)), None)
+        if best is None:
+            best = _maximal(facts, covers)
+            known.append((facts, best))
+        kept.append(mine[best])
+    found = np.concatenate(kept)
+    return usable[found[np.lexsort((usable[found], price[found]))]]
+
+
+def _maximal(facts: Floats, covers: Marks) -> Whole:
+    """Rows (price, way, sizes) that no other row beats; of equal rows the first."""
+    order = np.lexsort((np.arange(len(facts)), *(-facts[:, 2:]).T, facts[:, 1], facts[:, 0]))
+    rows = facts[order]
+    first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
+    order, rows = order[first], rows[first]
+    by_size = np.argsort(-rows[:, 2:].sum(axis=1), kind="stable") if rows.shape[1] > 2 else np.arange(len(rows))
+    by_size = by_size[np.argsort(rows[by_size, 0], kind="stable")]
+    order, rows = order[by_size], rows[by_size]
+    beats = np.triu(np.ones((len(rows), len(rows)), bool), 1)
+    for column in range(2, rows.shape[1]):
+        beats &= rows[:, column, None] >= rows[None, :, column]
+    if len(covers) > 1:
+        way = rows[:, 1].astype(np.int64)
+        beats &= covers[np.ix_(way, way)]
+    return np.sort(order[~beats.any(axis=0)])
+
+
+class OfferChoices:
+    """Offers of a table as choices of the world, made when one is used."""
+
+    def __init__(self, world: PlanState, table: OfferTable, kept: Whole, used: Marks | None = None, units: Floats | None = None) -> None:
+        self._groups = [group for group in world.groups.pending if group in table.kind_of]
+        self._world = world
+        self._table = table
+        self._kept = kept
+        self._kinds = np.array([table.kind_of[group] for group in self._groups], dtype=int)
+        self._indices = np.array([group.index for group in self._groups], dtype=int)
+        self._made: dict[int, OfferChoice] = {}
+        self._used = used
+        self._units = units
+
+    def ordered(self, order: Whole) -> "OfferChoices":
+        """The same in another order."""
+        return OfferChoices(self._world, self._table, self._kept[order], self._used, self._units)
+
+    @property
+    def has_supplies(self) -> bool:
+        return bool(self._table.limited.any())
+
+    @property
+    def one_tier(self) -> bool:
+        return len(np.unique(self._table.tier)) <= 1
+
+    def pools(self) -> Whole:
+        """For each offer the position of its pool among the world's."""
+        return self._table.pool[self._kept]
+
+    def capacity(self, name: str) -> Floats:
+        """For each offer what a node of it counts against a limit on this resource."""
+        parts = [columns_of(market.stock).capacity(name) for market, _ in self._table.sections]
+        return np.concatenate([np.zeros(0), *parts])[self._kept]
+
+    def amounts(self, vector: Sequence[int]) -> list[float]:
+        """Amounts of the plan's resources as the problem counts them."""
+        known = np.minimum(np.array(vector, float), UNBOUNDED_AMOUNT)
+        return list(np.floor(known[self._used] / self._units).tolist()) if self._units is not None else list(known.tolist())
+
+    def supplies(self, samples: Sequence[PodGroup]) -> list[tuple[int, list[float], Marks]]:
+        """Offers that can run out: how many there are, what one holds, and which of these groups may use it."""
+        found = []
+        kinds = np.array([self._table.kind_of[group] for group in samples], dtype=int)
+        for column in np.flatnonzero(self._table.limited).tolist():
+            market, _, position = self._table.origin(column)
+            one = market.launchable[position]
+            found.append((one.supply or 0, self.amounts(one.room), self._table.kinds[kinds, column]))
+        return found
+
+    def __getitem__(self, offer: int) -> OfferChoice:
+        if offer not in self._made:
+            column = int(self._kept[offer])
+            market, variant, position = self._table.origin(column)
+            open_to = np.zeros(int(self._indices.max()) + 1, bool)
+            open_to[self._indices] = self._table.kinds[self._kinds, column]
+            groups = int.from_bytes(np.packbits(open_to, bitorder="little").tobytes(), "little")
+            self._made[offer] = OfferChoice(market, variant, market.launchable[position], groups)
+        return self._made[offer]

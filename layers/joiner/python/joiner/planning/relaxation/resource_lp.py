@@ -1,0 +1,425 @@
+"""The bound: how cheap any plan could be if pods and nodes could be divided, and what a pod of each item is then worth.
+
+A linear programme (solved by HiGHS): nodes of each offer, pods of each item on them, no resource overdrawn, no cap exceeded. No plan can be
+cheaper than its value, because every plan is one of its solutions. Offers come in as they are needed: an offer stays out if the price of
+its room, by the dual prices of one that is in, pays for every pod that it could take (so nothing is lost by leaving it out).
+
+The programme is kept: when a part of the demand has been packed, or only small offers are asked for, it is solved from where it stood.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import highspy
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.relaxation.cuts import countable_resources, dual_feasible_shares
+from joiner.planning.relaxation.packing_problem import PackingProblem
+
+MOST_ROUNDS: Final = 40
+TAKEN_A_ROUND: Final = 4
+"""Few: each brings a flow for every class, and the next prices often show that others would not have been needed."""
+SLACK: Final = 1e-7
+LARGE_SLACK: Final = 2e-4
+"""In large programmes offers that could save no more than this stay out; the bound is that much lower then."""
+LARGE: Final = 100
+TIGHT: Final = 0.8
+"""A cap is worth a row once the items under it number more than this share of the nodes' caps."""
+INFINITE: Final = highspy.kHighsInf
+PERTURBATION: Final = "primal_simplex_bound_perturbation_multiplier"
+CIRCLES: Final = 8
+"""More iterations than so many for each row lead nowhere; usually it is two or three."""
+OVERRUN: Final = 100.0
+"""Of the dearest node, so many times its price for overrunning a limit by the whole of it."""
+BROKEN: Final = 1e-7
+"""An inequality that is broken by less of a node says nothing new."""
+NO_OFFERS: Final[Whole] = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relaxation:
+    """``value`` in $/h. ``worth`` is the dual price of one pod of each item. ``offers`` are those in the programme, ``nodes`` how many of
+    each; pods flow from ``item`` to the offer at position ``at`` in ``offers``, ``flow`` of them. ``rates`` are resource prices by offer,
+    ``places`` what a place under each of ``caps`` costs there.
+    ``firm``: only caps were used that hold in every plan, so no plan is cheaper than ``value``."""
+
+    value: float
+    worth: Floats
+    offers: Whole
+    nodes: Floats
+    item: Whole
+    at: Whole
+    flow: Floats
+    rates: Floats
+    firm: bool = True
+    caps: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    places: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpareCapacity:
+    """Room that is there and costs nothing: what nodes have free, added up over nodes that take the same items."""
+
+    room: Floats
+    open: Marks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LimitRows:
+    """Limits on nodes taken together: what ``each`` offer's node takes (limits x offers), and how much is ``left``."""
+
+    each: Floats
+    left: Floats
+
+    @property
+    def unit(self) -> Floats:
+        """What each is counted in, so that numbers are of one order."""
+        most: Floats = np.maximum(np.maximum(self.each.max(axis=1, initial=0.0), self.left), 1.0)
+        return most
+
+
+class ResourceLp:
+    """The relaxation of one problem, for any demand. With ``firm_only``, only caps that hold for every plan count: for bounds. With a
+    ``toll`` limits count: they may be overrun, at a price that nobody would pay, so that there always is an answer.
+
+    Items that differ in nothing that the programme knows are one *class* in it. ``offers`` are in it from the beginning.
+    """
+
+    def __init__(
+        self,
+        problem: PackingProblem,
+        *,
+        spare: SpareCapacity | None = None,
+        firm_only: bool = False,
+        offers: Whole = NO_OFFERS,
+        toll: LimitRows | None = None,
+    ) -> None:
+        self._problem = problem
+        self._toll = toll
+        self._spare = spare
+        self._resources = np.flatnonzero(problem.need.any(axis=0))
+        self._scale = np.maximum(problem.room[:, self._resources].max(axis=0, initial=1.0), 1.0)
+        self._candidates = problem.firm if firm_only else np.ones(len(problem.caps), bool)
+        self._caps = np.zeros(0, np.int64)
+        self._counting = countable_resources(problem.need, problem.room).tolist()
+        self._begin(offers)
+
+    def _begin(self, offers: Whole) -> None:
+        """An empty programme over the classes that its caps tell apart, then with these offers."""
+        problem = self._problem
+        known: dict[tuple[bytes, bytes, bytes], int] = {}
+        under = np.ascontiguousarray(problem.capped[self._caps].T)
+        open_to = np.ascontiguousarray(problem.open.T)
+        self._class = np.array(
+            [
+                known.setdefault((problem.need[item].tobytes(), open_to[item].tobytes(), under[item].tobytes()), len(known))
+                for item in range(problem.items)
+            ],
+            dtype=np.int64,
+        )
+        _, sample = np.unique(self._class, return_index=True)
+        self._need, self._open, self._under = problem.need[sample], problem.open[:, sample], under[sample].astype(float)
+        self._limits = problem.caps[self._caps].astype(float)
+        amounts = self._need[:, self._resources] / self._scale
+        # pods are counted by their size, so that all numbers in the programme are of one order
+        self._size = np.maximum(amounts.max(axis=1, initial=0.0), 1e-12)
+        self._amounts = np.concatenate([amounts, self._under], axis=1) / self._size[:, None]
+        self._offers, self._columns = np.zeros(0, np.int64), np.zeros(0, np.int64)  # columns of nodes, by offer
+        self._rows = np.zeros((0, self._amounts.shape[1]), np.int64)
+        self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._width, self._height = 0, len(sample)
+        self._shares: dict[tuple[int, int], Floats] = {}
+        self._counted: list[tuple[int, int, int]] = []  # rows of whole pods: the offer's position, the resource, the row
+        self._solver = quiet_solver()
+        empty = highspy.HighsLp()
+        empty.num_col_, empty.num_row_ = 0, len(sample)
+        empty.row_lower_, empty.row_upper_ = np.zeros(len(sample)), np.full(len(sample), INFINITE)
+        empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        empty.a_matrix_.start_ = [0]
+        self._solver.passModel(empty)
+        self._tolled = np.zeros(0, np.int64)
+        if self._toll is not None:
+            self._add_toll(self._toll)
+        if self._spare is not None and len(self._spare.room):
+            room = self._spare.room[:, self._resources] / self._scale
+            rows = self._add_nodes(
+                np.concatenate([room, np.full((len(room), len(self._caps)), 1e9)], axis=1), np.zeros(len(room)), fixed=True
+            )
+            at, item = np.nonzero(self._spare.open[:, sample])
+            self._add_flows(rows[at], item)
+        self._add(offers)
+
+    def _add_toll(self, toll: LimitRows) -> None:
+        """A row for each limit, and a column that overruns it."""
+        number, none = len(toll.left), np.zeros(0, np.int32)
+        self._tolled = self._height + np.arange(number)
+        self._solver.addRows(number, np.full(number, -INFINITE), toll.left / toll.unit, 0, none, none, np.zeros(0))
+        dear = OVERRUN * float(self._problem.price.max(initial=0.0)) * np.ones(number)
+        every = np.arange(number, dtype=np.int32)
+        self._solver.addCols(
+            number, dear, np.zeros(number), np.full(number, INFINITE), number, every, self._tolled.astype(np.int32), -np.ones(number)
+        )
+        self._height += number
+        self._width += number
+
+    @property
+    def classes(self) -> int:
+        return len(self._need)
+
+    def solve(self, demand: Whole, among: Marks | None = None, *, whole: bool = False) -> Relaxation:
+        """The optimum for this demand with offers ``among`` these (all by default). Every item in demand must have one among them.
+        ``whole``: pods on one node are counted as whole pods are (``whole_pods``), so that the bound is higher."""
+        problem = self._problem
+        allowed = np.ones(len(problem.price), bool) if among is None else among
+        members = problem.capped @ demand / np.maximum(problem.caps, 1) if len(problem.caps) else np.zeros(0)
+        total = self._demand(demand, allowed)
+        for turn in range(MOST_ROUNDS + 1):
+            values, duals = self._run(allowed)
+            nodes = np.where(allowed[self._offers], values[self._columns], 0.0)
+            tight = self._candidates & (members > TIGHT * nodes.sum())
+            tight[self._caps] = False
+            if tight.any() and turn < MOST_ROUNDS:  # the tightest first: they may make so many nodes that the others do not bind
+                tight &= members >= members[tight].max() / 2
+                self._caps = np.concatenate([self._caps, np.flatnonzero(tight)])
+                self._begin(self._offers)
+                total = self._demand(demand, allowed)
+                continue
+            active = np.flatnonzero(total > 0)
+            worth, rates = np.maximum(duals[: len(total)], 0) * self._size, self._rates(duals, allowed)
+            tolls, paid = self._tolls(duals)
+            usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
+            missing = np.setdiff1d(usable, self._offers, assume_unique=True)
+            pull = self._attraction(active, missing, worth, rates, price=(problem.price + tolls)[missing])
+            better = np.flatnonzero(pull > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
+            if not len(better):
+                if whole and turn < MOST_ROUNDS - 1 and self._cut(values, nodes):
+                    continue
+                break
+            if turn == MOST_ROUNDS:
+                break
+            best = better[np.argsort(-pull[better], kind="stable")]
+            self._add(missing[best if turn == MOST_ROUNDS - 1 else best[:TAKEN_A_ROUND]])
+        value = (float(self._solver.getInfo().objective_function_value) + paid) / max(pull.max(initial=1.0), 1.0) - paid
+        return self._read(value, demand, allowed, total=total, values=values, worth=worth, rates=rates)
+
+    def _demand(self, demand: Whole, allowed: Marks) -> Floats:
+        """Tells the programme the demand of each class, and sees to it that every class has an offer."""
+        total: Floats = np.bincount(self._class, weights=demand, minlength=len(self._need)).astype(float)
+        active = np.flatnonzero(total > 0)
+        here = self._offers[allowed[self._offers]]
+        if not self._open[np.ix_(here, active)].any(axis=0).all():
+            usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
+            self._add(np.setdiff1d(_cover(self._problem, self._need, self._open, usable, active), self._offers))
+        every = np.arange(len(total), dtype=np.int32)
+        self._solver.changeRowsBounds(len(total), every, total * self._size, np.full(len(total), INFINITE))
+        return total
+
+    def _add(self, offers: Whole) -> None:
+        """Offers, with flows of all classes that may go there."""
+        if not len(offers):
+            return
+        problem = self._problem
+        room = problem.room[np.ix_(offers, self._resources)] / self._scale
+        first, known = self._width, len(self._offers)
+        held = np.concatenate([room, np.tile(self._limits, (len(offers), 1))], axis=1)
+        taken = None if self._toll is None else (self._toll.each[:, offers] / self._toll.unit[:, None]).T
+        rows = self._add_nodes(held, problem.price[offers], fixed=False, taken=taken)
+        self._columns = np.concatenate([self._columns, np.arange(first, first + len(offers))])
+        self._offers = np.concatenate([self._offers, offers])
+        self._rows = np.concatenate([self._rows, rows])
+        at, item = np.nonzero(self._open[offers])
+        self._add_flows(rows[at], item, known + at)
+
+    def _add_nodes(self, room: Floats, price: Floats, *, fixed: bool, taken: Floats | None = None) -> Whole:
+        """Columns and rows for nodes: how many, that they hold what flows to them, and what they take of limits. Answers the rows."""
+        number, width = room.shape
+        rows = self._height + np.arange(number * width).reshape(number, width)
+        none = np.zeros(0, np.int32)
+        index, entries = (rows, -room) if taken is None else (self._with_toll(rows), np.concatenate([taken, -room], axis=1))
+        self._solver.addRows(number * width, np.full(number * width, -INFINITE), np.zeros(number * width), 0, none, none, np.zeros(0))
+        self._solver.addCols(
+            number,
+            price,
+            np.full(number, 1.0 if fixed else 0.0),
+            np.full(number, 1.0 if fixed else INFINITE),
+            index.size,
+            (np.arange(number) * index.shape[1]).astype(np.int32),
+            index.ravel().astype(np.int32),
+            entries.ravel(),
+        )
+        self._width += number
+        self._height += number * width
+        return rows
+
+    def _with_toll(self, rows: Whole) -> Whole:
+        return np.concatenate([np.tile(self._tolled, (len(rows), 1)), rows], axis=1)
+
+    def _add_flows(self, rows: Whole, item: Whole, at: Whole | None = None) -> None:
+        """Flows of classes to nodes with these rows; ``at`` are their positions among the offers, None for room that is there."""
+        number = len(item)
+        entries = np.concatenate([np.ones((number, 1)), self._amounts[item]], axis=1)
+        index = np.concatenate([item[:, None], rows], axis=1)
+        kept = entries != 0
+        count = kept.sum(axis=1)
+        self._solver.addCols(
+            number,
+            np.zeros(number),
+            np.zeros(number),
+            np.full(number, INFINITE),
+            int(count.sum()),
+            (np.cumsum(count) - count).astype(np.int32),
+            index[kept].astype(np.int32),
+            entries[kept],
+        )
+        if at is not None:
+            self._item, self._at = np.concatenate([self._item, item]), np.concatenate([self._at, at])
+            self._flows = np.concatenate([self._flows, self._width + np.arange(number)])
+        self._width += number
+
+    def _flow(self, values: Floats) -> Floats:
+        """Pods of each class on each offer that is in."""
+        flow = np.zeros((len(self._need), len(self._offers)))
+        flow[self._item, self._at] = values[self._flows] / self._size[self._item]
+        return flow
+
+    def _cut(self, values: Floats, nodes: Floats) -> int:
+        """Adds what whole pods on one node keep to and these flows do not; how many inequalities."""
+        problem, added, flow = self._problem, 0, self._flow(values)
+        for at in np.flatnonzero(nodes > BROKEN).tolist():
+            here = np.flatnonzero(self._at == at)
+            mine = self._item[here]
+            for resource in self._counting:
+                if (at, resource) not in self._shares:
+                    self._shares[at, resource] = dual_feasible_shares(self._need[mine, resource], problem.room[self._offers[at], resource])
+                known = self._shares[at, resource]
+                broken = known @ flow[mine, at] > nodes[at] * (1 + BROKEN) + 1e-9
+                for row in np.flatnonzero(broken).tolist():
+                    used = np.flatnonzero(known[row])
+                    index = np.concatenate([[self._columns[at]], self._flows[here[used]]]).astype(np.int32)
+                    entries = np.concatenate([[-1.0], known[row, used] / self._size[mine[used]]])
+                    self._solver.addRow(-INFINITE, 0.0, len(index), index, entries)
+                    self._counted.append((at, resource, self._height))
+                    self._height += 1
+                    added += 1
+        return added
+
+    def _run(self, allowed: Marks) -> tuple[Floats, Floats]:
+        number = len(self._columns)
+        upper = np.where(allowed[self._offers], INFINITE, 0.0)
+        self._solver.changeColsBounds(number, self._columns.astype(np.int32), np.zeros(number), upper)
+        run_solver(self._solver)
+        solution = self._solver.getSolution()
+        return np.array(solution.col_value), np.array(solution.row_dual)
+
+    def _rates(self, duals: Floats, allowed: Marks) -> Floats:
+        """What a unit of each resource, and a place under each cap, costs on each offer that is in."""
+        rates = np.zeros((len(self._offers), self._need.shape[1] + len(self._caps)))
+        prices = np.maximum(-duals[self._rows], 0)
+        rates[:, self._resources] = prices[:, : len(self._resources)] / self._scale
+        rates[:, self._need.shape[1] :] = prices[:, len(self._resources) :]
+        for at, resource, row in self._counted:  # what counts against the node as a whole is paid for by its room
+            rates[at, resource] += max(-duals[row], 0.0) / self._problem.room[self._offers[at], resource]
+        return np.where(allowed[self._offers][:, None], rates, 0.0)
+
+    def _tolls(self, duals: Floats) -> tuple[Floats, float]:
+        """What limits add to the price of each offer's node, and what all that is left of them is worth."""
+        if self._toll is None:
+            return np.zeros(len(self._problem.price)), 0.0
+        each = np.maximum(-duals[self._tolled], 0) / self._toll.unit
+        return each @ self._toll.each, float(each @ self._toll.left)
+
+    def _attraction(self, active: Whole, missing: Whole, worth: Floats, rates: Floats, *, price: Floats) -> Floats:
+        """For each offer that is not in: by how much the worth of its pods exceeds its price at the most fitting prices."""
+        items = active[worth[active] > 1e-12]
+        room = np.concatenate([self._problem.room[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
+        need = np.concatenate([self._need, self._under], axis=1)[items]
+        return worth_to_price_ratio(room, price, self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates)
+
+    def _read(
+        self, value: float, demand: Whole, allowed: Marks, *, total: Floats, values: Floats, worth: Floats, rates: Floats
+    ) -> Relaxation:
+        """The answer in terms of items: what flows of a class is shared out evenly among its pods."""
+        here = allowed[self._offers]
+        flow = self._flow(values)
+        flow[:, ~here] = 0.0
+        share = flow[self._class] * (demand / np.maximum(total[self._class], 1.0))[:, None]
+        item, at = np.nonzero(share > 1e-9)
+        return Relaxation(
+            value=value,
+            worth=worth[self._class],
+            offers=self._offers,
+            nodes=np.where(here, np.maximum(values[self._columns], 0.0), 0.0),
+            item=item,
+            at=at,
+            flow=share[item, at],
+            rates=rates[:, : self._need.shape[1]],
+            firm=bool(self._problem.firm[self._caps].all()),
+            caps=self._caps,
+            places=rates[:, self._need.shape[1] :],
+        )
+
+
+def worth_to_price_ratio(room: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats) -> Floats:
+    """For each of these offers: by how much the worth of its pods exceeds its price if its room is priced by the most fitting of ``rates``.
+    Divided by the largest of these, worths are such that no offer earns more than its price."""
+    # any prices prove something; those of one resource alone are there where no others are
+    prices = np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])])
+    whole, each = room @ prices.T, need @ prices.T
+    least: Floats = np.full(len(price), np.inf)
+    for position in range(len(prices)):
+        # an item that costs nothing at these prices is worth more than that, and where room costs nothing they say nothing
+        ratio = np.divide(worth, each[:, position], out=np.full(len(worth), np.inf), where=each[:, position] > 0)
+        worst = np.where(open_to, ratio, 0.0).max(axis=1, initial=0.0)
+        known = np.flatnonzero((whole[:, position] > 0) & np.isfinite(worst))
+        least[known] = np.minimum(least[known], worst[known] * whole[known, position] / price[known])
+    return least
+
+
+def _cost(problem: PackingProblem, need: Floats, offers: Whole) -> Floats:
+    """What a pod of each class would cost on each offer by its largest share of it."""
+    share = np.full((len(offers), len(need)), 1e-9)
+    for resource in range(need.shape[1]):
+        np.maximum(share, need[:, resource][None, :] / np.maximum(problem.room[offers, resource], 1e-9)[:, None], out=share)
+    cost: Floats = share * problem.price[offers][:, None]
+    return cost
+
+
+def _cover(problem: PackingProblem, need: Floats, open_to: Marks, usable: Whole, active: Whole) -> Whole:
+    """A few offers among which every class finds one that is about the cheapest for it."""
+    cost = np.where(open_to[np.ix_(usable, active)], _cost(problem, need[active], usable), np.inf)
+    near = cost <= cost.min(axis=0) * 1.03
+    uncovered, picked = np.ones(len(active), bool), []
+    while uncovered.any():
+        best = int(near[:, uncovered].sum(axis=1).argmax())
+        picked.append(best)
+        uncovered &= ~near[best]
+    return np.unique(usable[picked])
+
+
+def quiet_solver() -> Any:  # the solver's type stubs lack half of its methods
+    """One thread, no output, and settings that suit programmes of this size."""
+    make: Any = highspy.Highs
+    solver = make()
+    for name, value in (
+        ("output_flag", False),
+        ("threads", 1),
+        ("presolve", "off"),
+        ("simplex_scale_strategy", 0),
+        ("simplex_strategy", 0),  # primal where the last answer still holds, as it does when offers have come in
+        (PERTURBATION, 0.0),
+    ):
+        solver.setOptionValue(name, value)
+    return solver
+
+
+def run_solver(solver: Any) -> None:
+    """Solves what the solver holds. Without perturbation simplex is quicker, and may go round in circles where many answers are equally
+    good: then it begins again, perturbed from there on."""
+    solver.setOptionValue("simplex_iteration_limit", CIRCLES * (solver.getNumRow() + 100))
+    solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kIterationLimit:
+        solver.clearSolver()
+        solver.setOptionValue("simplex_iteration_limit", highspy.kHighsIInf)
+        solver.setOptionValue(PERTURBATION, 1.0)
+        solver.run()

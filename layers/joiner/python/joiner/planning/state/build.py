@@ -1,0 +1,48 @@
+"""From a snapshot to the world in which a plan is made: every rule is compiled here, once, before anybody looks for a plan."""
+
+from collections.abc import Mapping
+
+from joiner.catalogue import Catalogue
+from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.model.node_offers import Unavailable
+from joiner.planning.model.pending_pods import placed_pods, select_pods
+from joiner.planning.model.pod_groups import group_pods
+from joiner.planning.model.pool_offers import compile_pool_offers
+from joiner.planning.plan import Ceilings
+from joiner.planning.state.existing_nodes import find_existing_capacity
+from joiner.planning.state.plan_state import PlanState
+from joiner.planning.state.static_pools import missing_static_nodes
+from joiner.pools import ResolvedNodeClass
+
+
+def build_state(
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    unavailable: Unavailable,
+    *,
+    classes: Mapping[str, ResolvedNodeClass],
+    ceilings: Ceilings,
+    strict: bool = True,
+) -> PlanState:
+    """The world of this snapshot: nothing placed yet, all that stands in its room, every offer with whom it is open to."""
+    who = select_pods(snapshot)
+    reserved = [pod for pods in who.reserved.values() for pod in pods]
+    there = placed_pods(snapshot)
+    if there:
+        moving = {pod.key for pod in who.pending}
+        there = tuple(pod for pod in there if pod.key not in moving)
+    groups = group_pods(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
+    offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes)
+    stands = find_existing_capacity(snapshot, catalogue, groups, who)
+    made = missing_static_nodes(offered, groups, stands, ceilings)
+    return PlanState(
+        groups,
+        offered,
+        (*stands.rooms, *made),
+        namespaces=snapshot.namespaces,
+        used=stands.used,
+        ceilings=ceilings,
+        nodes=stands.nodes + len(made),
+        price=stands.price + sum(room.made.one.offer.price_per_hour for room in made if room.made),
+        strict=strict,
+    )

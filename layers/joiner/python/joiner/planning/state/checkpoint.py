@@ -1,0 +1,68 @@
+"""How one way to a plan ended, comparable with others, and the way back to it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.state.constraint_check import keeps_all_rules
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+Layout = tuple[tuple[NodeState, Mapping[PodGroup, int]], ...]
+"""Rooms with what the plan puts in them: enough to make it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPlan:
+    """How one way ended: by ``score``, the smaller the better."""
+
+    score: tuple[float, ...]
+    missing: int
+    layout: Layout
+
+
+def count_missing(world: PlanState) -> tuple[float, ...]:
+    """How many pods have no place, by priority, the highest first."""
+    by_level: dict[int, float] = {}
+    for one, number in world.left.items():
+        by_level[one.constraints.priority] = by_level.get(one.constraints.priority, 0.0) + number
+    return tuple(by_level[level] for level in sorted(by_level, reverse=True))
+
+
+def score_plan(world: PlanState) -> ScoredPlan:
+    """By priority, the highest first: pods left; then price and nodes."""
+    layout = layout_of(room for room in (*world.existing, *world.new) if room.planned)
+    # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
+    ordered_only = 0.0 if keeps_all_rules(world) else 1.0
+    return ScoredPlan((ordered_only, *count_missing(world), round(world.price, 9), float(len(world.new))), world.pods_left, layout)
+
+
+def keep_better(world: PlanState, before: ScoredPlan) -> ScoredPlan:
+    """The better of the plan in this world and an earlier one, with which the world is left."""
+    made = score_plan(world)
+    if made.score < before.score:
+        return made
+    clear_plan(world)
+    restore_layout(world, before.layout)
+    return before
+
+
+def layout_of(rooms: Iterable[NodeState]) -> Layout:
+    return tuple((room, dict(room.planned)) for room in rooms)
+
+
+def clear_plan(world: PlanState) -> None:
+    """Takes every planned pod out and every new room away."""
+    for room in reversed(list(world.new)):
+        world.close(room)
+    for room in world.existing:
+        for one, number in list(room.planned.items()):
+            world.take(one, room, number)
+
+
+def restore_layout(world: PlanState, layout: Layout) -> None:
+    """Makes an earlier plan, or a part of one, again; its rules were asked then."""
+    for room, planned in layout:
+        if room.choice:
+            world.reopen(room)
+        for one, number in planned.items():
+            world.take(one, room, -number)

@@ -1,0 +1,93 @@
+"""Whether a finished plan breaks a rule between pods: asked where it was not made strictly one pod after the other.
+
+Dealing pods out beforehand and taking nodes apart again bypass the order in which rules were asked; what comes of it is looked
+at here as a whole, and thrown away if it does not hold.
+"""
+
+from collections.abc import Collection, Iterable
+
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadRule
+
+
+def keeps_all_rules(world: PlanState) -> bool:
+    """Whether every pod of the plan is where its own and everybody's rules allow."""
+    rooms = [room for room in (*world.existing, *world.new) if room.planned]
+    keys = {rule.spread.topology_key for group in world.left for rule in world.rules[group.index].spreads}
+    carried = {key for key in keys if all(key in room.labels for room in rooms)}
+    most: dict[DomainCounts, int] = {}
+    bound = {group for group in world.left if not _anywhere(world.rules[group.index], carried, most)}
+    if not bound:
+        return True
+    known: dict[tuple[SpreadRule, str | None], bool] = {}
+    beside: dict[PodGroup, list[NodeState]] = {group: [] for group in bound if world.rules[group.index].affinity}
+    for room in rooms:
+        for group in room.planned:
+            if group in bound and not _may_stay(world, group, room, known):
+                return False
+            if group in beside:
+                beside[group].append(room)
+    return all(_one_beginning(world, group, there) for group, there in beside.items())
+
+
+def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts, int]) -> bool:
+    """Whether the group may stay wherever it is, because nobody is anywhere with those that it is to be kept apart from, and its spreads
+    are level. ``carried`` are keys that every room has, ``most`` remembers what is in the fullest domain."""
+    if own.free:
+        return True
+    if own.affinity or own.together or own.stock or any(rule.spread.topology_key not in carried for rule in own.spreads):
+        return False
+    apart = own.apart
+    for tally in (*(tally for tally, _ in apart), *(rule.tally for rule in own.spreads)):
+        if tally not in most:
+            most[tally] = max(tally.by_domain.values(), default=0)
+    level = all(most[rule.tally] - rule.lowest() <= rule.spread.max_skew for rule in own.spreads)
+    return level and all(most[tally] <= allowed for tally, allowed in apart)
+
+
+def _may_stay(world: PlanState, group: PodGroup, room: NodeState, known: dict[tuple[SpreadRule, str | None], bool]) -> bool:
+    """``known`` remembers which domains are level enough for a spread."""
+    own = world.rules[group.index]
+    for tally in (*own.away, *own.unwanted):
+        domain = room.labels.get(tally.key)
+        if domain is not None and tally.by_domain.get(domain, 0) > (1 if tally in own.feeds else 0):
+            return False
+    for rule in own.spreads:
+        asked = (rule, room.labels.get(rule.spread.topology_key))
+        level = known.get(asked)
+        if level is None:
+            level = known[asked] = _level(*asked)
+        if not level:
+            return False
+    if any(tally.total > tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.together):
+        return False
+    places = [(tally, there, room.labels.get(tally.key, "")) for tally, there in own.stock]
+    if any(tally.by_domain.get(domain, 0) > there.get(domain, 0) for tally, there, domain in places):
+        return False
+    return all(tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.affinity)
+
+
+def _level(rule: SpreadRule, domain: str | None) -> bool:
+    return domain is not None and rule.tally.by_domain.get(domain, 0) - rule.lowest() <= rule.spread.max_skew
+
+
+def _one_beginning(world: PlanState, group: PodGroup, rooms: Iterable[NodeState]) -> bool:
+    """Pods that want to be beside their own kind may begin in one place only, and only if there were none of their kind anywhere; in these
+    rooms they are."""
+    own = world.rules[group.index]
+    mine: dict[tuple[str, ...], int] = {}
+    for room in rooms:
+        where = tuple(room.labels.get(tally.key, "") for tally in own.affinity)
+        mine[where] = mine.get(where, 0) + room.planned[group]
+    counted = 1 if own.affinity[0] in own.feeds else 0
+    begun = [
+        where
+        for where, number in mine.items()
+        if any(tally.by_domain.get(domain, 0) <= counted * number for tally, domain in zip(own.affinity, where, strict=True))
+    ]
+    if not begun:
+        return True
+    if len(begun) > 1 or not own.may_begin:
+        return False
+    return all(tally.total <= counted * mine[begun[0]] for tally in own.affinity)

@@ -1,0 +1,226 @@
+"""Who goes to which domain: pods that spread over zones, and pods that must be together in one, are dealt out before nodes are made.
+
+Pods then fill whole nodes domain by domain instead of alternating. Whoever is *counted* by a spread is dealt out as well, whether it asks
+for it or not: a zone that fills up with pods that do not care would shut out those that do. The finished plan is checked against the
+true skew.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from joiner.planning.model.node_offers import bit_positions_descending
+from joiner.planning.model.pod_groups import PodGroup, fits
+from joiner.planning.state.plan_state import PlanState
+from joiner.planning.state.pod_topology import DomainCounts, SpreadRule
+
+
+@dataclass(frozen=True, slots=True)
+class DomainAssignment:
+    """For a group that was dealt out: the label, and how many go to each of its values. Pods beyond that were not dealt."""
+
+    shares_of: Mapping[PodGroup, tuple[str, Mapping[str, int]]] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(sorted({key for key, _ in self.shares_of.values()}))
+
+    def shares(self, group: PodGroup, left: int) -> Iterator[tuple[str, str, int]]:
+        """Label, value and number of pods; without label and value for a group that may go anywhere."""
+        if group not in self.shares_of:
+            yield "", "", left
+            return
+        key, by_value = self.shares_of[group]
+        for value, number in by_value.items():
+            if number:
+                yield key, value, number
+
+
+def assign_domains(world: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> DomainAssignment:
+    """Deals the groups out, those first that ask for it, the largest first among them."""
+    dealer = DomainAssigner(world, groups, worth)
+    asking = [group for group in groups if world.rules[group.index].quoted]
+    counted = [group for group in groups if not world.rules[group.index].quoted]
+    for group in sorted(asking, key=lambda one: (-worth[one] * world.left[one], one.index)):
+        dealer.spread(group)
+    dealer.gather([group for group in counted if world.rules[group.index].affinity])
+    for group in sorted(counted, key=lambda one: (-worth[one] * world.left[one], one.index)):
+        dealer.balance(group)
+    return DomainAssignment(dealer.shares)
+
+
+class DomainAssigner:
+    """Keeps the counts that the dealing makes, beside the world's own."""
+
+    def __init__(self, world: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> None:
+        self._world = world
+        self._worth = worth
+        self.shares: dict[PodGroup, tuple[str, Mapping[str, int]]] = {}
+        self._watched: dict[DomainCounts, SpreadRule] = {}
+        for group in groups:
+            for rule in world.rules[group.index].spreads:
+                if rule.universe:
+                    self._watched.setdefault(rule.tally, rule)
+        self._counts = {
+            tally: {domain: tally.by_domain.get(domain, 0) for domain in sorted(rule.universe or ())}
+            for tally, rule in self._watched.items()
+        }
+        self._load: dict[tuple[str, str], float] = {}
+        self._dear: dict[str, Mapping[str, float]] = {}
+        self._reach: dict[object, tuple[str, ...]] = {}
+
+    def spread(self, group: PodGroup) -> None:
+        """A group with a spread of its own: as evenly as the skew asks, and no further than it allows."""
+        rule = self._world.rules[group.index].quoted
+        if rule is None or not rule.universe:
+            return
+        key = rule.spread.topology_key
+        reach = [domain for domain in self._reachable(group, key) if domain in rule.universe]
+        whole = len(rule.universe) >= rule.spread.min_domains
+        self._hand_out(group, key, reach, limit=rule.spread.max_skew, rule=rule, floor=None if whole else 0)
+
+    def balance(self, group: PodGroup) -> None:
+        """A group that only counts for others' spreads: evenly over the domains, so that nobody is shut out."""
+        if group in self.shares:
+            return
+        watched = [tally for tally in self._world.rules[group.index].feeds if tally in self._watched]
+        if watched:
+            rule = self._watched[watched[0]]
+            key = rule.spread.topology_key
+            self._hand_out(group, key, [domain for domain in self._reachable(group, key) if domain in (rule.universe or ())])
+
+    def gather(self, groups: Sequence[PodGroup]) -> None:
+        """Groups that want to be beside each other in one domain: all that are tied together go to one, where friends are already or where
+        least has been dealt to."""
+        for tied in _tied(self._world, groups):
+            keys = {tally.key for group in tied for tally in self._world.rules[group.index].affinity}
+            if len(keys) != 1:
+                continue
+            key = keys.pop()
+            reach = set.intersection(*(set(self._reachable(group, key)) for group in tied))
+            there = [self._world.rules[group.index].affinity[0].by_domain for group in tied]
+            pinned = {domain for counts in there for domain, number in counts.items() if number}
+            reach = reach & pinned if pinned else reach
+            if reach:
+                chosen = min(sorted(reach), key=lambda domain: self._load.get((key, domain), 0.0))
+                for group in tied:
+                    self._give(group, key, {chosen: self._world.left[group]})
+
+    def _hand_out(
+        self,
+        group: PodGroup,
+        key: str,
+        reach: Sequence[str],
+        *,
+        limit: int | None = None,
+        rule: SpreadRule | None = None,
+        floor: int | None = None,
+    ) -> None:
+        left = self._world.left[group]
+        counting = [self._counts[tally] for tally in self._world.rules[group.index].feeds if tally in self._counts]
+        own = self._counts[rule.tally] if rule else {}
+        adds = 1 if rule and rule.counts_itself else 0
+        given = dict.fromkeys(reach, 0)
+        rounds = 0
+        if reach and floor is None and len(reach) == max(map(len, counting), default=len(reach)):
+            level = all(max(counts.values()) - min(counts.values()) <= 1 for counts in counting)
+            rounds = left // len(reach) if level else 0
+        for domain in reach if rounds else ():
+            given[domain] += rounds
+            for counts in counting:
+                counts[domain] = counts.get(domain, 0) + rounds
+        share = self._worth[group]
+        dear = self._dearness(key) if left > rounds * len(reach) else {}
+        for _ in range(left - rounds * len(reach)):
+            allowed = reach
+            if limit is not None:
+                lowest = min(own.values(), default=0) if floor is None else floor
+                allowed = [domain for domain in reach if own.get(domain, 0) + adds - lowest <= limit]
+            if not allowed:
+                break
+            domain = min(
+                allowed,
+                key=lambda one: (
+                    own.get(one, 0) if adds else 0,
+                    sum(counts.get(one, 0) for counts in counting),
+                    dear.get(one, 0.0),
+                    self._load.get((key, one), 0.0) + share * given[one],
+                    one,
+                ),
+            )
+            given[domain] += 1
+            for counts in counting:
+                counts[domain] = counts.get(domain, 0) + 1
+        self._give(group, key, given, counted=True)
+
+    def _dearness(self, key: str) -> Mapping[str, float]:
+        """What everything that is offered in all domains costs in each of them: who is left over goes where it is cheap."""
+        if key not in self._dear:
+            prices: dict[object, dict[str, float]] = {}
+            for market in self._world.markets:
+                for one in market.launchable:
+                    domain = one.label(key)
+                    if domain is not None:
+                        prices.setdefault((market, one.model, one.offering.capacity_type), {})[domain] = one.offering.price_per_hour
+            domains = {domain for by_domain in prices.values() for domain in by_domain}
+            everywhere = [by_domain for by_domain in prices.values() if len(by_domain) == len(domains)]
+            self._dear[key] = {domain: round(sum(by_domain[domain] for by_domain in everywhere), 6) for domain in domains}
+        return self._dear[key]
+
+    def _give(self, group: PodGroup, key: str, given: Mapping[str, int], *, counted: bool = False) -> None:
+        self.shares[group] = (key, given)
+        for domain, number in given.items():
+            self._load[key, domain] = self._load.get((key, domain), 0.0) + number * self._worth[group]
+            if not counted:
+                for tally in self._world.rules[group.index].feeds:
+                    if tally in self._counts:
+                        self._counts[tally][domain] = self._counts[tally].get(domain, 0) + number
+
+    def _reachable(self, group: PodGroup, key: str) -> tuple[str, ...]:
+        """Domains in which the group has an offer, or a node with room; groups that agree in offers and size share the answer."""
+        world = self._world
+        bits = tuple(variant.bits[group.index] for market in world.markets for variant in market.variants)
+        asked = (key, bits, group.constraints.tolerations, group.vector, bool(world.existing) and group)
+        if asked not in self._reach:
+            self._reach[asked] = tuple(sorted(reachable_domains(world, group, key)))
+        return self._reach[asked]
+
+
+def reachable_domains(world: PlanState, group: PodGroup, key: str) -> set[str]:
+    """Domains in which the group has an offer, or a node with room."""
+    there = (room for room in world.existing if key in room.labels and world.suits(group, room) and fits(group, room.free))
+    return {room.labels[key] for room in there}.union(_offered(world, group, key))
+
+
+def _offered(world: PlanState, group: PodGroup, key: str) -> Iterator[str]:
+    for market in world.markets:
+        if group.constraints.untolerated(market.pool.taints) is not None:
+            continue
+        for variant in market.variants:
+            bits = variant.bits[group.index]
+            own = variant.labels.get(key)
+            for domain, offers in ({own: -1} if own is not None else market.domains(key)).items():
+                usable = bits & (offers if offers >= 0 else bits)
+                if any(fits(group, market.launchable[position].room) for position in bit_positions_descending(usable)):
+                    yield domain
+
+
+def _tied(world: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
+    """Groups by who wants to be beside whom, as far as all of them want it: those that only others want are not tied."""
+    rest = dict.fromkeys(groups)
+    found = []
+    while rest:
+        first = next(iter(rest))
+        del rest[first]
+        tied, waiting, whole = [first], [first], True
+        while waiting:
+            own = world.rules[waiting.pop().index]
+            for friend in own.friends:
+                if friend in rest:
+                    del rest[friend]
+                    tied.append(friend)
+                    waiting.append(friend)
+                elif friend not in tied and world.left.get(friend):
+                    whole = False
+        if whole and any(world.rules[one.index].may_begin or any(tally.total for tally in world.rules[one.index].affinity) for one in tied):
+            found.append(sorted(tied, key=lambda one: one.index))
+    return sorted(found, key=lambda tied: (-sum(map(world.left.__getitem__, tied)), tied[0].index))

@@ -1,0 +1,223 @@
+"""What stands already: nodes as they are, claims on their way as they will be, and what both use of limits and ceilings."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from joiner import names
+from joiner.catalogue import Catalogue, allocatable, capacity
+from joiner.cluster import Node, Pod, Resources, Taint, Volumes
+from joiner.cluster.requirements import RENAMED
+from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.model.node_offers import node_labels
+from joiner.planning.model.pending_pods import (
+    PodsToPlace,
+    is_in_flight,
+    nodes_of_claims,
+    placed_pods,
+    retiring_nodes,
+)
+from joiner.planning.model.pod_groups import PodGroups
+from joiner.planning.model.volume_constraints import attachable_by_type, node_amount
+from joiner.planning.state.plan_state import NodeState, attach_volume
+from joiner.pools import NodeClaim, NodePool
+
+EPHEMERAL_TAINTS = (
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    names.UNREGISTERED,
+    names.FILLING,
+)
+"""Taints that a node loses by itself while it joins (Karpenter's list, and our own)."""
+READINESS_TAINT_PREFIX = "readiness.k8s.io/"
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingCapacity:
+    """``used`` counts, by pool key, the capacity and the nodes that limits speak of; ``staying`` the nodes that are not on their way out.
+    ``price`` is of all nodes of ours, in $/h."""
+
+    rooms: tuple[NodeState, ...]
+    used: Mapping[str, Mapping[str, int]]
+    nodes: int
+    price: float
+    staying: Mapping[str, int] = field(default_factory=dict)
+
+
+def find_existing_capacity(snapshot: Snapshot, catalogue: Catalogue, groups: PodGroups, waiting: PodsToPlace) -> ExistingCapacity:
+    """Rooms in the order in which they are filled: nodes that take pods, nodes that join, claims; each by name."""
+    joined = nodes_of_claims(snapshot)
+    claims = {joined[claim.key].name: claim for claim in snapshot.claims if claim.key in joined}
+    leaving = retiring_nodes(snapshot)
+    on_node: dict[str, list[Pod]] = {}
+    for pod in placed_pods(snapshot):
+        on_node.setdefault(pod.node_name or pod.nominated_node, []).append(pod)
+    found: list[tuple[tuple[int, str], NodeState]] = []
+    told = attachable_by_type(snapshot.nodes, snapshot.volumes)
+    for node in snapshot.nodes:
+        if node.name not in leaving:
+            claim = claims.get(node.name)
+            like_it = told.get(claim.instance_type, {}) if claim and not claim.initialized else {}
+            room = _room_of_node(node, claim, on_node.get(node.name, []), groups, snapshot.volumes, like_it=like_it)
+            _reserve(room, waiting.reserved.get(claim.key, ()) if claim else (), groups, snapshot.volumes)
+            found.append(((1 if claim and not claim.initialized else 0, node.name), room))
+    pools = {pool.key: pool for pool in snapshot.pools}
+    for claim in snapshot.claims:
+        if claim.key not in joined and is_in_flight(claim, None, snapshot):
+            like_it = told.get(claim.instance_type, {})
+            room = _room_of_claim(claim, pools.get(claim.pool_key), snapshot, catalogue, groups, like_it=like_it)
+            _reserve(room, waiting.reserved.get(claim.key, ()), groups, snapshot.volumes)
+            found.append(((2, claim.name), room))
+    used, number, price = _usage(snapshot, joined, catalogue)
+    rooms = tuple(room for _, room in sorted(found, key=lambda one: one[0]))
+    return ExistingCapacity(rooms, used, number, price, _staying(snapshot, joined, leaving))
+
+
+def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection[str]) -> dict[str, int]:
+    """By pool key: nodes that stay, and claims that will be nodes."""
+    found: Counter[str] = Counter()
+    with_claim = {node.name for node in joined.values()}
+    for claim in snapshot.claims:
+        node = joined.get(claim.key)
+        if node.name not in leaving if node else is_in_flight(claim, None, snapshot):
+            found[claim.pool_key] += 1
+    found.update(_pool_of(node) for node in snapshot.nodes if node.name not in with_claim and node.name not in leaving)
+    return dict(found)
+
+
+def _room_of_node(
+    node: Node, claim: NodeClaim | None, pods: Sequence[Pod], groups: PodGroups, volumes: Volumes, *, like_it: Mapping[str, int]
+) -> NodeState:
+    joining = claim is not None and not claim.initialized
+    known = node.allocatable
+    if claim is not None and joining:  # a node that has just come has not counted everything yet
+        known = Resources({**claim.allocatable, **{name: amount for name, amount in node.allocatable.items() if amount}})
+    taints = tuple(taint for taint in node.taints if not (claim and _passes(taint, claim)))
+    told = {**like_it, **volumes.limits.get(node.name, {})}
+    room = NodeState(
+        name=node.name,
+        labels={**(claim.labels if claim and joining else {}), names.HOSTNAME: node.name, **_with_new_names(node.labels)},
+        taints=(*taints, UNSCHEDULABLE) if node.unschedulable else taints,
+        free=[node_amount(name, known, told) for name in groups.resources],
+        node=node.name,
+        claim=claim.name if claim else "",
+    )
+    for pod in pods:
+        _hold(room, pod, groups, volumes)
+    present = {(pod.namespace, pod.owner_name) for pod in pods if pod.owner_kind == "DaemonSet"}
+    for daemon, own in groups.daemons:
+        missing = (daemon.namespace, daemon.name) not in present
+        if missing and daemon.runs_on(room.labels, room.taints, node.name):
+            _occupy(room, own.vector)
+            room.held[own] = room.held.get(own, 0) + 1
+            room.ports.extend(own.constraints.host_ports)
+    return room
+
+
+def _with_new_names(labels: Mapping[str, str]) -> dict[str, str]:
+    """A node that carries a label of old only is asked for it by its new name."""
+    return {**{new: labels[old] for old, new in RENAMED.items() if old in labels}, **labels}
+
+
+def _passes(taint: Taint, claim: NodeClaim) -> bool:
+    """Whether a taint goes by itself before the node takes pods: all start-up taints, until the node is initialized."""
+    if taint.key == names.FILLING:
+        return True
+    if claim.initialized:
+        return False
+    return (
+        taint.key in EPHEMERAL_TAINTS
+        or taint.key.startswith(READINESS_TAINT_PREFIX)
+        or any(taint.matches(one) for one in claim.startup_taints)
+    )
+
+
+def _room_of_claim(
+    claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, catalogue: Catalogue, groups: PodGroups, *, like_it: Mapping[str, int]
+) -> NodeState:
+    """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own pods only.
+    ``like_it``: how many volumes others of its type can have, by driver."""
+    known = catalogue.types.get(claim.instance_type)
+    labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
+    can = claim.allocatable if claim.launched else Resources()
+    if known is not None and pool is not None:
+        labels = {**node_labels(pool, known, claim.zone, claim.capacity_type), **labels}
+        if claim.launched and not can:
+            can = allocatable(known, snapshot.node_class(pool), pool)
+    name = f"{claim.kind}/{claim.name}"
+    room = NodeState(
+        name=name,
+        labels={**labels, names.HOSTNAME: name},
+        taints=claim.taints,
+        free=[node_amount(resource, can, like_it) for resource in groups.resources],
+        claim=claim.name,
+    )
+    for daemon, own in groups.daemons:
+        if daemon.runs_on(room.labels, room.taints):
+            _occupy(room, own.vector)
+            room.held[own] = 1
+            room.ports.extend(own.constraints.host_ports)
+    return room
+
+
+def _reserve(room: NodeState, pods: Iterable[Pod], groups: PodGroups, volumes: Volumes) -> None:
+    """What an assignment keeps for pods that will come."""
+    for pod in pods:
+        _hold(room, pod, groups, volumes)
+
+
+def _hold(room: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) -> None:
+    """A pod that has its place. One that is ending holds its resources until it is gone, and nobody counts it any more."""
+    _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
+    for driver, volume in volumes.limited(pod.namespace, pod.constraints.claims) if groups.drivers and pod.constraints.claims else ():
+        if driver in groups.drivers:
+            attach_volume(room, (groups.drivers[driver], volume), 1)
+    room.ports.extend(pod.constraints.host_ports)
+    if not pod.deletion:
+        own = groups.of_pod[pod.key]
+        room.held[own] = room.held.get(own, 0) + 1
+
+
+def _occupy(room: NodeState, vector: Sequence[int]) -> None:
+    for position, amount in enumerate(vector):
+        room.free[position] -= amount
+
+
+def _usage(snapshot: Snapshot, joined: Mapping[str, Node], catalogue: Catalogue) -> tuple[dict[str, dict[str, int]], int, float]:
+    used: dict[str, dict[str, int]] = {}
+    pools = {pool.key: pool for pool in snapshot.pools}
+    number, price = 0, 0.0
+    with_claim = {node.name for node in joined.values()}
+    ours: list[tuple[str, Mapping[str, str], Resources]] = []
+    for claim in snapshot.claims:
+        node = joined.get(claim.key)
+        if not (node or claim.launched or claim.deleting or claim.name in snapshot.entering):
+            continue  # written by a holder that died: it will be deleted unlaunched before anything of this plan is written
+        has = (node.capacity if node else None) or claim.capacity or _capacity(claim, pools, snapshot, catalogue)
+        ours.append((claim.pool_key, claim.labels, has))
+    for one in snapshot.nodes:
+        key = _pool_of(one)
+        if one.name not in with_claim and key in pools:
+            ours.append((key, one.labels, one.capacity))
+    for key, labels, has in ours:
+        counted = used.setdefault(key, {"nodes": 0})
+        counted["nodes"] += 1
+        for resource, amount in has.items():
+            counted[resource] = counted.get(resource, 0) + amount
+        number += 1
+        offered = catalogue.price(labels.get(names.INSTANCE_TYPE, ""), labels.get(names.ZONE, ""), labels.get(names.CAPACITY_TYPE, ""))
+        price += offered or 0.0
+    return used, number, price
+
+
+def _pool_of(node: Node) -> str:
+    if names.PROVISIONER in node.labels:
+        return f"Provisioner/{node.labels[names.PROVISIONER]}"
+    return f"NodePool/{node.labels.get(names.NODEPOOL, '')}"
+
+
+def _capacity(claim: NodeClaim, pools: Mapping[str, NodePool], snapshot: Snapshot, catalogue: Catalogue) -> Resources:
+    known, pool = catalogue.types.get(claim.instance_type), pools.get(claim.pool_key)
+    return capacity(known, snapshot.node_class(pool), pool) if known and pool else claim.requests

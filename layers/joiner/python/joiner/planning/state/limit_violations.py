@@ -1,0 +1,80 @@
+"""A limit that one more node would exceed, as a value that can say how far it is used, how much is wanted, and who can raise it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from joiner.cluster import Resources
+from joiner.pools import NodePool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimitViolation:
+    """Of one pool, in one resource (or in nodes): ``used`` counts what is there, on its way, and planned; the node would add ``more``."""
+
+    pool: NodePool
+    resource: str
+    limit: int
+    used: int
+    more: int
+
+    @property
+    def excess(self) -> float:
+        """By which share of the limit it would be exceeded."""
+        return (self.used + self.more) / self.limit if self.limit else float("inf")
+
+    def told(self, wanted: Resources, planned: int) -> str:
+        """For a pod that requests ``wanted``; ``planned`` of what is used are nodes of this very plan."""
+        of_plan = f" ({self._amount(planned)} of it by this plan)" if planned else ""
+        if self.resource == "nodes":
+            asked = "one more is needed"
+        elif wanted.get(self.resource):
+            asked = f"the pod needs {self._amount(wanted[self.resource])} (the node that comes nearest has {self._amount(self.more)})"
+        else:
+            asked = f"the node that comes nearest has {self._amount(self.more)}"
+        field = f"spec.limits.{'resources.' if self.pool.legacy else ''}{self.resource}"
+        used = self._amount(self.used)
+        limit = f"limit {self.resource} {self._amount(self.limit)} of {self.pool.key}"
+        return f"{limit}: {used} used{of_plan}, {asked}; raise {field} or free nodes"
+
+    def _amount(self, value: int) -> str:
+        return str(value) if self.resource == "nodes" else Resources({self.resource: value}).to_kube()[self.resource]
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationViolation:
+    """Of a capacity reservation: so many instances were left of it before this plan."""
+
+    instances: int
+
+    @property
+    def excess(self) -> float:
+        return float("inf")
+
+    def told(self) -> str:
+        left = f"the {self.instances} instances that are left of its capacity reservation"
+        return f"{left} are planned for; enlarge the reservation, or let the pool use other capacity types"
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingViolation:
+    """Of the cluster's settings, over all pools: so many nodes, or so much an hour."""
+
+    of: Literal["nodes", "price"]
+    limit: float
+    used: float
+    more: float
+
+    @property
+    def excess(self) -> float:
+        return float("inf")
+
+    def told(self) -> str:
+        if self.of == "nodes":
+            said, field = f"the cluster's ceiling of {self.limit:g} nodes: {self.used:g} are there or planned", "ceilings.nodes"
+        else:
+            spent = f"{self.used:.4f} $/h are there or planned, one more node costs {self.more:.4f}"
+            said, field = f"the cluster's ceiling of {self.limit:g} $/h: {spent}", "ceilings.pricePerHour"
+        return f"{said}; raise {field} in clusters/NAME.yaml and deploy, or free nodes"
+
+
+LimitViolation = PoolLimitViolation | ReservationViolation | CeilingViolation

@@ -1,0 +1,383 @@
+"""Where pods can go: nodes that are there, claims on their way, and nodes that this plan makes. The plan is made in here.
+
+A ``PlanState`` is changed while a plan is being made and never leaves this room of the library: pods are put in and taken out again
+until a good plan is found, then it is read off as a value. Every rule of the scheduler is asked before a pod is put anywhere.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import ge
+from typing import Final
+
+from joiner import names
+from joiner.cluster import HostPort, Taint
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, meets_min_values
+from joiner.planning.model.pod_groups import PodGroup, PodGroups
+from joiner.planning.model.volume_constraints import UNLIMITED
+from joiner.planning.plan import Ceilings
+from joiner.planning.state.limit_violations import (
+    CeilingViolation,
+    LimitViolation,
+    PoolLimitViolation,
+    ReservationViolation,
+)
+from joiner.planning.state.pod_topology import GroupRules, compile_rules
+from joiner.pools import NodePool
+
+TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
+TOO_FEW_TYPES: Final = "too few instance types could hold it"
+PORTS_TAKEN: Final = "its host ports are taken"
+
+
+@dataclass(slots=True, eq=False)
+class NodeState:
+    """One node, there or planned. ``free`` is what its pods can still request; ``planned`` counts the pods that this plan puts in;
+    ``attached`` counts the pods that have a volume there, by the position of its resource and its name."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    free: list[int]
+    node: str = ""
+    claim: str = ""
+    held: dict[PodGroup, int] = field(default_factory=dict)
+    planned: dict[PodGroup, int] = field(default_factory=dict)
+    ports: list[HostPort] = field(default_factory=list)
+    attached: dict[tuple[int, str], int] = field(default_factory=dict)
+    remembered: dict[object, bool] = field(default_factory=dict)
+    choice: OfferChoice | None = None
+    made: OfferChoice | None = None
+    """What a room will be made of that this plan makes in any case: a node that a static pool lacks."""
+
+    @property
+    def price(self) -> float:
+        return self.choice.one.offer.price_per_hour if self.choice else 0.0
+
+
+def attach_volume(room: NodeState, volume: tuple[int, str], number: int) -> None:
+    """So many pods more (or fewer, below zero) have the volume in this room: the first attaches it, with the last it goes."""
+    before = room.attached.get(volume, 0)
+    room.attached[volume] = before + number
+    room.free[volume[0]] -= (before + number > 0) - (before > 0)
+
+
+def _attachable(group: PodGroup, room: NodeState) -> int:
+    """How many more of the group can have their volumes in this room, those included that they share."""
+    most, missing = UNLIMITED, Counter(volume[0] for volume in group.attaches if not room.attached.get(volume))
+    for position, number in missing.items():
+        left, each = room.free[position] - number, group.vector[position]
+        most = min(most, 0 if left < 0 else left // each if each else UNLIMITED)
+    return most
+
+
+def _used_up(pool: NodePool, used: Mapping[str, int]) -> bool:
+    """Whether the pool's limits let no node in any more, however small."""
+    return any(used.get(name, 0) >= limit for name, limit in pool.limits.items())
+
+
+class PlanState:
+    """All rooms, what is left to place, and how much of each pool's limits is used."""
+
+    def __init__(
+        self,
+        groups: PodGroups,
+        markets: Sequence[PoolOffers],
+        existing: Iterable[NodeState],
+        *,
+        namespaces: Mapping[str, Mapping[str, str]],
+        used: Mapping[str, Mapping[str, int]],
+        ceilings: Ceilings,
+        nodes: int,
+        price: float,
+        strict: bool = True,
+    ) -> None:
+        """``strict`` keeps minValues as they are said; otherwise they are kept as far as they can be."""
+        self.groups = groups
+        self.markets = tuple(markets)
+        self.existing = tuple(existing)
+        self.new: list[NodeState] = []
+        still_open = [market for market in markets if not _used_up(market.pool, used.get(market.pool.key, {}))]
+        self.rules: tuple[GroupRules, ...] = compile_rules(groups.all, self.existing, still_open, namespaces)
+        self.quoted = tuple(own.quoted for own in self.rules)
+        self._feeds = tuple(own.feeds for own in self.rules)
+        self._of_hosts = tuple(own.of_hosts for own in self.rules)
+        self._carefree = [
+            own.free and not group.constraints.host_ports and not group.attaches for own, group in zip(self.rules, groups.all, strict=True)
+        ]
+        self.left: dict[PodGroup, int] = {group: len(group.pods) for group in groups.pending}
+        self.used = {key: dict(amounts) for key, amounts in used.items()}
+        self.quotas: dict[int, dict[str, int]] = {}
+        self._ceilings = ceilings
+        self._nodes = nodes
+        self._price = price
+        self.opened = 0
+        """So many rooms have been opened, those that were closed again included."""
+        self._drawn: dict[tuple[str, ...], int] = {}
+        self._strict = strict
+        self.narrow = strict and any(market.pool.min_values for market in markets)
+        """Whether some pool asks for a choice of offers for each node (minValues)."""
+        self._domains: dict[PodGroup, frozenset[str]] = {}
+        self._offers: dict[PodGroup, int] = {}
+        for room in self.existing:
+            if room.made and room.made.one.supply is not None:
+                self._drawn[room.made.one.supply_key] = self._drawn.get(room.made.one.supply_key, 0) + 1
+        self.made_price = sum(room.made.one.offer.price_per_hour for room in self.existing if room.made)
+        for room in self.existing:
+            for group, number in room.held.items():
+                self._count(group, room, number)
+
+    def open(self, choice: OfferChoice) -> NodeState:
+        """A new node of this choice; it counts against limits at once."""
+        self.opened += 1
+        name = f"new-{self.opened}"
+        room = NodeState(
+            name=name,
+            labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
+            taints=choice.market.pool.taints,
+            free=list(choice.one.room),
+            choice=choice,
+        )
+        for daemon in self.groups.daemons_at(choice.one.daemons):
+            room.held[daemon] = 1
+            room.ports.extend(daemon.constraints.host_ports)
+        self.reopen(room)
+        return room
+
+    def reopen(self, room: NodeState) -> None:
+        """A room that was closed, empty again."""
+        for daemon, number in room.held.items():
+            self._count(daemon, room, number)
+        self._use(room, 1)
+        self.new.append(room)
+
+    def close(self, room: NodeState) -> None:
+        """The reverse of ``open``: its pods are left to place again."""
+        for group, number in list(room.planned.items()):
+            self.take(group, room, number)
+        for daemon, number in room.held.items():
+            self._count(daemon, room, -number)
+        self._use(room, -1)
+        self.new.remove(room)
+
+    def over_limit(self, choice: OfferChoice) -> LimitViolation | None:
+        """Which limit forbids one more node like this; None if none does."""
+        pool, one = choice.market.pool, choice.one
+        used = self.used.get(pool.key, {})
+        for name, limit in pool.limits.items():
+            more = 1 if name == "nodes" else one.capacity.get(name, 0)
+            if used.get(name, 0) + more > limit:
+                return PoolLimitViolation(pool, name, limit, used.get(name, 0), more)
+        if one.supply is not None and self._drawn.get(one.supply_key, 0) >= one.supply:
+            return ReservationViolation(one.supply)
+        nodes = self._nodes + len(self.new)
+        if self._ceilings.nodes is not None and nodes + 1 > self._ceilings.nodes:
+            return CeilingViolation("nodes", self._ceilings.nodes, nodes, 1)
+        ceiling, price = self._ceilings.price_per_hour, one.offer.price_per_hour
+        if ceiling is not None and self._price + self.price + price > ceiling + 1e-9:
+            return CeilingViolation("price", ceiling, self._price + self.price, price)
+        return None
+
+    @property
+    def below_ceilings(self) -> tuple[int | None, float | None]:
+        """How many more nodes the cluster's ceilings leave, and for how much an hour; None where there is no ceiling."""
+        nodes, price = self._ceilings.nodes, self._ceilings.price_per_hour
+        return (
+            None if nodes is None else nodes - self._nodes - len(self.new),
+            None if price is None else price - self._price - self.price,
+        )
+
+    def planned_of(self, pool: NodePool, resource: str) -> int:
+        """How much of a resource (or how many nodes) the new nodes of a pool have."""
+        mine = [room.choice.one for room in self.new if room.choice and room.choice.market.pool.key == pool.key]
+        return len(mine) if resource == "nodes" else sum(one.capacity.get(resource, 0) for one in mine)
+
+    @property
+    def price(self) -> float:
+        return sum(room.price for room in self.new)
+
+    def _use(self, room: NodeState, number: int) -> None:
+        if room.choice:
+            pool = room.choice.market.pool
+            if room.choice.one.supply is not None:
+                known = room.choice.one.supply_key
+                self._drawn[known] = self._drawn.get(known, 0) + number
+            used = self.used.setdefault(pool.key, {})
+            used["nodes"] = used.get("nodes", 0) + number
+            for name in pool.limits:
+                if name != "nodes":
+                    used[name] = used.get(name, 0) + number * room.choice.one.capacity.get(name, 0)
+
+    def suits(self, group: PodGroup, room: NodeState) -> bool:
+        """Whether taints, labels and name of the node let such pods in."""
+        if room.choice:
+            return bool(room.choice.groups >> group.index & 1)
+        known = room.remembered.get(group)
+        if known is None:
+            said = group.constraints
+            known = said.untolerated(room.taints) is None and said.suits(room.labels, room.node or room.name)
+            known = known and any(place.allow(room.labels) for place in group.places)
+            room.remembered[group] = known
+        return known
+
+    def offers(self, group: PodGroup) -> int:
+        """How many offers would do for the group, as far as labels and taints go."""
+        if group not in self._offers:
+            said = group.constraints
+            open_to = (market.variants for market in self.markets if market.launchable and said.untolerated(market.pool.taints) is None)
+            self._offers[group] = sum(variant.bits[group.index].bit_count() for variants in open_to for variant in variants)
+        return self._offers[group]
+
+    def put(self, group: PodGroup, room: NodeState, wanted: int) -> int:
+        """Puts as many of the group in as may and can go, at most ``wanted``; answers how many."""
+        if wanted <= 0 or group.refused or not self.suits(group, room):
+            return 0
+        fitting, free = wanted, room.free
+        for position, amount in group.needs:
+            if amount * fitting > free[position]:
+                fitting = free[position] // amount
+        choice = room.choice
+        bound = not self._carefree[group.index] or (choice is not None and self._strict and choice.market.pool.min_values)
+        if fitting > 0 and bound:
+            fitting = min(fitting, self.limit(group, room)[0])
+        if fitting <= 0:
+            return 0
+        self._move(group, room, fitting)
+        return fitting
+
+    def put_together(self, contents: Mapping[PodGroup, int], room: NodeState, choice: OfferChoice) -> bool:
+        """Puts all of this in an empty room of this choice, or nothing: for groups that are ``easy``. What they ask of each other is asked
+        once all of them are in."""
+        free, accepted = list(room.free), choice.groups
+        for group, number in contents.items():
+            if not accepted >> group.index & 1:
+                return False
+            for position, amount in group.needs:
+                free[position] -= amount * number
+        if min(free, default=0) < 0 or not self._within_quotas(contents, room):
+            return False
+        room.free, room.planned = free, dict(contents)
+        left, host = self.left, room.labels[names.HOSTNAME]
+        asking = []
+        for group, number in contents.items():
+            left[group] -= number
+            for tally in self._feeds[group.index]:
+                tally.add(room, number)
+            if self._of_hosts[group.index]:
+                asking.append(group)
+        if any(tally.by_domain.get(host, 0) > most for group in asking for tally, most in self._of_hosts[group.index]):
+            for group, number in contents.items():
+                self.take(group, room, number)
+            return False
+        return True
+
+    def _within_quotas(self, contents: Mapping[PodGroup, int], room: NodeState) -> bool:
+        """Whether each group that was dealt out has so many left for this domain; then they are taken off."""
+        dealt = [(self.quotas[group.index], rule, number) for group, number in contents.items() if (rule := self.quoted[group.index])]
+        domains = [room.labels.get(rule.spread.topology_key, "") for _, rule, _ in dealt]
+        if any(quota.get(domain, 0) < number for (quota, _, number), domain in zip(dealt, domains, strict=True)):
+            return False
+        for (quota, _, number), domain in zip(dealt, domains, strict=True):
+            quota[domain] -= number
+        return True
+
+    def easy(self, group: PodGroup) -> bool:
+        """Whether all that it asks of its neighbours is about hosts, or a spread whose domains are dealt out."""
+        own = self.rules[group.index]
+        if group.refused or group.constraints.host_ports or group.attaches or self.narrow:
+            return False
+        if (
+            own.affinity
+            or own.together
+            or own.alone
+            or own.stock
+            or any(tally.key != names.HOSTNAME for tally in (*own.away, *own.unwanted))
+        ):
+            return False
+        dealt = self.quoted[group.index] if group.index in self.quotas else None
+        return all(rule.universe is None or rule is dealt for rule in own.spreads)
+
+    def limit(self, group: PodGroup, room: NodeState) -> tuple[int, str]:
+        """How many more of the group ports and neighbours allow in this room; if none, what forbids it."""
+        ports, own = group.constraints.host_ports, self.rules[group.index]
+        if ports and any(port.conflicts(taken) for port in ports for taken in room.ports):
+            return 0, PORTS_TAKEN
+        quota = self.quotas.get(group.index)
+        most, why = (UNLIMITED, "") if own.free else own.limit(room, quota, self.quoted[group.index] if quota is not None else None)
+        if most and group.attaches:
+            most = min(most, _attachable(group, room))
+            why = why or ("" if most else TOO_MANY_VOLUMES)
+        if most and self._strict and room.choice and room.choice.market.pool.min_values:
+            most = min(most, self._flexible_for(group, room, room.choice))
+            why = why or ("" if most else TOO_FEW_TYPES)
+        return (min(most, 1) if ports else most), why
+
+    def _flexible_for(self, group: PodGroup, room: NodeState, choice: OfferChoice) -> int:
+        """How many more of the group leave enough instance types that hold all of the room's pods (minValues)."""
+        need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
+        for volume in group.attaches:
+            need[volume[0]] += not room.attached.get(volume)
+        open_to = [one for one in self.stand_ins(choice, (*room.planned, group)) if all(map(ge, one.room, need))]
+        most = [min([(one.room[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to]
+        for number in sorted({each for each in most if each > 0}, reverse=True):
+            if meets_min_values((one for one, each in zip(open_to, most, strict=True) if each >= number), choice.market.pool.min_values):
+                return number
+        return 0
+
+    def stand_ins(self, choice: OfferChoice, inside: Iterable[PodGroup]) -> list[NodeOffer]:
+        """Offers of any size and price that these pods could be on in place of this one, as far as labels and their neighbours go."""
+        bits, keys = -1, set[str]()
+        for group in inside:
+            bits &= choice.variant.bits[group.index]
+            keys |= self.keys_of(group)
+        alike = [(key, choice.one.label(key)) for key in sorted(keys)]
+        return [
+            one
+            for one in choice.market.launchable
+            if bits >> one.index & 1 and (one is choice.one or one.supply is None) and all(one.label(key) == value for key, value in alike)
+        ]
+
+    def keys_of(self, group: PodGroup) -> frozenset[str]:
+        """Labels, but for the hostname, in whose domains some rule counts the group's pods."""
+        known = self._domains.get(group)
+        if known is None:
+            own = self.rules[group.index]
+            counted = {tally.key for tallies in (own.feeds, own.affinity, own.away, own.unwanted, own.together) for tally in tallies}
+            known = self._domains[group] = frozenset(counted | {rule.spread.topology_key for rule in own.spreads}) - {names.HOSTNAME}
+        return known
+
+    def take(self, group: PodGroup, room: NodeState, number: int) -> None:
+        self._move(group, room, -number)
+
+    def _move(self, group: PodGroup, room: NodeState, number: int) -> None:
+        for position, amount in group.needs:
+            room.free[position] -= amount * number
+        after = room.planned.get(group, 0) + number
+        if after:
+            room.planned[group] = after
+        else:
+            del room.planned[group]
+        self.left[group] -= number
+        for tally in self._feeds[group.index]:
+            tally.add(room, number)
+        for volume in group.attaches:
+            attach_volume(room, volume, number)
+        for port in group.constraints.host_ports:
+            if number > 0:
+                room.ports.append(port)
+            else:
+                room.ports.remove(port)
+        quota = self.quotas.get(group.index) if self.quotas else None
+        if quota is not None:
+            rule = self.quoted[group.index]
+            domain = room.labels.get(rule.spread.topology_key) if rule else None
+            if domain is not None:
+                quota[domain] = quota.get(domain, 0) - number
+
+    def _count(self, group: PodGroup, room: NodeState, number: int) -> None:
+        for tally in self._feeds[group.index]:
+            tally.add(room, number)
+
+    @property
+    def pods_left(self) -> int:
+        return sum(self.left.values())

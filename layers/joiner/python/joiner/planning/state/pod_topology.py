@@ -1,0 +1,418 @@
+"""Rules between pods, kept as running counts: spread, affinity and anti-affinity, each exactly as kube-scheduler reads it.
+
+A *tally* counts pods by topology domain. Which groups it counts is worked out once; placing a pod then adds one to a few
+tallies, and asking whether a pod may go somewhere reads a few. Sources: Kubernetes, "Pod Topology Spread Constraints" and
+"Assigning Pods to Nodes"; the scheduler's plugins of those names decide where the pages are silent:
+
+* a spread counts pods of the pod's own namespace, on nodes that carry all its spread keys and that its own rules allow;
+* affinity counts pods that *all* its terms mean, and a pod that they mean itself may be the first of its kind anywhere;
+* anti-affinity binds both ways: nobody joins a domain where somebody does not want it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from joiner import names
+from joiner.cluster import LabelSelector, PodTerm, Spread, Taint
+from joiner.planning.model.node_offers import PoolOffers, PoolVariant, bit_positions_descending
+from joiner.planning.model.pod_groups import PodGroup, fits, label_keys_of_rules, pod_terms
+from joiner.planning.model.volume_constraints import UNLIMITED
+
+CLAIM_TAKEN: Final = "its PersistentVolumeClaim is for one pod at a time, and another pod that waits has it"
+VOLUMES_TAKEN: Final = "other claims take the PersistentVolumes that its claim could have"
+
+Namespaces = Mapping[str, Mapping[str, str]]
+
+
+class TopologyNode(Protocol):
+    """A node as far as topology sees it."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    @property
+    def taints(self) -> Sequence[Taint]: ...
+
+    @property
+    def remembered(self) -> dict[object, bool]:
+        """For answers about this place that never change."""
+        ...
+
+
+class DomainCounts:
+    """Pods by domain of ``key``, on the places that ``counts`` accepts."""
+
+    __slots__ = ("by_domain", "key", "only", "total")
+
+    def __init__(self, key: str, only: Callable[[TopologyNode], bool] | None = None) -> None:
+        self.key = key
+        self.only = only
+        self.by_domain: dict[str, int] = {}
+        self.total = 0
+
+    def add(self, place: TopologyNode, number: int) -> None:
+        domain = place.labels.get(self.key)
+        if domain is not None and (self.only is None or self.only(place)):
+            self.by_domain[domain] = self.by_domain.get(domain, 0) + number
+            self.total += number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpreadRule:
+    """One hard spread of a group. ``universe`` are the domains that count even without a pod; None for hostnames, where a new
+    node is always possible and the emptiest one therefore has nothing. ``moves``: it counts pods that wait for a place."""
+
+    spread: Spread
+    tally: DomainCounts
+    counts_itself: bool
+    universe: frozenset[str] | None
+    moves: bool
+
+    def lowest(self, without: str | None = None) -> int:
+        """The count of the emptiest domain (``without`` left out), 0 while there are fewer domains than minDomains."""
+        if not self.universe or len(self.universe) < self.spread.min_domains:
+            return 0
+        counted = self.tally.by_domain
+        return min((counted.get(domain, 0) for domain in self.universe if domain != without), default=UNLIMITED)
+
+    def limit(self, domain: str | None) -> int:
+        """How many more pods may go to this domain, one after the other: as long as it is at most maxSkew above the others."""
+        if domain is None:
+            return 0
+        here = self.tally.by_domain.get(domain, 0)
+        if not self.counts_itself:
+            return UNLIMITED if here - self.lowest() <= self.spread.max_skew else 0
+        return max(self.lowest(without=domain) + self.spread.max_skew - here, 0)
+
+
+@dataclass(slots=True, eq=False)
+class GroupRules:
+    """What one group asks of its neighbours, and what its pods change for others (``feeds``).
+
+    ``friends`` are the other groups beside which its affinity wants to be; ``may_begin`` says that it is its own friend. ``together``
+    count the pods that share a volume which is not there yet: it is made where the first of them goes, and all others follow.
+    ``alone`` count the pods that have a claim which is for one pod at a time. ``stock`` counts those that take one of a family of volumes
+    made by hand, with how many of these there are in each domain.
+    """
+
+    spreads: list[SpreadRule] = field(default_factory=list)
+    affinity: list[DomainCounts] = field(default_factory=list)
+    friends: list[PodGroup] = field(default_factory=list)
+    may_begin: bool = False
+    away: list[DomainCounts] = field(default_factory=list)
+    unwanted: list[DomainCounts] = field(default_factory=list)
+    feeds: list[DomainCounts] = field(default_factory=list)
+    wishes: list[tuple[int, DomainCounts]] = field(default_factory=list)
+    together: list[DomainCounts] = field(default_factory=list)
+    alone: list[DomainCounts] = field(default_factory=list)
+    stock: list[tuple[DomainCounts, Mapping[str, int]]] = field(default_factory=list)
+
+    @property
+    def apart(self) -> list[tuple[DomainCounts, int]]:
+        """Whom it is kept apart from: a tally, and how many that counts may be where a pod of the group is, itself included."""
+        return [(tally, 1 if tally in self.feeds else 0) for tally in (*self.away, *self.unwanted)]
+
+    @property
+    def of_hosts(self) -> tuple[tuple[DomainCounts, int], ...]:
+        """Its rules about hosts, in the form of ``apart``."""
+        apart = [(tally, most) for tally, most in self.apart if tally.key == names.HOSTNAME]
+        return (*apart, *((rule.tally, rule.spread.max_skew) for rule in self.spreads if rule.universe is None))
+
+    @property
+    def free(self) -> bool:
+        """Whether it may go wherever there is room, however many there are."""
+        return not (self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone or self.stock)
+
+    def limit(self, place: TopologyNode, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None) -> tuple[int, str]:
+        """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says so.
+
+        ``quota`` replaces the live skew of the ``dealt`` spread while a plan is being made: what each domain may still take.
+        """
+        most, labels = 1 if self.alone else UNLIMITED, place.labels
+        if any(tally.total for tally in self.alone):
+            return 0, CLAIM_TAKEN
+        for tallies, whose in ((self.away, "its anti-affinity"), (self.unwanted, "the anti-affinity of other pods")):
+            for tally in tallies:
+                domain = labels.get(tally.key)
+                if domain is not None:
+                    if tally.by_domain.get(domain, 0):
+                        return 0, f"{whose} on {tally.key}"
+                    if tally in self.feeds:
+                        most = 1
+        if self.affinity and not self._beside(labels):
+            return 0, f"its affinity on {', '.join(dict.fromkeys(tally.key for tally in self.affinity))}"
+        if self.together or self.stock:
+            most, why = min((most, ""), self._volumes(labels))
+            if most <= 0:
+                return 0, why
+        for rule in self.spreads:
+            domain = labels.get(rule.spread.topology_key)
+            more = quota.get(domain or "", 0) if quota is not None and rule is dealt else rule.limit(domain)
+            if more <= 0:
+                return 0, f"its spread over {rule.spread.topology_key}"
+            most = min(most, more)
+        return most, ""
+
+    def _volumes(self, labels: Mapping[str, str]) -> tuple[int, str]:
+        """How many more may go there for the volumes' sake that they share, or of which there are only so many."""
+        if any(tally.total and not tally.by_domain.get(labels.get(tally.key, ""), 0) for tally in self.together):
+            return 0, "a volume that it shares with pods elsewhere"
+        left = [
+            there.get(domain, 0) - tally.by_domain.get(domain, 0) for tally, there in self.stock if (domain := labels.get(tally.key, ""))
+        ]
+        return min(left, default=UNLIMITED), VOLUMES_TAKEN
+
+    def _beside(self, labels: Mapping[str, str]) -> bool:
+        domains = [labels.get(tally.key) for tally in self.affinity]
+        if None in domains:
+            return False
+        if all(tally.by_domain.get(domain or "", 0) for tally, domain in zip(self.affinity, domains, strict=True)):
+            return True
+        return self.may_begin and not any(tally.total for tally in self.affinity)
+
+    @property
+    def quoted(self) -> SpreadRule | None:
+        """The spread whose domains are dealt out beforehand. One that counts nobody who waits does not share them out: they may all go
+        where it is level."""
+        return next((rule for rule in self.spreads if rule.universe is not None and rule.moves), None)
+
+
+def compile_rules(
+    groups: Sequence[PodGroup], places: Sequence[TopologyNode], markets: Sequence[PoolOffers], namespaces: Namespaces
+) -> tuple[GroupRules, ...]:
+    """The rules of every group, by its index, with empty tallies: nothing is placed yet.
+
+    Of pods that run already (and daemons) only what they mean to others matters: they will not be placed again.
+    """
+    if all(
+        not one.constraints.spreads and not pod_terms(one.constraints) and not one.mounted.shared + one.mounted.alone + one.mounted.families
+        for one in groups
+    ):
+        return tuple(GroupRules() for _ in groups)
+    return RuleCompiler(groups, places, markets, namespaces).rules()
+
+
+class RuleCompiler:
+    """Works out the rules of all groups. Rules that count the same pods on the same places share one tally, so a placed pod is counted
+    once for all of them, and what a selector means is asked once for each kind of pod that some selector can tell apart."""
+
+    def __init__(
+        self, groups: Sequence[PodGroup], places: Sequence[TopologyNode], markets: Sequence[PoolOffers], namespaces: Namespaces
+    ) -> None:
+        self._groups = groups
+        self._places = places
+        self._markets = markets
+        self._namespaces = namespaces
+        self._found = tuple(GroupRules() for _ in groups)
+        self._tallies: dict[object, DomainCounts] = {}
+        self._meanings: dict[object, list[PodGroup]] = {}
+        self._eligible: dict[object, Callable[[TopologyNode], bool]] = {}
+        self._universes: dict[object, frozenset[str]] = {}
+        self._wanted: dict[PoolVariant, int] = {}
+        self._waiting = sorted((one for one in groups if one.pods), key=lambda one: one.vector)
+        self._head_room = any(group.head_room for group in groups)
+        keys = sorted(label_keys_of_rules(one.constraints for one in groups))
+        self._kinds: dict[object, list[PodGroup]] = {}
+        for group in groups:
+            self._kinds.setdefault((group.namespace, *map(group.labels.get, keys)), []).append(group)
+        self._labelled: dict[tuple[str, str], list[list[PodGroup]]] = {}
+        for alike in self._kinds.values():
+            for key in keys:
+                if key in alike[0].labels:
+                    self._labelled.setdefault((key, alike[0].labels[key]), []).append(alike)
+
+    def rules(self) -> tuple[GroupRules, ...]:
+        for group in self._groups:
+            if group.pods:
+                self._spreads(group)
+                self._affinity(group)
+                self._wishes(group)
+                for claim in group.mounted.shared:
+                    sharing = [other for other in self._groups if claim in other.mounted.shared]
+                    self._found[group.index].together.append(self._tally(("shared", claim), names.ZONE, sharing))
+                for claim in group.mounted.alone:
+                    wanting = [other for other in self._groups if claim in other.mounted.alone]
+                    self._found[group.index].alone.append(self._tally(("alone", claim), names.HOSTNAME, wanting))
+                for family in group.mounted.families:
+                    taking = [other for other in self._groups if family in other.mounted.families]
+                    self._found[group.index].stock.append((self._tally(family, family.key, taking), dict(family.there)))
+            self._anti_affinity(group)
+        return self._found
+
+    def _tally(
+        self, identity: object, key: str, meant: Iterable[PodGroup], only: Callable[[TopologyNode], bool] | None = None
+    ) -> DomainCounts:
+        """The tally of this identity; the groups that it counts feed it from the first time on."""
+        tally = self._tallies.get(identity)
+        if tally is None:
+            tally = self._tallies[identity] = DomainCounts(key, only)
+            for other in meant:
+                self._found[other.index].feeds.append(tally)
+        return tally
+
+    def _spreads(self, group: PodGroup) -> None:
+        hard = [spread for spread in group.constraints.spreads if spread.hard]
+        keys = tuple(one.topology_key for one in hard)
+        for spread in hard:
+            only, identity = self._eligibility(group, spread, keys)
+            meant = self._real(group, self._selected(group.namespace, spread.selector))
+            known = (spread.topology_key, group.namespace, spread.selector, identity, group.head_room)
+            tally = self._tally(known, spread.topology_key, meant, only)
+            universe = None if spread.topology_key == names.HOSTNAME else self._universe(group, spread, only, identity)
+            own = self._found[group.index]
+            own.spreads.append(SpreadRule(spread, tally, tally in own.feeds, universe, any(other.pods for other in meant)))
+
+    def _affinity(self, group: PodGroup) -> None:
+        wanted = group.constraints.affinity
+        if not wanted:
+            return
+        own = self._found[group.index]
+        meant = self._real(group, self._meant(wanted))
+        own.may_begin = group in meant
+        own.friends = [other for other in meant if other is not group]
+        known = ("beside", wanted, group.head_room)
+        own.affinity = [self._tally((*known, term.topology_key), term.topology_key, meant) for term in wanted]
+
+    def _anti_affinity(self, group: PodGroup) -> None:
+        own = self._found[group.index]
+        for term in group.constraints.anti_affinity:
+            identity = ("owners", term, group.head_room)
+            known = identity in self._tallies
+            owners = self._tally(identity, term.topology_key, ())
+            if owners not in own.feeds:
+                own.feeds.append(owners)
+            if not known:
+                for other in self._meant((term,)):
+                    if other.pods and (other.head_room or not group.head_room):
+                        self._found[other.index].unwanted.append(owners)
+            if group.pods:
+                meant = self._real(group, self._meant((term,)))
+                own.away.append(self._tally(("away", term, group.head_room), term.topology_key, meant))
+
+    def _real(self, group: PodGroup, meant: list[PodGroup]) -> list[PodGroup]:
+        """Whom a group's rules count: head-room stands for pods that do not exist, and counts for head-room only."""
+        return meant if group.head_room or not self._head_room else [other for other in meant if not other.head_room]
+
+    def _wishes(self, group: PodGroup) -> None:
+        """Preferences about neighbours and soft spreads, as weighted tallies: more is better, or worse where the weight is negative."""
+        own = self._found[group.index]
+        for wish in group.constraints.pod_preferences:
+            tally = self._tally(("wish", wish.term), wish.term.topology_key, self._meant((wish.term,)))
+            own.wishes.append((-wish.weight if wish.away else wish.weight, tally))
+        for spread in group.constraints.spreads:
+            if not spread.hard:
+                meant = self._selected(group.namespace, spread.selector)
+                tally = self._tally((spread.topology_key, group.namespace, spread.selector), spread.topology_key, meant)
+                own.wishes.append((-1, tally))
+
+    def _meant(self, wanted: tuple[PodTerm, ...]) -> list[PodGroup]:
+        """The groups that all these terms select."""
+        found = self._meanings.get(wanted)
+        if found is None:
+            found = self._meanings[wanted] = [
+                other
+                for alike in self._candidates(wanted[0].selector)
+                if all(term.selects(alike[0].namespace, alike[0].labels, self._namespaces) for term in wanted)
+                for other in alike
+            ]
+        return found
+
+    def _selected(self, namespace: str, selector: LabelSelector) -> list[PodGroup]:
+        """The groups of one namespace that a selector means."""
+        asked = (namespace, selector)
+        found = self._meanings.get(asked)
+        if found is None:
+            found = self._meanings[asked] = [
+                other
+                for alike in self._candidates(selector)
+                if alike[0].namespace == namespace and selector.selects(alike[0].labels)
+                for other in alike
+            ]
+        return found
+
+    def _candidates(self, selector: LabelSelector) -> Iterable[list[PodGroup]]:
+        """Kinds of pods worth asking a selector about: most selectors name one value of one label."""
+        for key, values in (selector.requirements or {}).items():
+            if values.finite and not values.absent:
+                return [alike for value in values for alike in self._labelled.get((key, value), ())]
+        return self._kinds.values()
+
+    def _eligibility(self, group: PodGroup, spread: Spread, keys: tuple[str, ...]) -> tuple[Callable[[TopologyNode], bool], object]:
+        """Which places count for the spread, and what decides that: groups that agree in it share the answer."""
+        said = group.constraints
+        decides = (
+            keys,
+            (said.selector, said.terms) if spread.honors_affinity and (said.selector or said.terms is not None) else None,
+            said.tolerations if spread.honors_taints else None,
+        )
+        if decides not in self._eligible:
+            self._eligible[decides] = _eligible(group, spread, keys)
+        return self._eligible[decides], decides
+
+    def _universe(self, group: PodGroup, spread: Spread, only: Callable[[TopologyNode], bool], identity: object) -> frozenset[str]:
+        """Domains that the spread counts, of the nodes that there are and of those that could be made for somebody who waits: where nobody
+        makes a node there is no domain."""
+        key = spread.topology_key
+        open_to: tuple[object, ...] = ()
+        anywhere = all(not place for place in group.places)
+        if spread.honors_affinity and anywhere:
+            open_to = tuple(variant.bits[group.index] for market in self._markets for variant in market.variants)
+        asked = (key, identity, open_to, anywhere)
+        if asked not in self._universes:
+            there = {place.labels[key] for place in self._places if key in place.labels and only(place)}
+            self._universes[asked] = frozenset(there.union(*(self._to_come(group, spread, market) for market in self._markets)))
+        return self._universes[asked]
+
+    def _to_come(self, group: PodGroup, spread: Spread, market: PoolOffers) -> set[str]:
+        """Domains that count for the spread, in which the market could make a node for somebody who waits."""
+        key, found = spread.topology_key, set[str]()
+        if spread.honors_taints and group.constraints.untolerated(market.pool.taints):
+            return found
+        for variant in market.variants:
+            bits = self._wanted_of(market, variant)
+            if spread.honors_affinity:
+                bits &= _by_own_rules(group, market, variant)
+            if key in variant.labels:
+                found |= {variant.labels[key]} if bits else set()
+            else:
+                found |= {domain for domain, offers in market.domains(key).items() if offers & bits}
+        return found
+
+    def _wanted_of(self, market: PoolOffers, variant: PoolVariant) -> int:
+        """The offers that could hold somebody who waits. The smallest are asked first: they leave little to ask the others about."""
+        if variant not in self._wanted:
+            found = 0
+            for group in self._waiting:
+                bits = variant.bits[group.index]
+                if bits & ~found and not group.constraints.untolerated(market.pool.taints):
+                    found |= sum(1 << at for at in bit_positions_descending(bits & ~found) if fits(group, market.launchable[at].room))
+            self._wanted[variant] = found
+        return self._wanted[variant]
+
+
+def _eligible(group: PodGroup, spread: Spread, keys: Sequence[str]) -> Callable[[TopologyNode], bool]:
+    answer = object()  # a name for it among what places remember; the function itself would be a cycle
+
+    def eligible(place: TopologyNode) -> bool:
+        known = place.remembered.get(answer)
+        if known is None:
+            labels = place.labels
+            known = all(key in labels for key in keys)
+            if known and spread.honors_affinity:
+                known = group.constraints.suits(labels, labels.get(names.HOSTNAME, ""))
+            if known and spread.honors_taints:
+                known = group.constraints.untolerated(tuple(place.taints)) is None
+            place.remembered[answer] = known
+        return known
+
+    return eligible
+
+
+def _by_own_rules(group: PodGroup, market: PoolOffers, variant: PoolVariant) -> int:
+    """The offers that the pod's own rules accept: where its volumes are does not make the domains fewer that it is spread over."""
+    if all(not place for place in group.places):
+        return variant.bits[group.index]
+    asked = group.constraints.on_new_nodes()
+    accepted = (one for one in market.launchable if any(each.allow({**one.labels, **variant.labels}) for each in asked))
+    return sum(1 << one.index for one in accepted)

@@ -1,0 +1,58 @@
+"""Static pools: nodes that a pool with ``replicas`` lacks are made whoever waits, and are room for whoever does.
+
+Source: Karpenter, "NodePools", static capacity: as many nodes as the replicas say, no more than ``limits.nodes``.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from joiner import names
+from joiner.planning.model.node_offers import OfferChoice, PoolOffers
+from joiner.planning.model.pod_groups import PodGroup, PodGroups
+from joiner.planning.plan import Ceilings
+from joiner.planning.state.existing_nodes import ExistingCapacity
+from joiner.planning.state.plan_state import NodeState
+from joiner.pools import NodePool
+
+
+def missing_static_nodes(markets: Sequence[PoolOffers], groups: PodGroups, stands: ExistingCapacity, ceilings: Ceilings) -> list[NodeState]:
+    """A room for each missing node, of the cheapest offer that the pool allows, as far as its limits and the ceilings let it."""
+    found: list[NodeState] = []
+    price, drawn = stands.price, Counter[tuple[str, ...]]()
+    for market in markets:
+        if market.fixed is None or market.pool.replicas is None:
+            continue
+        offers = sorted(market.fixed.launchable, key=lambda one: (one.offer, one.index))
+        for _ in range(_missing(market.pool, market.pool.replicas, stands)):
+            one = next((one for one in offers if one.supply is None or drawn[one.supply_key] < one.supply), None)
+            over = ceilings.nodes is not None and stands.nodes + len(found) + 1 > ceilings.nodes
+            if one is None or over:
+                break
+            price += one.offer.price_per_hour
+            if ceilings.price_per_hour is not None and price > ceilings.price_per_hour + 1e-9:
+                break
+            drawn[one.supply_key] += 1
+            choice = OfferChoice(market.fixed, market.fixed.variants[0], one, 0)
+            found.append(_room(f"fixed-{len(found) + 1}", choice, groups.daemons_at(one.daemons)))
+    return found
+
+
+def _missing(pool: NodePool, replicas: int, stands: ExistingCapacity) -> int:
+    missing = replicas - stands.staying.get(pool.key, 0)
+    if "nodes" in pool.limits:
+        missing = min(missing, pool.limits["nodes"] - stands.used.get(pool.key, {}).get("nodes", 0))
+    return max(missing, 0)
+
+
+def _room(name: str, choice: OfferChoice, daemons: Sequence[PodGroup]) -> NodeState:
+    room = NodeState(
+        name=name,
+        labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
+        taints=choice.market.pool.taints,
+        free=list(choice.one.room),
+        made=choice,
+    )
+    for daemon in daemons:
+        room.held[daemon] = 1
+        room.ports.extend(daemon.constraints.host_ports)
+    return room

@@ -1,0 +1,145 @@
+"""``check_plan``: the nodes as they will be, every pod in its place, and each rule asked once more."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tests.plan_checker.admitted import admitted, head_room
+from tests.plan_checker.amounts import Json, Lists, Spot, amounts, key
+from tests.plan_checker.neighbours import Scene, check_neighbours
+from tests.plan_checker.nodes import HOST, check_node_rules, check_room, owners
+from tests.plan_checker.offers import check_limits, check_offers
+from tests.plan_checker.volumes import check_volumes
+
+LEAVING: Final = "karpenter.sh/disrupted"
+PASSING: Final = ("joiner.dev/filling", "karpenter.sh/unregistered", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 0.1) -> list[str]:
+    """Everything that is wrong, as sentences; empty if the plan is right.
+
+    ``lists`` are manifests by plural kind, ``catalogue`` is what ``joiner catalogue -o json`` prints, ``plan`` what ``joiner plan -o
+    json`` prints. ``tolerance`` is how much dearer than its own offer a node's alternatives may be, as a share.
+    """
+    room = head_room(lists)
+    pods = {key(pod): admitted(pod, lists) for pod in (*(lists.get("pods") or ()), *room)}
+    claims = [one for kind in ("nodeclaims", "machines") for one in lists.get(kind) or ()]
+    gone = {(one.get("status") or {}).get("providerID") for one in claims if is_deleted(one)}
+    nodes = lists.get("nodes") or ()
+    leaving = {one["metadata"]["name"] for one in nodes if is_leaving(one) or (one.get("spec") or {}).get("providerID", "-") in gone}
+    waiting = {name for name, pod in pods.items() if is_waiting(pod, leaving)} | {key(one) for one in room}
+    spots, wrong = spots_of(lists, catalogue, plan, pods, leaving=leaving)
+    wrong += check_counts(plan, waiting)
+    wrong += check_offers(lists, catalogue, plan, tolerance)
+    wrong += check_limits(lists, catalogue, plan)
+    placed = frozenset(key(pod) for pod in planned_in(plan, pods))
+    scene = Scene([(pod, spot) for spot in spots for pod in spot.pods], spots, placed, frozenset(map(key, room)), lists, catalogue)
+    for spot in spots:
+        if spot.new or any(key(pod) in placed for pod in spot.pods):
+            wrong += check_room(spot, lists)
+    for pod, spot in scene.everyone:
+        if key(pod) in placed:
+            wrong += check_node_rules(pod, spot)
+        wrong += check_neighbours(pod, spot, scene)
+    wrong += check_volumes(spots, placed, lists)
+    return sorted(set(wrong))
+
+
+def is_leaving(node: Json) -> bool:
+    tainted = any(taint["key"] == LEAVING for taint in (node.get("spec") or {}).get("taints") or ())
+    return tainted or is_deleted(node)
+
+
+def is_deleted(one: Json) -> bool:
+    return bool(one["metadata"].get("deletionTimestamp"))
+
+
+def is_waiting(pod: Json, leaving: set[str]) -> bool:
+    """Whether it needs a place: its scheduler found none, or its node is being drained."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    if pod["metadata"].get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed"):
+        return False
+    if any(owner["kind"] in ("DaemonSet", "Node") for owner in owners(pod)):
+        return False
+    if spec.get("nodeName"):
+        return spec["nodeName"] in leaving and will_move(pod)
+    untried = status.get("nominatedNodeName") or spec.get("schedulingGates")
+    refused = any(
+        one["type"] == "PodScheduled" and one["status"] == "False" and one.get("reason") == "Unschedulable"
+        for one in status.get("conditions") or ()
+    )
+    return refused and not untried
+
+
+def will_move(pod: Json) -> bool:
+    """Whether a drain makes it leave, and somebody makes it anew."""
+    annotations, tolerations = pod["metadata"].get("annotations") or {}, pod["spec"].get("tolerations") or ()
+    stays = "true" in (annotations.get("karpenter.sh/do-not-disrupt"), annotations.get("karpenter.sh/do-not-evict"))
+    everything = any(one.get("operator") == "Exists" and one.get("key") in (None, "", LEAVING) for one in tolerations)
+    return bool(owners(pod)) and not stays and not everything
+
+
+def planned_in(plan: Json, pods: Mapping[str, Json]) -> Iterator[Json]:
+    for place in (*plan["nodes"], *plan["existing"]):
+        yield from (pods[name] for name in place["pods"] if name in pods)
+
+
+def spots_of(lists: Lists, catalogue: Json, plan: Json, pods: Mapping[str, Json], *, leaving: set[str]) -> tuple[list[Spot], list[str]]:
+    wrong: list[str] = []
+    spots: dict[str, Spot] = {}
+    for node in lists.get("nodes") or ():
+        name = node["metadata"]["name"]
+        if name not in leaving:
+            spots[name] = spot_of_node(node)
+    for claim in (*(lists.get("nodeclaims") or ()), *(lists.get("machines") or ())):
+        if not (claim.get("status") or {}).get("nodeName"):
+            spots.setdefault(f"claim {claim['metadata']['name']}", spot_of_claim(claim, catalogue))
+    for pod in pods.values():
+        where = pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName")
+        if where in spots and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            spots[where].pods.append(pod)
+    for place in plan["existing"]:
+        where = place["node"] or f"claim {place['claim']}"
+        if where not in spots:
+            wrong.append(f"{where}: is no node")
+        else:
+            spots[where].pods += [pods[name] for name in place["pods"] if name in pods]
+    for node in plan["nodes"]:
+        labels = {
+            **node["labels"],
+            HOST: node["name"],
+            "karpenter.sh/registered": "true",
+            "karpenter.sh/initialized": "true",
+            "karpenter.k8s.aws/instance-tenancy": "default",
+        }
+        mine = [pods[name] for name in node["pods"] if name in pods]
+        room = amounts(node["allocatable"])
+        spots[node["name"]] = Spot(node["name"], labels, list(node["taints"]), room, mine, new=True, type=node["instanceType"])
+    return list(spots.values()), wrong
+
+
+def spot_of_node(node: Json) -> Spot:
+    name, spec, status = node["metadata"]["name"], node.get("spec") or {}, node.get("status") or {}
+    taints = [taint for taint in spec.get("taints") or () if taint["key"] not in PASSING]
+    if spec.get("unschedulable"):
+        taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+    room = amounts(status.get("allocatable") or status.get("capacity"))
+    return Spot(name, {HOST: name, **(node["metadata"].get("labels") or {})}, taints, room)
+
+
+def spot_of_claim(claim: Json, catalogue: Json) -> Spot:
+    """A node that is on its way, as its claim describes it."""
+    name, labels = claim["metadata"]["name"], claim["metadata"].get("labels") or {}
+    known = catalogue.get(labels.get("node.kubernetes.io/instance-type", ""), {"labels": {}})
+    room = amounts((claim.get("status") or {}).get("allocatable"))
+    return Spot(name, {**known["labels"], **labels, HOST: name}, list(claim["spec"].get("taints") or ()), room)
+
+
+def check_counts(plan: Json, waiting: set[str]) -> list[str]:
+    seen = Counter(name for place in (*plan["nodes"], *plan["existing"]) for name in place["pods"])
+    seen.update(one["pod"] for one in plan["pending"])
+    wrong = [f"{name}: is in the plan {count} times" for name, count in seen.items() if count > 1]
+    wrong += [f"{name}: is nowhere in the plan" for name in waiting - seen.keys()]
+    placed = {name for place in (*plan["nodes"], *plan["existing"]) for name in place["pods"]}
+    wrong += [f"{name}: is in the plan and does not wait" for name in placed - waiting]
+    return wrong

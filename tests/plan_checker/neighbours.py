@@ -1,0 +1,195 @@
+"""What pods ask of each other ("Inter-pod affinity and anti-affinity", "Pod Topology Spread Constraints")."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from tests.plan_checker.amounts import NOTHING, Json, Lists, Spot, amounts, asks, key, namespace_of
+from tests.plan_checker.nodes import HOST, label, likes, selects, tolerated
+from tests.plan_checker.offers import offers_of
+from tests.plan_checker.volumes import check_claim, claims_of
+
+Everyone = Sequence[tuple[Json, Spot]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All pods in their places; ``placed`` are the keys of those that the plan places, ``head_room`` of those that do not exist."""
+
+    everyone: Everyone
+    spots: Sequence[Spot]
+    placed: frozenset[str]
+    head_room: frozenset[str]
+    lists: Lists
+    catalogue: Json
+    meant: dict[str, list[tuple[Json, Spot]]] = field(default_factory=dict)
+    counted: dict[str, tuple[Mapping[str | None, int], set[str | None]]] = field(default_factory=dict)
+    """Both are answers known already: pods that are alike ask the same."""
+
+    @cached_property
+    def crowds(self) -> list[list[tuple[Json, Spot]]]:
+        """Pods that share namespace and labels: whom a selector means, it means all."""
+        found: dict[str, list[tuple[Json, Spot]]] = defaultdict(list)
+        for pod, spot in self.everyone:
+            found[said([namespace_of(pod), labels_of(pod)])].append((pod, spot))
+        return list(found.values())
+
+    @cached_property
+    def without_head_room(self) -> "Scene":
+        """What pods that exist see."""
+        there = [one for one in self.everyone if key(one[0]) not in self.head_room]
+        return self if len(there) == len(self.everyone) else replace(self, everyone=there, meant={}, counted={})
+
+    def those_meant(self, term: Json, owner: Json) -> list[tuple[Json, Spot]]:
+        """Whom a term of the owner's affinity is about."""
+        question = said([term, namespace_of(owner), labels_of(owner)])
+        if question not in self.meant:
+            self.meant[question] = [one for crowd in self.crowds if means(term, owner, crowd[0][0], self.lists) for one in crowd]
+        return self.meant[question]
+
+
+def said(what: Any) -> str:
+    """The same words for the same thing."""
+    return json.dumps(what, sort_keys=True, default=str)
+
+
+def check_neighbours(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+    """What the pod asks of the others; head-room counts for head-room alone."""
+    if key(pod) not in scene.head_room:
+        scene = scene.without_head_room
+    wrong = check_anti_affinity(pod, spot, scene)
+    if key(pod) in scene.placed:
+        wrong += check_affinity(pod, spot, scene) + check_spread(pod, spot, scene)
+    return wrong
+
+
+def labels_of(pod: Json) -> Mapping[str, str]:
+    return pod["metadata"].get("labels") or {}
+
+
+def narrowed(term: Json, pod: Json) -> Json | None:
+    """The selector with matchLabelKeys and mismatchLabelKeys written out."""
+    selector = term.get("labelSelector")
+    if selector is None:
+        return None
+    more = [
+        {"key": name, "operator": operator, "values": [labels_of(pod)[name]]}
+        for field_name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for name in term.get(field_name) or ()
+        if name in labels_of(pod)
+    ]
+    return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *more]}
+
+
+def means(term: Json, owner: Json, other: Json, lists: Lists) -> bool:
+    where, named = namespace_of(other), term.get("namespaces") or []
+    if term.get("namespaceSelector") is None:
+        reached = where in (named or [namespace_of(owner)])
+    else:
+        known = next((one for one in lists.get("namespaces") or () if one["metadata"]["name"] == where), None)
+        labels = {**((known or {"metadata": {}})["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": where}
+        reached = where in named or selects(term["namespaceSelector"], labels)
+    return reached and selects(narrowed(term, owner), labels_of(other))
+
+
+def required(pod: Json, kind: str) -> list[Json]:
+    affinity = pod["spec"].get("affinity") or {}
+    return list((affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+
+
+def check_anti_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+    """It binds whoever comes later: a planned pod may neither join whom it shuns nor be joined by whom it is shunned."""
+    wrong = []
+    for term in required(pod, "podAntiAffinity"):
+        domain = label(spot.labels, term["topologyKey"])
+        for other, there in scene.those_meant(term, pod) if domain is not None else ():
+            new = key(other) in scene.placed or key(pod) in scene.placed
+            if other is not pod and new and label(there.labels, term["topologyKey"]) == domain:
+                wrong.append(f"{key(other)}: is in {term['topologyKey']} {domain} with {key(pod)}, which wants it away")
+    return wrong
+
+
+def check_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+    terms = required(pod, "podAffinity")
+    if not terms:
+        return []
+    if any(label(spot.labels, term["topologyKey"]) is None for term in terms):
+        return [f"{key(pod)}: {spot.name} lacks the label of its affinity"]
+    meant_by_all = set.intersection(*({id(other) for other, _ in scene.those_meant(term, pod)} for term in terms)) - {id(pod)}
+    friends = [(other, there) for other, there in scene.those_meant(terms[0], pod) if id(other) in meant_by_all]
+    near = [
+        [other for other, there in friends if label(there.labels, term["topologyKey"]) == label(spot.labels, term["topologyKey"])]
+        for term in terms
+    ]
+    if all(near):
+        return []
+    if not friends and all(means(term, pod, pod, scene.lists) for term in terms):
+        return []
+    return [f"{key(pod)}: nobody that it wants beside it is near {spot.name}"]
+
+
+def check_spread(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+    wrong = []
+    constraints = pod["spec"].get("topologySpreadConstraints") or ()
+    hard = [one for one in constraints if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
+    for constraint in hard:
+        name = constraint["topologyKey"]
+        here = label(spot.labels, name)
+        if here is None:
+            wrong.append(f"{key(pod)}: {spot.name} has no {name} to spread over")
+            continue
+        counts, domains = spread_of(pod, constraint, hard, scene)
+        lowest = min((counts.get(domain, 0) for domain in domains), default=0)
+        if len(domains) < (constraint.get("minDomains") or 1):
+            lowest = 0
+        if counts.get(here, 0) - lowest > constraint["maxSkew"]:
+            wrong.append(f"{key(pod)}: {name} {here} has {counts.get(here, 0)}, the emptiest {lowest}")
+    return wrong
+
+
+def spread_of(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> tuple[Mapping[str | None, int], set[str | None]]:
+    """How many pods that the constraint counts are in each domain, and the domains that there are for it."""
+    name, spec = constraint["topologyKey"], {each: value for each, value in pod["spec"].items() if each != "nodeName"}
+    question = said([constraint, namespace_of(pod), labels_of(pod), spec])
+    if question not in scene.counted:
+        fair = {id(one): one for one in scene.spots if counts_for(pod, constraint, hard, one)}
+        domains = {label(one.labels, name) for one in fair.values()}
+        domains |= possible_domains(pod, constraint, hard, scene) if name != HOST else set()
+        selector = narrowed(constraint, pod)
+        counts: dict[str | None, int] = defaultdict(int)
+        for crowd in scene.crowds:
+            other = crowd[0][0]
+            if namespace_of(other) == namespace_of(pod) and selects(selector, labels_of(other)):
+                for _, there in crowd:
+                    counts[label(there.labels, name)] += id(there) in fair
+        scene.counted[question] = dict(counts), domains
+    return scene.counted[question]
+
+
+def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) -> bool:
+    """Whether the scheduler looks at this node when it counts for the constraint."""
+    if any(label(spot.labels, one["topologyKey"]) is None for one in hard):
+        return False
+    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not likes(pod["spec"], spot.labels, spot.name):
+        return False
+    return constraint.get("nodeTaintsPolicy", "Ignore") != "Honor" or tolerated(pod["spec"], spot.taints)
+
+
+def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> set[str | None]:
+    """Domains that a pool could still make a node in that holds this pod. What others could have there is no domain until they have it."""
+    found: set[str | None] = set()
+    for pool, labels, offering in offers_of(scene.lists, scene.catalogue):
+        taints = pool["spec"]["template"]["spec"].get("taints") or []
+        could_be = Spot("another", {**labels, HOST: "another"}, list(taints), {})
+        here = label(labels, constraint["topologyKey"])
+        if here in found or here is None or not offering.get("available", True) or not counts_for(pod, constraint, hard, could_be):
+            continue
+        own = likes(pod["spec"], could_be.labels, could_be.name) and tolerated(pod["spec"], could_be.taints)
+        room = amounts(scene.catalogue[labels["node.kubernetes.io/instance-type"]]["allocatable"])
+        own = own and all(amount <= room.get(name, NOTHING) for name, amount in asks(pod).items())
+        if own and not any(check_claim(name, claim, could_be, scene.lists) for name, claim in claims_of(pod, scene.lists)):
+            found.add(here)
+    return found

@@ -1,0 +1,179 @@
+"""What pools may make: offers, prices, limits ("NodePools", "NodeOverlays" of Karpenter's documentation)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from decimal import ROUND_CEILING, Decimal
+
+from tests.plan_checker.amounts import NOTHING, Amounts, Json, Lists, amount, amounts
+from tests.plan_checker.nodes import ZONE, meets
+
+Offer = tuple[Json, dict[str, str], Json]
+
+
+def offers_of(lists: Lists, catalogue: Json) -> Iterator[Offer]:
+    """Pool, labels and offering, for everything that the pools allow."""
+    for pool in lists.get("nodepools") or ():
+        for name, known in catalogue.items():
+            for offering in known["offerings"]:
+                labels = labels_of_offer(pool, name, known, offering)
+                if pool_allows(pool, labels):
+                    yield pool, labels, offering
+
+
+def labels_of_offer(pool: Json, name: str, known: Json, offering: Json) -> dict[str, str]:
+    template = pool["spec"]["template"]
+    reserved = {"karpenter.k8s.aws/capacity-reservation-id": offering["reservation"]} if offering.get("reservation") else {}
+    return {
+        "karpenter.k8s.aws/instance-tenancy": "default",
+        **known["labels"],
+        **((template.get("metadata") or {}).get("labels") or {}),
+        "node.kubernetes.io/instance-type": name,
+        ZONE: offering["zone"],
+        "karpenter.sh/capacity-type": offering["capacityType"],
+        "karpenter.sh/nodepool": pool["metadata"]["name"],
+        "karpenter.k8s.aws/ec2nodeclass": template["spec"]["nodeClassRef"]["name"],
+        **reserved,
+    }
+
+
+def pool_allows(pool: Json, labels: Mapping[str, str]) -> bool:
+    """A label that no type carries is the pool's to choose, unless it is one that says what an instance is or where."""
+    said = pool["spec"]["template"]["spec"].get("requirements") or ()
+    decided = ("node.kubernetes.io/", "topology.", "karpenter.")
+    return meets([one for one in said if one["key"] in labels or one["key"].startswith(decided)], labels)
+
+
+def priced(lists: Lists, labels: Mapping[str, str], price: float) -> float:
+    """The price as the heaviest overlay has it that speaks of such nodes."""
+    speaking = [one for one in overlays(lists, labels) if "price" in one["spec"] or "priceAdjustment" in one["spec"]]
+    if not speaking:
+        return price
+    said = max(speaking, key=lambda one: (one["spec"].get("weight", 0), one["metadata"]["name"]))["spec"]
+    if "price" in said:
+        return float(said["price"])
+    change = str(said["priceAdjustment"])
+    changed = price * (1 + float(change[:-1]) / 100) if change.endswith("%") else price + float(change)
+    return max(changed, 0.0)
+
+
+def added(lists: Lists, labels: Mapping[str, str]) -> Amounts:
+    """Resources that overlays add to such nodes; of several the heaviest says how much."""
+    found: Amounts = {}
+    for one in sorted(overlays(lists, labels), key=lambda one: (one["spec"].get("weight", 0), one["metadata"]["name"])):
+        found = {**found, **amounts(one["spec"].get("capacity"))}
+    return found
+
+
+def overlays(lists: Lists, labels: Mapping[str, str]) -> list[Json]:
+    return [one for one in lists.get("nodeoverlays") or () if meets(one["spec"].get("requirements") or (), labels)]
+
+
+def sized_by_its_class(pool: Json, lists: Lists) -> bool:
+    """Whether the pool's class changes what a node can allocate: the catalogue says it for AL2023's defaults only."""
+    name = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]
+    own: Json = next((one for one in lists.get("ec2nodeclasses") or () if one["metadata"]["name"] == name), {"spec": {}})
+    return any(own["spec"].get(field) for field in ("kubelet", "blockDeviceMappings", "instanceStorePolicy"))
+
+
+def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) -> list[str]:
+    pools = {pool["metadata"]["name"]: pool for pool in lists.get("nodepools") or ()}
+    wrong = []
+    for node in plan["nodes"]:
+        pool = pools.get(node["nodePool"])
+        if node.get("nodePoolKind") == "Provisioner":
+            continue  # the old kinds' requirements and prices are not looked at here, only what goes on their nodes
+        if pool is None:
+            wrong.append(f"{node['name']}: {node['nodePool']} is no pool")
+            continue
+        least = {one["key"]: one["minValues"] for one in pool["spec"]["template"]["spec"].get("requirements") or () if "minValues" in one}
+        wrong += _check_alternatives(node, pool, lists, catalogue, tolerance=None if least else tolerance)
+        for name, number in least.items():
+            seen = {catalogue[one["instanceType"]]["labels"].get(name) for one in node["alternatives"]} - {None}
+            if len(seen) < number:
+                wrong.append(f"{node['name']}: only {len(seen)} values of {name} to choose from, not {number}")
+        wrong += _check_labels(node, pool, lists, catalogue)
+    if abs(sum(node["pricePerHour"] for node in plan["nodes"]) - plan.get("pricePerHour", 0.0)) > 1e-6:
+        wrong.append("the plan's price is not the sum of its nodes")
+    return wrong + _check_supply(catalogue, plan) + _check_static(lists, plan)
+
+
+def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *, tolerance: float | None) -> list[str]:
+    asked, wrong = amounts(node["requests"]), []
+    for offer in (node, *node["alternatives"]):
+        known = catalogue.get(offer["instanceType"], {"offerings": [], "labels": {}, "allocatable": {}})
+        where = f"{node['name']}: {offer['capacityType']} {offer['instanceType']} in {offer['zone']}"
+        sold = [
+            (one, labels)
+            for one in known["offerings"]
+            for labels in [labels_of_offer(pool, offer["instanceType"], known, one)]
+            if (one["zone"], one["capacityType"]) == (offer["zone"], offer["capacityType"])
+            and one.get("available", True)
+            and abs(priced(lists, labels, one["pricePerHour"]) - offer["pricePerHour"]) < 1e-9
+        ]
+        if not sold:
+            wrong.append(f"{where} is not offered so")
+            continue
+        if not any(pool_allows(pool, labels) for _, labels in sold):
+            wrong.append(f"{where} is not what its pool allows")
+        if tolerance is not None and offer["pricePerHour"] > node["pricePerHour"] * (1 + tolerance) + 1e-9:
+            wrong.append(f"{where} is much dearer")
+        room = {**amounts(known["allocatable"]), **added(lists, sold[0][1])}
+        if not sized_by_its_class(pool, lists) and any(value > room.get(name, NOTHING) for name, value in asked.items() if value > 0):
+            wrong.append(f"{where} is too small")
+    return wrong
+
+
+def _check_labels(node: Json, pool: Json, lists: Lists, catalogue: Json) -> list[str]:
+    known = catalogue[node["instanceType"]]
+    carried = labels_of_offer(pool, node["instanceType"], known, node)
+    carried.pop("karpenter.k8s.aws/instance-tenancy", None)
+    wrong = [f"{node['name']}: label {name} should be {carried[name]}" for name in carried if node["labels"].get(name, "") != carried[name]]
+    whole = {**node["labels"], "karpenter.k8s.aws/instance-tenancy": "default"}
+    if not meets(pool["spec"]["template"]["spec"].get("requirements") or (), whole):
+        wrong.append(f"{node['name']}: its labels are not what its pool requires")
+    reserved = node["labels"].get("karpenter.k8s.aws/capacity-reservation-id")
+    labels = {**carried, **({"karpenter.k8s.aws/capacity-reservation-id": reserved} if reserved else {})}
+    if not sized_by_its_class(pool, lists) and amounts(node["allocatable"]) != {**amounts(known["allocatable"]), **added(lists, labels)}:
+        wrong.append(f"{node['name']}: allocatable is not that of {node['instanceType']}")
+    return wrong
+
+
+def _check_supply(catalogue: Json, plan: Json) -> list[str]:
+    """No more nodes out of a capacity reservation than it has left."""
+    left = {
+        (name, one["zone"], one["capacityType"]): one["count"]
+        for name, known in catalogue.items()
+        for one in known["offerings"]
+        if one.get("count") is not None
+    }
+    drawn = Counter((node["instanceType"], node["zone"], node["capacityType"]) for node in plan["nodes"])
+    return [f"{' '.join(offer)}: {number} of {left[offer]}" for offer, number in drawn.items() if offer in left and number > left[offer]]
+
+
+def _check_static(lists: Lists, plan: Json) -> list[str]:
+    wrong = []
+    for pool in lists.get("nodepools") or ():
+        replicas, name = pool["spec"].get("replicas"), pool["metadata"]["name"]
+        if replicas is not None:
+            there = [one for one in lists.get("nodes") or () if (one["metadata"].get("labels") or {}).get("karpenter.sh/nodepool") == name]
+            made = [node for node in plan["nodes"] if node["nodePool"] == name]
+            if made and len(there) + len(made) > replicas:
+                wrong.append(f"{name}: {len(there) + len(made)} nodes for {replicas} replicas")
+    return wrong
+
+
+def check_limits(lists: Lists, catalogue: Json, plan: Json) -> list[str]:
+    wrong = []
+    for pool in lists.get("nodepools") or ():
+        name, limits = pool["metadata"]["name"], amounts(pool["spec"].get("limits"))
+        there = [n for n in lists.get("nodes") or () if (n["metadata"].get("labels") or {}).get("karpenter.sh/nodepool") == name]
+        planned = [node for node in plan["nodes"] if node["nodePool"] == name]
+        for resource, limit in limits.items():
+            if resource == "nodes":
+                used = Decimal(len(there) + len(planned))
+            else:
+                used = sum((amount(n["status"]["capacity"].get(resource, 0)) for n in there), NOTHING)
+                used += sum((amount(catalogue[n["instanceType"]]["capacity"].get(resource, 0)) for n in planned), NOTHING)
+            if planned and used > limit:
+                wrong.append(f"{name}: {used.to_integral_value(ROUND_CEILING)} {resource} is over its limit of {limit}")
+    return wrong
