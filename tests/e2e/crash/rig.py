@@ -7,31 +7,28 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from joiner_local.kube_api import Object
 from joiner_local.story import StoryStalled, instances, until
-from tests.e2e.crash.table import FOR_GOOD, RETIRE, SCALE_UP, Case, Verdict, cases
-from tests.e2e.invariants import CLAIM_PATHS, violations
-from tests.e2e.world import Actor, deployment
+from tests.e2e.crash.grants import not_struck
+from tests.e2e.crash.table import FOR_GOOD, Case, Verdict, cases
+from tests.e2e.crash.troubles import Troubles, pod
+from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, RETIRE, SCALE_UP, SWEEP, UP, WAYS, Way
+from tests.e2e.invariants import violations
+from tests.e2e.world import Actor
 
 SWEEPS: Final = 2
 SWEEP_SECONDS: Final = 60
-APART: Final = (
-    2.1  # seconds between two looks of which the second believes the first: the local stack's setting, and a little
-)
+APART: Final = 3.1
+"""Seconds between two looks of which the second believes the first: the local stack's setting, in whole seconds rounded up."""
+
 BEGINS_WITHIN: Final = 10.0
 ENDS_WITHIN: Final = 180.0
 BORNE_FOR: Final = 10.0
 """Seconds of a fault that stays: a retirement goes on for half an hour against it, so it ends first."""
 
+EXPRESS: Final = (SWEEP, DOWN_EMPTY)
+"""Express executions cannot be stopped: none of their states is a place of the table."""
+
 PACE: Final = 0.05
-
-
-def pod(name: str, cpu: str, instance_type: str) -> Object:
-    """A pod of nobody's: whoever takes it off its node gets no other."""
-    asked = deployment(name, cpu=cpu, nodeSelector={"node.kubernetes.io/instance-type": instance_type})["spec"][
-        "template"
-    ]["spec"]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": asked}
 
 
 CROWD: Final = (pod("web-1", "1500m", "m5.large"), pod("web-2", "1500m", "m5.large"), pod("db", "3", "c5.xlarge"))
@@ -40,75 +37,96 @@ NODES: Final = 3
 KEPT: Final = {"LEASE", "CLUSTER", "DOORBELL", "UNAVAILABLE", "ANSWERED", "BACKOFF", "LAUNCH"}
 """Kinds of items that may outlive all claims: locks, secrets, history."""
 
-ANSWERED: Final = {"kind": {"S": "ANSWERED"}, "id": {"S": "pods"}}
-"""The item that remembers refused pods."""
-
 
 @dataclass(slots=True)
 class Rig:
     """One stack, for one test after another."""
 
     actor: Actor
+    troubles: Troubles
     machines: dict[str, str] = field(default_factory=dict)
-    """Names of the Standard state machines, by what they do."""
+    """Names of the state machines, by what they do."""
+
+    calls: set[tuple[str, str]] = field(default_factory=set)
+    """Callers, and what they called, of the recorded ways."""
 
     @classmethod
     def of(cls, actor: Actor) -> "Rig":
-        arns = {SCALE_UP: actor.outputs["ScaleUpArn"], RETIRE: actor.outputs["RetireArn"]}
-        return cls(actor, {what: arn.rpartition(":")[2] for what, arn in arns.items()})
+        outputs = {UP: "ScaleUpArn", DOWN: "RetireArn", DOWN_EMPTY: "RetireEmptyArn", SWEEP: "SweepArn"}
+        machines = {what: actor.outputs[name].rpartition(":")[2] for what, name in outputs.items()}
+        return cls(actor, Troubles(actor, machines, CROWD), machines)
 
     # --- one way up and down
 
-    def record(self) -> list[Case]:
-        """All cases there are, from one undisturbed run of each machine."""
-        found = []
-        for machine, act in ((SCALE_UP, self.up), (RETIRE, self.down)):
-            self.actor.knob("mishaps/record", on=True)
-            known = {arn for arn, _ in self._executions(machine)}
-            act()
-            calls = [(caller, what) for caller, what in self.actor.knob("mishaps/record", on=False)["calls"]]
-            self._make_sure(machine)
-            states, tasks, callers = self._walked(machine, known)
-            found += cases(machine, (call for call in calls if call[0] in callers), states, tasks=tasks)
+    def record(self, ways: Iterable[Way] = WAYS) -> list[Case]:
+        """All cases there are, from one run of each of the ways."""
+        found: list[Case] = []
+        known = self.calls
+        walked: dict[str, set[str]] = {}
+        is_up = False
+        for way in ways:
+            if way.goes_up == is_up:
+                self.undisturbed(up=not is_up)
+            calls, states, tasks = self._recorded(way)
+            is_up = way.goes_up
+            new = dict.fromkeys(states).keys() - walked.setdefault(way.machine, set())
+            found += cases(way, (call for call in calls if call not in known), [each for each in states if each in new], tasks=tasks)
+            known |= set(calls)
+            walked[way.machine] |= new
+        if is_up:
+            self.undisturbed(up=False)
         return found
 
-    def undisturbed(self, machine: str) -> None:
-        """That way, to its end."""
-        (self.up if machine == SCALE_UP else self.down)()
-        self._make_sure(machine)
+    def not_struck(self) -> list[str]:
+        """What the callers of the recorded ways may do, and none of their calls has done."""
+        roles = {caller: role for machine in self.machines for caller, role in self._roles(machine).items()}
+        return not_struck(self.actor.knob("iam/granted"), roles, self.calls)
 
-    def _make_sure(self, machine: str) -> None:
+    def _recorded(self, way: Way) -> tuple[list[tuple[str, str]], list[str], set[str]]:
+        """The calls of a way's machine and its functions, the states that it entered, and those of them that call something."""
+        self.troubles.before(way)
+        self.actor.knob("mishaps/record", on=True)
+        known = {arn for arn, _ in self._executions(way.machine)}
+        self._begin(way)
+        self.rest()
+        calls = [(caller, what) for caller, what in self.actor.knob("mishaps/record", on=False)["calls"]]
+        self.troubles.over(way)
+        self._make_sure(way)
+        states, tasks, callers = self._walked(way.machine, known)
+        if way.swept:
+            callers = {caller for machine in self.machines for caller in self._roles(machine)}
+        return [call for call in calls if call[0] in callers], states, tasks
+
+    def undisturbed(self, *, up: bool) -> None:
+        """The plain way up or down, to its end."""
+        way = SCALE_UP if up else RETIRE
+        self._begin(way)
+        self.rest()
+        self._make_sure(way)
+
+    def _make_sure(self, way: Way) -> None:
         """With waits this short, a deletion may be stored later than the sweep that it rang for looks."""
-        if self._settled(machine):
+        for _ in range(SWEEPS):
+            if not self._settled(way):
+                return
+            time.sleep(APART if way.swept else 0)
+            self.troubles.a_minute_later()
             self.actor.sweep()
             self.rest()
-        assert not (wrong := self._settled(machine)), wrong
+        assert not (wrong := self._settled(way)), (way, wrong)
 
-    def up(self) -> None:
-        """Three pods come, and with them two kinds of nodes."""
-        self._begin(SCALE_UP)
-        self.rest()
-
-    def down(self) -> None:
-        """Somebody deletes the claims; the pods are evicted for good."""
-        self._begin(RETIRE)
-        self.rest()
-
-    def _delete_claims(self) -> None:
-        kube = self.actor.world.kube
-        for path in CLAIM_PATHS:
-            for claim in kube.items(path):
-                kube.delete(f"{path}/{claim['metadata']['name']}", missing_ok=True)
-
-    def _begin(self, machine: str) -> None:
+    def _begin(self, way: Way) -> None:
         """Until the machine runs, or does not."""
-        known = self._newest(machine)
-        if machine == SCALE_UP:
-            self.actor.create(*CROWD)
-        else:
-            self._delete_claims()
+        if way.swept:
+            self.troubles.when_the_sweep_comes(way)
+            for _ in range(2):
+                self.actor.sweep()
+                time.sleep(APART)  # what is missing on one side is believed at the second look only
+            return
+        known = self._newest(way.machine)
+        self.troubles.ask_for(*CROWD) if way.goes_up else self.troubles.delete_claims()
         with suppress(StoryStalled):  # a ring may be lost: the sweep is there for that
-            until(lambda: self._newest(machine) != known, what=f"a {machine}", limit=BEGINS_WITHIN)
+            until(lambda: self._newest(way.machine) != known, what=f"a {way}", limit=BEGINS_WITHIN)
 
     def rest(self, *, limit: float = ENDS_WITHIN) -> None:
         """Until nothing runs, and has not for a moment."""
@@ -125,12 +143,15 @@ class Rig:
 
     def verdict(self, case: Case) -> Verdict:
         """Do what the case is about while it goes wrong, and let the sweep find it; leaves things as they are then."""
-        self._forget_answers()
+        way = case.place.way
+        self.troubles.forget_answers()
+        self.troubles.before(way)
         self._arm(case)
-        self._begin(case.place.machine)
+        self._begin(way)
         with suppress(StoryStalled):
             self.rest(limit=BORNE_FOR if case.fault in FOR_GOOD else ENDS_WITHIN)
         struck = self._disarm(case)
+        self.troubles.over(way)
         stalled: tuple[str, ...] = ()
         try:
             self.rest()
@@ -138,44 +159,20 @@ class Rig:
             stalled = (str(reason),)
         wrong: Iterable[str] = ()
         for sweep in range(1, SWEEPS + 1):
-            if any("has no" in each for each in wrong):
+            if way.swept or any("has no" in each for each in wrong):
                 time.sleep(APART)  # what is missing on one side is believed at the second look only
-            self._a_minute_later()
+            self.troubles.a_minute_later()
             self.actor.sweep()
             self.rest()
-            wrong = self._settled(case.place.machine, seconds=3.0 if sweep == SWEEPS else 0.5)
+            wrong = self._settled(way, seconds=3.0 if sweep == SWEEPS else 0.5)
             if not wrong:
                 return Verdict(struck, sweep, stalled)
         return Verdict(struck, SWEEPS, (*stalled, *wrong))
 
-    def _forget_answers(self) -> None:
-        """Cases are seconds apart, and the same pods ask the same again: that they were refused in an earlier one is no part of this."""
-        self.actor.world.client("dynamodb").delete_item(TableName=self.actor.outputs["TableName"], Key=ANSWERED)
-
-    def _a_minute_later(self) -> None:
-        """Sweeps are a minute apart: whoever was refused and waits for the first minute of its back-off has waited."""
-        client, table = self.actor.world.client("dynamodb"), self.actor.outputs["TableName"]
-        said = (
-            client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True)
-            .get("Item", {})
-            .get("classes", {})
-            .get("S", "{}")
-        )
-        waited = {name: (*answer, until - SWEEP_SECONDS) for name, (*answer, until) in json.loads(said).items()}
-        if waited:
-            client.update_item(
-                TableName=table,
-                Key=ANSWERED,
-                UpdateExpression="SET classes = :classes",
-                ExpressionAttributeValues={":classes": {"S": json.dumps(waited)}},
-            )
-
     def _arm(self, case: Case) -> None:
         place = case.place
         if case.stops:
-            self.actor.knob(
-                "mishaps/stop", machine=self.machines[place.machine], state=place.what, when=case.fault, nth=place.nth
-            )
+            self.actor.knob("mishaps/stop", machine=self.machines[place.way.machine], state=place.what, when=case.fault, nth=place.nth)
         else:
             how, times = case.fault.partition(",")[0], None if case.fault in FOR_GOOD else 1
             self.actor.knob("mishaps/set", caller=place.caller, call=place.what, nth=place.nth, how=how, times=times)
@@ -188,33 +185,25 @@ class Rig:
 
     # --- what must hold
 
-    def _settled(self, machine: str, *, seconds: float = 3.0) -> list[str]:
+    def _settled(self, way: Way, *, seconds: float = 3.0) -> list[str]:
         """What is wrong, after a moment for pods to start and nodes to go."""
         deadline = time.monotonic() + seconds
-        while (wrong := self.wrong(machine)) and time.monotonic() < deadline:
+        while (wrong := self.wrong(way)) and time.monotonic() < deadline:
             time.sleep(0.2)
         return wrong
 
-    def wrong(self, machine: str) -> list[str]:
+    def wrong(self, way: Way) -> list[str]:
         """Each thing that is not as it should be after a scale-up, or after a retirement."""
         actor = self.actor
         pods, running = len(actor.pods()), actor.running()
         alive = instances(actor.world.client("ec2"), alive=True)
-        counted = {
-            "pods": pods,
-            "running": running,
-            "nodes": len(actor.nodes()),
-            "claims": len(actor.claims()),
-            "instances": len(alive),
-        }
-        wanted = dict(zip(counted, (PODS, PODS, NODES, NODES, NODES) if machine == SCALE_UP else (0,) * 5, strict=True))
+        counted = {"pods": pods, "running": running, "nodes": len(actor.nodes()), "claims": len(actor.claims()), "instances": len(alive)}
+        wanted = dict(zip(counted, (PODS, PODS, NODES, NODES, NODES) if way.goes_up else (0,) * 5, strict=True))
         return [
             *violations(actor.world, table=actor.outputs["TableName"]),
             *(f"{counted[what]} {what}, not {wanted[what]}" for what in counted if counted[what] != wanted[what]),
             *(f"instance {each['InstanceId']} lacks the name of its claim" for each in alive if not _named(each)),
-            *self._left_in_memory(
-                {claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}
-            ),
+            *self._left_in_memory({claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}),
         ]
 
     def _left_in_memory(self, claims: set[str], alive: set[str]) -> list[str]:
@@ -233,15 +222,15 @@ class Rig:
     # --- what happened
 
     def _executions(self, machine: str) -> list[tuple[str, str]]:
-        """ARN and status of all executions of a machine."""
+        """ARN and status of all executions of a machine; of an Express one nobody lists them."""
+        if machine in EXPRESS:
+            return []
         arn = self._arn(machine)
         pages = self.actor.world.client("stepfunctions").get_paginator("list_executions").paginate(stateMachineArn=arn)
         return [(each["executionArn"], each["status"]) for page in pages for each in page["executions"]]
 
     def _newest(self, machine: str) -> str:
-        newest = self.actor.world.client("stepfunctions").list_executions(
-            stateMachineArn=self._arn(machine), maxResults=1
-        )["executions"]
+        newest = self.actor.world.client("stepfunctions").list_executions(stateMachineArn=self._arn(machine), maxResults=1)["executions"]
         return str(newest[0]["executionArn"]) if newest else ""
 
     def _arn(self, machine: str) -> str:
@@ -249,23 +238,22 @@ class Rig:
 
     def _walked(self, machine: str, known: Iterable[str]) -> tuple[list[str], set[str], set[str]]:
         """The states that new executions entered, those of them that call something, and who calls in them: folders of functions, too."""
-        client = self.actor.world.client("stepfunctions")
-        states = [
-            state
-            for arn, _ in self._executions(machine)
-            if arn not in set(known)
-            for state in self.actor.states_of(arn)
-        ]
-        definition = client.describe_state_machine(stateMachineArn=self._arn(machine))["definition"]
-        tasks = dict(_tasks(definition))
-        callers = {self._folder(arguments.get("FunctionName", "")) for arguments in tasks.values()}
-        return states, set(tasks), callers | {self.machines[machine]}
+        states = [state for arn, _ in self._executions(machine) if arn not in set(known) for state in self.actor.states_of(arn)]
+        tasks = dict(_tasks(self._described(machine)["definition"]))
+        return states, set(tasks), set(self._roles(machine))
 
-    def _folder(self, function: str) -> str:
-        if not function:
-            return ""
-        configuration = self.actor.world.client("lambda").get_function_configuration(FunctionName=function)
-        return str(configuration["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])
+    def _roles(self, machine: str) -> dict[str, str]:
+        """The ARNs of the roles of a machine and of its functions, by name of the machine and folder of the function."""
+        described = self._described(machine)
+        found = {self.machines[machine]: str(described["roleArn"])}
+        for _, arguments in _tasks(described["definition"]):
+            if function := arguments.get("FunctionName"):
+                configuration = self.actor.world.client("lambda").get_function_configuration(FunctionName=function)
+                found[str(configuration["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])] = str(configuration["Role"])
+        return found
+
+    def _described(self, machine: str) -> dict[str, Any]:
+        return dict(self.actor.world.client("stepfunctions").describe_state_machine(stateMachineArn=self._arn(machine)))
 
     # --- back to nothing, by force
 

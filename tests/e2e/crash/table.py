@@ -1,7 +1,7 @@
 """The rows and columns of the crash table, and how it is shown.
 
-A row is a place on the way of SCALE UP or RETIRE: a call that one of their functions or they themselves make, the n-th of its kind, or a
-state. Rows come from recorded runs: nobody chooses them. A column is what goes wrong there.
+A row is a place on one of the ways (`ways`): a call that a state machine or one of its functions makes, the n-th of its kind, or a state.
+Rows come from recorded runs: nobody chooses them. A column is what goes wrong there.
 """
 
 import random
@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from tests.e2e.crash.ways import WAYS, Way
 
 ONCE: Final = ("refused", "timed out", "answer lost")
 FOR_GOOD: Final = tuple(f"{how}, and ever again" for how in ONCE)
@@ -27,15 +29,12 @@ READS: Final = (
 ALIKE: Final = 3  # the world has three pods and three nodes; a fourth call of a kind comes of one more look
 READS_ALIKE: Final = 2
 
-SCALE_UP: Final = "scale-up"
-RETIRE: Final = "retire"
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """`machine` is which of the two is on its way; of a call `caller` is a function's folder, of a stop it is empty."""
+    """A place on a way; of a call `caller` is a function's folder or a state machine's name, of a stop it is empty."""
 
-    machine: str
+    way: Way
     caller: str
     what: str
     nth: int = 1
@@ -58,24 +57,24 @@ class Case:
         return not self.place.caller
 
 
-def cases(machine: str, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]) -> list[Case]:
-    """All cells of a machine, from the calls (caller and what) and the states of one run; `tasks` are those states that call something.
+def cases(way: Way, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]) -> list[Case]:
+    """All cells of a way, from the calls (caller and what) and the states of one run; `tasks` are those states that call something.
 
     Each call goes wrong once; every kind of call, too, from its first on for as long as the execution lasts. What only reads has no answer
-    to lose that matters, and fails for good in one way.
+    to lose that matters, and fails for good in one way. Of a sweep the first call of a kind is enough: the others are in the same loop.
     """
     counted: Counter[tuple[str, str]] = Counter()
     found = []
     for caller, what in calls:
         counted[caller, what] += 1
-        place, reads = Place(machine, caller, what, counted[caller, what]), what.startswith(READS)
-        if place.nth <= (READS_ALIKE if reads else ALIKE):
+        place, reads = Place(way, caller, what, counted[caller, what]), what.startswith(READS)
+        if place.nth <= (1 if way.swept else READS_ALIKE if reads else ALIKE):
             found += [Case(place, fault) for fault in ONCE]
         if place.nth == 1:
             found += [Case(place, fault) for fault in (FOR_GOOD[:1] if reads else FOR_GOOD)]
     working = set(tasks)
     for state in dict.fromkeys(states):
-        found += [Case(Place(machine, "", state), when) for when in STOPS if when != "working" or state in working]
+        found += [Case(Place(way, "", state), when) for when in STOPS if when != "working" or state in working]
     return found
 
 
@@ -99,12 +98,12 @@ class Verdict:
 def show(verdicts: Mapping[Case, Verdict]) -> str:
     """The whole table, one line a place; ``ok 1`` is well after one sweep, ``.`` was not tried."""
     lines = []
-    for machine in (SCALE_UP, RETIRE):
+    for way in WAYS:
         for faults in (ONCE + FOR_GOOD, STOPS):
-            places = sorted({case.place for case in verdicts if case.place.machine == machine and case.fault in faults})
+            places = sorted({case.place for case in verdicts if case.place.way == way and case.fault in faults})
             if places:
                 width = max(len(str(place)) for place in places)
-                lines += ["", f"{machine.upper():{width}} " + " ".join(f"{fault:>26}" for fault in faults)]
+                lines += ["", f"{way.name.upper():{width}} " + " ".join(f"{fault:>26}" for fault in faults)]
                 for place in places:
                     cells = [str(verdicts.get(Case(place, fault), ".")) for fault in faults]
                     lines.append(f"{place!s:{width}} " + " ".join(f"{cell:>26}" for cell in cells))

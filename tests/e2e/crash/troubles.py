@@ -1,0 +1,199 @@
+"""What has gone wrong already when a way begins, what the sweep finds, and how time passes for what waits.
+
+Everything here is done from outside, as a person, EC2 or a dead execution would do it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from joiner_local.kube_api import Object
+from joiner_local.story import instances, until
+from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, SWEEP, UP, Way
+from tests.e2e.invariants import CLAIM_PATHS
+from tests.e2e.world import Actor, deployment
+
+PROVISIONER: Final = "/apis/karpenter.sh/v1alpha5/provisioners/default"
+MACHINES: Final = "/apis/karpenter.sh/v1alpha5/machines"
+PODS: Final = "/api/v1/namespaces/default/pods"
+SHORT: Final = "c5.xlarge"
+"""The instance type of which a way that falls short has none."""
+
+SWEEP_SECONDS: Final = 60
+LONG_AGO: Final = timedelta(minutes=10)
+DIES_WITHIN: Final = 30.0
+
+ANSWERED: Final = {"kind": {"S": "ANSWERED"}, "id": {"S": "pods"}}
+"""The item that remembers refused pods."""
+
+LAUNCH_TAG: Final = "joiner.dev/launch"
+NAMES: Final = ("karpenter.sh/nodeclaim", "Name")
+"""Tags that an instance gets after its launch."""
+
+
+def pod(name: str, cpu: str, instance_type: str) -> Object:
+    """A pod without a controller: once it has left its node, there is no other in its place."""
+    asked = deployment(name, cpu=cpu, nodeSelector={"node.kubernetes.io/instance-type": instance_type})["spec"]["template"]["spec"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": asked}
+
+
+@dataclass(slots=True)
+class Troubles:
+    """`machines` are the names of the state machines, by what they do."""
+
+    actor: Actor
+    machines: Mapping[str, str]
+    crowd: tuple[Object, ...]
+
+    # --- before anything is struck
+
+    def before(self, way: Way) -> None:
+        """Bring about what the way begins with."""
+        if way.goes_up:
+            self.keep_empty_nodes()
+        if way.machine == UP:
+            self.forget_launch_templates()
+        if way.short:
+            self.actor.knob("capacity", instanceType=SHORT, available=0)
+        if way.machine == SWEEP:
+            self._let_one_die(way)
+        if way.machine == DOWN_EMPTY:
+            self._empty_the_nodes()
+
+    def when_the_sweep_comes(self, way: Way) -> None:
+        """What the sweep of this way finds besides."""
+        if way.machine == SWEEP and way.goes_up:
+            self._take_a_name()
+
+    def over(self, way: Way) -> None:
+        """The fault is over: what EC2 was short of is there again, and empty nodes stay."""
+        if way.short:
+            self.actor.knob("capacity", clear=True)
+            self._forget("UNAVAILABLE")
+            self.forget_answers()
+
+    def _let_one_die(self, way: Way) -> None:
+        """An orphan, and an execution that is stopped in the middle."""
+        self._make_a_stranger()
+        if not way.goes_up:
+            self._strip_a_claim()
+        what = UP if way.goes_up else DOWN
+        before = self._last_stopped(what)
+        self.actor.knob("mishaps/stop", machine=self.machines[what], state=way.dies_in, when="entered", nth=1)
+        if way.goes_up:
+            self.ask_for(*self.crowd)
+        else:
+            self.delete_claims()
+        until(lambda: self._last_stopped(what) != before, what=f"the end of an execution in {way.dies_in}", limit=DIES_WITHIN)
+        self.actor.rest()
+
+    def _last_stopped(self, what: str) -> str:
+        client, arn = self.actor.world.client("stepfunctions"), self._arn(what)
+        found = client.list_executions(stateMachineArn=arn, statusFilter="ABORTED", maxResults=1)["executions"]
+        return str(found[0]["executionArn"]) if found else ""
+
+    def _arn(self, what: str) -> str:
+        return self.actor.outputs["ScaleUpArn"].rpartition(":")[0] + f":{self.machines[what]}"
+
+    def _make_a_stranger(self) -> None:
+        """An instance that carries all tags of ours, and that no claim knows."""
+        ec2 = self.actor.world.client("ec2")
+        ours = [each for each in instances(ec2) if any(tag["Key"] == LAUNCH_TAG for tag in each.get("Tags", []))]
+        like = max(ours, key=lambda each: each["LaunchTime"])
+        tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:") and tag["Key"] not in NAMES]
+        asked = {"ImageId": like["ImageId"], "InstanceType": "t3.micro", "SubnetId": like["SubnetId"], "MinCount": 1, "MaxCount": 1}
+        ec2.run_instances(**asked, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
+
+    def _empty_the_nodes(self) -> None:
+        """Nodes that were opened and emptied minutes ago, in a pool that lets empty ones go."""
+        kube = self.actor.world.kube
+        kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": 1}})
+        for each in kube.items(MACHINES):
+            conditions = [{**one, "lastTransitionTime": _written(LONG_AGO)} for one in each["status"]["conditions"]]
+            kube.merge(f"{MACHINES}/{each['metadata']['name']}/status", {"status": {"conditions": conditions}})
+        kube.delete(PODS)
+        until(lambda: not self.actor.pods(), what="the pods gone", limit=DIES_WITHIN)
+
+    def _take_a_name(self) -> None:
+        """Tags of an instance are lost."""
+        alive = sorted(each["InstanceId"] for each in self.actor.instances() if any(tag["Key"] in NAMES for tag in each.get("Tags", [])))
+        if alive:
+            self.actor.world.client("ec2").delete_tags(Resources=alive[:1], Tags=[{"Key": each} for each in NAMES])
+
+    def _strip_a_claim(self) -> None:
+        """A claim loses its finalizers, and thereby goes although its node is there."""
+        kube = self.actor.world.kube
+        if there := sorted(each["metadata"]["name"] for each in kube.items(MACHINES)):
+            kube.merge(f"{MACHINES}/{there[0]}", {"metadata": {"finalizers": None}})
+            kube.delete(f"{MACHINES}/{there[0]}", missing_ok=True)
+
+    # --- what begins a way
+
+    def ask_for(self, *pods: Object) -> None:
+        """Pods come that no node can hold."""
+        self.actor.create(*pods)
+
+    def delete_claims(self) -> None:
+        """A person deletes all claims; the pods are evicted for good."""
+        kube = self.actor.world.kube
+        for path in CLAIM_PATHS:
+            for claim in kube.items(path):
+                kube.delete(f"{path}/{claim['metadata']['name']}", missing_ok=True)
+
+    # --- time that passes
+
+    def a_minute_later(self) -> None:
+        """Sweeps are a minute apart: what waits for a part of that has waited. An Express execution that died has had its time."""
+        client, table = self.actor.world.client("dynamodb"), self.actor.outputs["TableName"]
+        said = client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True).get("Item", {}).get("classes", {}).get("S", "{}")
+        waited = {name: (*answer, until - SWEEP_SECONDS) for name, (*answer, until) in json.loads(said).items()}
+        if waited:
+            client.update_item(
+                TableName=table,
+                Key=ANSWERED,
+                UpdateExpression="SET classes = :classes",
+                ExpressionAttributeValues={":classes": {"S": json.dumps(waited)}},
+            )
+        for item in self._items("EMPTY"):
+            for name in {"since", "askedUntil"} & item.keys():
+                client.update_item(
+                    TableName=table,
+                    Key=_key(item),
+                    UpdateExpression="SET #time = #time - :minute",
+                    ExpressionAttributeNames={"#time": name},
+                    ExpressionAttributeValues={":minute": {"N": str(SWEEP_SECONDS)}},
+                )
+
+    def forget_answers(self) -> None:
+        """Cases are seconds apart, and the same pods ask the same again: that they were refused in an earlier one is no part of this."""
+        self.actor.world.client("dynamodb").delete_item(TableName=self.actor.outputs["TableName"], Key=ANSWERED)
+
+    def forget_launch_templates(self) -> None:
+        """The first group of the next launch makes its template, the second finds it."""
+        ec2 = self.actor.world.client("ec2")
+        for each in ec2.describe_launch_templates()["LaunchTemplates"]:
+            ec2.delete_launch_template(LaunchTemplateId=each["LaunchTemplateId"])
+
+    def keep_empty_nodes(self) -> None:
+        """The pool lets no empty node go."""
+        self.actor.world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": None}})
+
+    def _items(self, kind: str) -> list[dict[str, Any]]:
+        asked = {"KeyConditionExpression": "kind = :kind", "ExpressionAttributeValues": {":kind": {"S": kind}}}
+        answer = self.actor.world.client("dynamodb").query(TableName=self.actor.outputs["TableName"], **asked)
+        found: list[dict[str, Any]] = answer["Items"]
+        return found
+
+    def _forget(self, kind: str) -> None:
+        for item in self._items(kind):
+            self.actor.world.client("dynamodb").delete_item(TableName=self.actor.outputs["TableName"], Key=_key(item))
+
+
+def _key(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kind": item["kind"], "id": item["id"]}
+
+
+def _written(ago: timedelta) -> str:
+    return (datetime.now(UTC) - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
