@@ -5,14 +5,14 @@ and CloudFormation uploads nothing twice. Third-party parts are installed by pip
 file names, once for a lock file and a target. The result stays in the user's cache beside its own digest; one that differs from it is
 packed anew.
 
-Where the target is the interpreter that packs, modules are compiled, too: a sandbox that starts cold need not do it each time, which halves
-its start. For another interpreter nothing can be compiled here.
+Where the target is an interpreter of this machine, as for the local stack, that one compiles modules, too: a sandbox that starts cold need
+not do it each time, which halves its start. For another machine nothing can be compiled here.
 """
 
 import hashlib
+import json
 import os
 import platform
-import py_compile
 import re
 import subprocess
 import sys
@@ -22,6 +22,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -57,34 +58,48 @@ CACHE_LIMIT_BYTES: Final = 1_000_000_000
 """Bytes. Beyond it the bundles that were not used for longest leave the cache: a deployment's take about 50 MB."""
 
 
+COMPILE: Final = """
+import json, py_compile, sys
+mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+for source, bytecode, name in json.load(sys.stdin):
+    try:
+        py_compile.compile(source, cfile=bytecode, dfile=name, doraise=True, invalidation_mode=mode)
+    except py_compile.PyCompileError:
+        pass  # a template for another version of Python, which nobody imports
+"""
+"""Runs in the interpreter that is the target."""
+
+
 class BundlingError(RuntimeError):
     """Something cannot be packed; the message names the file and line to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class BundleTarget:
-    """What the functions run on."""
+    """What the functions run on. `interpreter` is a Python of this machine that is just that, if one is known."""
 
     python: str
     architecture: str
-    is_host: bool = False
+    interpreter: Path | None = None
 
     @classmethod
-    def of(cls, runtime: RuntimeSettings) -> "BundleTarget":
-        """The target that the settings ask for, `host` resolved to the running interpreter."""
+    def of(cls, runtime: RuntimeSettings, interpreter: Path | None = None) -> "BundleTarget":
+        """The target that the settings ask for.
+
+        With the architecture `host`, functions run on this machine: on `interpreter` if one is given, whatever version the settings name.
+        Else the Python `host` is the running interpreter.
+        """
+        running = Path(sys.executable)
+        if runtime.architecture != HOST_RUNTIME:
+            return cls(_version(running) if runtime.python == HOST_RUNTIME else runtime.python, runtime.architecture)
         machine = "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
-        return cls(
-            python=f"{sys.version_info.major}.{sys.version_info.minor}"
-            if runtime.python == HOST_RUNTIME
-            else runtime.python,
-            architecture=machine if runtime.architecture == HOST_RUNTIME else runtime.architecture,
-            is_host=runtime.python == HOST_RUNTIME and runtime.architecture == HOST_RUNTIME,
-        )
+        chosen = interpreter or (running if runtime.python == HOST_RUNTIME else None)
+        return cls(_version(chosen), machine, chosen) if chosen else cls(runtime.python, machine)
 
     @property
     def pip_options(self) -> tuple[str, ...]:
-        """How pip is told the target; nothing for the running interpreter, which pip knows best (macOS included)."""
-        if self.is_host:
+        """How pip is told the target. An interpreter is asked by pip itself, which knows best what it can load (macOS included)."""
+        if self.interpreter:
             return ()
         platforms = tuple(option for tag in MANYLINUX for option in ("--platform", f"{tag}_{self.machine}"))
         return (*platforms, "--python-version", self.python, "--implementation", "cp")
@@ -102,10 +117,25 @@ class BundleTarget:
     @property
     def compiler(self) -> str:
         """What compiles modules for this target; empty if nothing here can."""
-        return f"{sys.platform} {sys.implementation.cache_tag} {sys.hexversion:x}" if self.is_host else ""
+        return " ".join(_facts(self.interpreter)) if self.interpreter else ""
 
     def __str__(self) -> str:
         return f"python {self.python} on {self.architecture}"
+
+
+@cache
+def _facts(interpreter: Path) -> tuple[str, str, str]:
+    """The platform, the tag of compiled modules and the version of an interpreter."""
+    asked = "import sys; print(sys.platform, sys.implementation.cache_tag, f'{sys.hexversion:x}')"
+    said = subprocess.run([interpreter, "-I", "-c", asked], capture_output=True, text=True, check=True).stdout
+    platform_, tag, version = said.split()
+    return platform_, tag, version
+
+
+def _version(interpreter: Path) -> str:
+    """Such as ``3.13``."""
+    version = int(_facts(interpreter)[2], 16)
+    return f"{version >> 24}.{version >> 16 & 0xFF}"
 
 
 def cache_folder() -> Path:
@@ -155,16 +185,9 @@ def bundle_requirements(layer: Path, target: BundleTarget) -> Path:
 
 def _pip_install(lock: Path, into: Path, target: BundleTarget) -> None:
     command = (
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
-        *(
-            "--require-hashes",
-            "--no-deps",
-            "--no-compile",
-            "--only-binary=:all:",
-            "--target",
-            str(into),
-            *target.pip_options,
-        ),
+        *(sys.executable, "-m", "pip", *(("--python", str(target.interpreter)) if target.interpreter else ())),
+        *("install", "--quiet", "--disable-pip-version-check", "--no-input"),
+        *("--require-hashes", "--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(into), *target.pip_options),
         *("--requirement", str(lock)),
     )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -213,7 +236,7 @@ def _cached_zip(name: str, files: Mapping[str, Path], target: BundleTarget) -> P
         return path
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".packing-") as work:
         packed = Path(work) / name
-        compiled = _compiled(files, Path(work)) if target.compiler else {}
+        compiled = _compiled(files, Path(work), target.interpreter) if target.interpreter else {}
         with zipfile.ZipFile(packed, "w") as archive:
             for inside, file in sorted({**files, **compiled}.items()):
                 entry = zipfile.ZipInfo(inside, date_time=(1980, 1, 1, 0, 0, 0))  # the oldest that a zip can say
@@ -248,22 +271,17 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _compiled(files: Mapping[str, Path], work: Path) -> dict[str, Path]:
+def _compiled(files: Mapping[str, Path], work: Path, interpreter: Path) -> dict[str, Path]:
     """Each module's bytecode where an import looks for it. It is trusted unread: a zip's dates say nothing, and layers are never edited."""
-    compiled: dict[str, Path] = {}
-    for number, (inside, file) in enumerate(sorted(files.items())):
-        if inside.endswith(".py"):
-            folder, _, module = inside.rpartition("/")
-            bytecode = work / f"{number}.pyc"
-            try:
-                mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-                py_compile.compile(str(file), cfile=str(bytecode), dfile=inside, doraise=True, invalidation_mode=mode)
-            except py_compile.PyCompileError:
-                continue  # a template for another version of Python, which nobody imports
-            compiled[
-                f"{folder}/__pycache__/{module.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc".lstrip("/")
-            ] = bytecode
-    return compiled
+    modules = {inside: work / f"{number}.pyc" for number, inside in enumerate(sorted(files)) if inside.endswith(".py")}
+    wanted = json.dumps([[str(files[inside]), str(bytecode), inside] for inside, bytecode in modules.items()])
+    subprocess.run([interpreter, "-I", "-c", COMPILE], input=wanted, text=True, check=True)
+    tag = _facts(interpreter)[1]
+    places = {inside: inside.rpartition("/") for inside, bytecode in modules.items() if bytecode.exists()}
+    return {
+        f"{folder}/__pycache__/{module.removesuffix('.py')}.{tag}.pyc".lstrip("/"): modules[inside]
+        for inside, (folder, _, module) in places.items()
+    }
 
 
 def _remove_unused_bundles() -> None:

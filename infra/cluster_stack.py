@@ -1,5 +1,7 @@
 """The stack of one cluster: where the constructs meet, and where every permission beyond a function's own memory is granted."""
 
+from pathlib import Path
+
 from aws_cdk import ArnFormat, CfnOutput, CustomResource, Environment, Stack, Tags
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -41,7 +43,8 @@ class ClusterStack(Stack):
         self.account_region = AccountRegion(self.partition, self.region, self.account)
         self.storage = Storage(self, "Memory", settings=settings)
         self.pause = PauseParameter(self, "Pause", settings=settings)
-        target = BundleTarget.of(settings.runtime)
+        interpreter = self.node.try_get_context("interpreter")
+        target = BundleTarget.of(settings.runtime, Path(interpreter) if interpreter else None)
         dependencies = FunctionDependencies(settings, target, LambdaLayers(self, "Layers", target=target), self.storage)
         self.nodes = NodeIdentity(self, "Nodes", dependencies=dependencies)
         self.scale_up = ScaleUpWorkflow(

@@ -22,7 +22,8 @@ from infra.settings_reader import (
 )
 
 HOST_RUNTIME: Final = "host"
-"""In `runtime`, the word for "as the interpreter that synthesises": the local stack runs the functions with that very interpreter."""
+"""In `runtime`, the word for "as on this machine": the local stack runs the functions on the newest Python that the machine has; without
+the stack it is the interpreter that synthesises."""
 
 ROLE_NAME_LIMIT: Final = 64
 

@@ -12,6 +12,8 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
+from joiner_local.deployment import SETTINGS
+from joiner_local.function_python import find, named_in
 from tests.local.running_aws import RunningAws, started_server
 
 TESTS: Final = Path(__file__).parent
@@ -49,6 +51,11 @@ PATIENT: Final = ("test_scenarios_abcd.py", "test_scenarios_as_nodepools.py")
 # reproducible.
 settings.register_profile("joiner", deadline=None, derandomize=True)
 settings.load_profile("joiner")
+
+
+def pytest_report_header() -> str:
+    """For the end-to-end tests."""
+    return str(find(named_in(TESTS.parent / "clusters" / f"{SETTINGS}.yaml")))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from joiner_local import toolchains
+from joiner_local import function_python, toolchains
 from joiner_local.processes import Program
 
 SETTINGS: Final = "local"  # clusters/local.yaml
@@ -40,9 +40,11 @@ class Deployment:
     _synthesis: Program | None = field(default=None, repr=False)
 
     def begin_synthesis(self) -> None:
-        """Start it and return. It ends with the thread that calls this."""
+        """Start it and return. It ends with the thread that calls this. The Python of the functions is made ready first."""
         self.root.mkdir(parents=True, exist_ok=True)
-        env = _environment({}) | {"CDK_OUTDIR": str(self._assembly), "CDK_CONTEXT_JSON": json.dumps({"cluster": SETTINGS})}
+        named = function_python.named_in(self.repository / "clusters" / f"{SETTINGS}.yaml")
+        context = {"cluster": SETTINGS, "interpreter": str(function_python.make_ready(named, self.say).interpreter)}
+        env = _environment({}) | {"CDK_OUTDIR": str(self._assembly), "CDK_CONTEXT_JSON": json.dumps(context)}
         self._synthesis = Program.start(
             "synth", [sys.executable, self.repository / "app.py"], log=self._log("synth"), cwd=self.repository, env=env
         )
@@ -61,6 +63,7 @@ class Deployment:
         """Into the account that `environment` leads to; the outputs of the app's stacks by name."""
         began = time.monotonic()
         assembly = self.synthesise()
+        self.say(function_python.of_assembly(assembly))
         outputs = self.root / "outputs.json"
         outputs.unlink(missing_ok=True)
         command = [self.repository / "node_modules" / ".bin" / "cdk", "deploy", "--all", "--app", assembly, "--outputs-file", outputs]

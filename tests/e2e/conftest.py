@@ -60,9 +60,20 @@ def synthesised(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Pat
 
 
 @pytest.fixture(scope="session")
-def stack(bare_stack: Stack, synthesised: Path) -> Stack:
+def printed() -> list[str]:
+    """What the deployment of `stack` printed, line by line."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def stack(bare_stack: Stack, synthesised: Path, printed: list[str]) -> Stack:
     """This checkout's app, deployed."""
-    bare_stack.deploy(Deployment(REPOSITORY, bare_stack.root, say=print, synthesised=synthesised))
+
+    def say(line: str) -> None:
+        printed.append(line)
+        print(line)
+
+    bare_stack.deploy(Deployment(REPOSITORY, bare_stack.root, say=say, synthesised=synthesised))
     bare_stack.knob("schedules/hold", {"held": True})
     bare_stack.knob("instances", {"shownSeconds": FORGOTTEN_AFTER})
     return bare_stack

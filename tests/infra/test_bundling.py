@@ -5,12 +5,17 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from infra import asset_bundles
 from infra.asset_bundles import BundleTarget, BundlingError, bundle_requirements, bundle_sources
 from infra.settings import RuntimeSettings
+from joiner_local import runtime_python
+from joiner_local.function_python import VERSIONS
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +24,23 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 LAMBDA = BundleTarget("3.14", "arm64")
+LAYER_LOCK = (ROOT / "layers/runtime/requirements.lock").read_text()
 SIX = "six==1.17.0 --hash=sha256:4721f391ed90541fddacab5acf947aa0d3dc7d27b2e1e8eda2be8970586c3274\n"
+MSGSPEC = "".join(LAYER_LOCK.partition("msgspec==")[1:]).partition("\ntyping")[0]
+OWN = "{}.{}".format(*sys.version_info[:2])
+
+
+def another_interpreter() -> Path:
+    """One of another version than this one, if the machine has one."""
+    found = (runtime_python.interpreter(version) for version in VERSIONS if version != OWN)
+    interpreter = next((each for each in found if each is not None), None)
+    if interpreter is None:
+        pytest.skip("this machine has one Python only")
+    return interpreter
+
+
+def version_of(interpreter: Path) -> str:
+    return runtime_python.full_version(interpreter).rpartition(".")[0]
 
 
 def _tree(root: Path, files: Mapping[str, str]) -> Path:
@@ -99,7 +120,7 @@ def test_requirements_are_installed_once_for_a_lock_and_a_target(tmp_path: Path)
 def test_the_word_host_means_the_interpreter_that_synthesises() -> None:
     host = BundleTarget.of(RuntimeSettings("host", "host"))
 
-    assert host.is_host
+    assert (host.python, host.interpreter) == (OWN, Path(sys.executable))
     assert host.pip_options == ()
     assert BundleTarget.of(RuntimeSettings("3.14", "arm64")).pip_options[-4:] == (
         "--python-version",
@@ -107,6 +128,28 @@ def test_the_word_host_means_the_interpreter_that_synthesises() -> None:
         "--implementation",
         "cp",
     )
+
+
+@pytest.mark.parametrize("named", ["host", "3.14"])
+def test_on_this_machine_the_target_is_the_interpreter_that_is_given(named: Literal["host", "3.14"]) -> None:
+    given = another_interpreter()
+
+    target = BundleTarget.of(RuntimeSettings(named, "host"), given)
+
+    assert (target.python, target.interpreter) == (version_of(given), given)
+    assert target.pip_options == ()
+    assert BundleTarget.of(RuntimeSettings("3.14", "arm64"), given) == BundleTarget("3.14", "arm64")
+
+
+def test_for_another_interpreter_of_this_machine_pip_installs_and_that_one_compiles(tmp_path: Path) -> None:
+    given = another_interpreter()
+    tag = "cpython-" + version_of(given).replace(".", "")
+    layer = _tree(tmp_path / "layer", {"requirements.lock": MSGSPEC})
+
+    packed = zipfile.ZipFile(bundle_requirements(layer, BundleTarget.of(RuntimeSettings("host", "host"), given)))
+
+    assert f"python/msgspec/__pycache__/__init__.{tag}.pyc" in packed.namelist()
+    assert {name.split(".")[1].split("-")[1] for name in packed.namelist() if name.endswith(".so")} == {tag.split("-")[1]}
 
 
 def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) -> None:
