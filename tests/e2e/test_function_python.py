@@ -60,7 +60,11 @@ def probe(stack: Stack) -> Iterator[str]:
 
 def test_the_deployment_ran_on_the_python_that_was_printed(stack: Stack, python: str) -> None:
     logs = stack.client("logs")
-    groups = [each["logGroupName"] for page in logs.get_paginator("describe_log_groups").paginate() for each in page["logGroups"]]
+    groups = [
+        each["logGroupName"]
+        for page in logs.get_paginator("describe_log_groups").paginate()
+        for each in page["logGroups"]
+    ]
     began = {
         event["message"].strip()
         for group in groups

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from joiner_local.aws.function_settings import RUNTIMES
 
+from joiner_local.aws.aws_lambda.function_settings import RUNTIMES
 from joiner_local.function_python import VERSIONS, FunctionPython, Say, find, make_ready, named_in, of_assembly
 from joiner_local.progress import StepFailed
 
@@ -49,7 +49,11 @@ def test_the_settings_name_a_version_or_the_host(settings: str, named: str, tmp_
 def test_the_host_means_the_newest_python_of_the_machine_that_lambda_has() -> None:
     machine = FakePythons(("3.11.7", "3.12.1", "3.13.0", "3.15.0"))
 
-    assert make_ready("host", print, machine) == find("host", machine) == FunctionPython(Path("/opt/python3.13.0"), "3.13.0")
+    assert (
+        make_ready("host", print, machine)
+        == find("host", machine)
+        == FunctionPython(Path("/opt/python3.13.0"), "3.13.0")
+    )
     assert str(find("host", machine)) == "functions run on Python 3.13.0"
 
 
@@ -65,7 +69,10 @@ def test_a_python_that_cannot_play_lambdas_runtime_is_passed_over() -> None:
     machine = FakePythons(("3.12.1", "3.13.0"), broken=("3.13",))
 
     assert make_ready("host", print, machine).version == "3.12.1"
-    assert make_ready("3.13", print, machine).note == "Python 3.13.0 of this machine cannot run functions: pip: no compiler"
+    assert (
+        make_ready("3.13", print, machine).note
+        == "Python 3.13.0 of this machine cannot run functions: pip: no compiler"
+    )
 
 
 def test_what_is_said_of_a_deployment_is_what_its_templates_name(tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def struck(calls: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     return found
 
 
-def not_struck(granted: Mapping[str, Sequence[Mapping[str, Any]]], roles: Mapping[str, str], calls: Iterable[tuple[str, str]]) -> list[str]:
+def not_struck(
+    granted: Mapping[str, Sequence[Mapping[str, Any]]], roles: Mapping[str, str], calls: Iterable[tuple[str, str]]
+) -> list[str]:
     """Grants of `roles` (their ARNs by caller) that none of `calls` uses, and that have no reason above."""
     met = struck(calls)
     wanted = {(caller, str(each["action"])) for caller, role in roles.items() for each in granted[role]}

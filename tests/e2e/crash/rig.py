@@ -70,7 +70,12 @@ class Rig:
             calls, states, tasks = self._recorded(way)
             is_up = way.goes_up
             new = dict.fromkeys(states).keys() - walked.setdefault(way.machine, set())
-            found += cases(way, (call for call in calls if call not in known), [each for each in states if each in new], tasks=tasks)
+            found += cases(
+                way,
+                (call for call in calls if call not in known),
+                [each for each in states if each in new],
+                tasks=tasks,
+            )
             known |= set(calls)
             walked[way.machine] |= new
         if is_up:
@@ -172,7 +177,13 @@ class Rig:
     def _arm(self, case: Case) -> None:
         place = case.place
         if case.stops:
-            self.actor.knob("mishaps/stop", machine=self.machines[place.way.machine], state=place.what, when=case.fault, nth=place.nth)
+            self.actor.knob(
+                "mishaps/stop",
+                machine=self.machines[place.way.machine],
+                state=place.what,
+                when=case.fault,
+                nth=place.nth,
+            )
         else:
             how, times = case.fault.partition(",")[0], None if case.fault in FOR_GOOD else 1
             self.actor.knob("mishaps/set", caller=place.caller, call=place.what, nth=place.nth, how=how, times=times)
@@ -197,17 +208,29 @@ class Rig:
         actor = self.actor
         pods, running = len(actor.pods()), actor.running()
         alive = instances(actor.world.client("ec2"), alive=True)
-        counted = {"pods": pods, "running": running, "nodes": len(actor.nodes()), "claims": len(actor.claims()), "instances": len(alive)}
+        counted = {
+            "pods": pods,
+            "running": running,
+            "nodes": len(actor.nodes()),
+            "claims": len(actor.claims()),
+            "instances": len(alive),
+        }
         wanted = dict(zip(counted, (PODS, PODS, NODES, NODES, NODES) if way.goes_up else (0,) * 5, strict=True))
         return [
             *violations(actor.world, table=actor.outputs["TableName"]),
             *(f"{counted[what]} {what}, not {wanted[what]}" for what in counted if counted[what] != wanted[what]),
             *(f"instance {each['InstanceId']} lacks the name of its claim" for each in alive if not _named(each)),
-            *self._left_in_memory({claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}),
+            *self._left_in_memory(
+                {claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}, way
+            ),
         ]
 
-    def _left_in_memory(self, claims: set[str], alive: set[str]) -> list[str]:
-        """Items of the table that are about nothing any more."""
+    def _left_in_memory(self, claims: set[str], alive: set[str], way: Way) -> list[str]:
+        """Items of the table that are about nothing any more.
+
+        A sweep notes an absence, the next one acts on it, and the one after that forgets it: a way that begins with orphans has it left.
+        """
+        kept = KEPT | {"ABSENT"} if way.swept else KEPT
         scan = self.actor.world.client("dynamodb").scan(TableName=self.actor.outputs["TableName"], ConsistentRead=True)
         found = []
         for item in scan["Items"]:
@@ -215,7 +238,7 @@ class Rig:
             there = {"ASSIGNMENT": set(), "RETIREMENT": claims, "INSTANCE": alive, "EMPTY": claims}.get(kind, set())
             if kind == "LAUNCH" and not item["recorded"]["BOOL"]:
                 found.append(f"launch {identity} is not recorded")
-            if kind not in KEPT and identity not in there:
+            if kind not in kept and identity not in there:
                 found.append(f"{kind} {identity} is left")
         return found
 
@@ -230,7 +253,9 @@ class Rig:
         return [(each["executionArn"], each["status"]) for page in pages for each in page["executions"]]
 
     def _newest(self, machine: str) -> str:
-        newest = self.actor.world.client("stepfunctions").list_executions(stateMachineArn=self._arn(machine), maxResults=1)["executions"]
+        newest = self.actor.world.client("stepfunctions").list_executions(
+            stateMachineArn=self._arn(machine), maxResults=1
+        )["executions"]
         return str(newest[0]["executionArn"]) if newest else ""
 
     def _arn(self, machine: str) -> str:
@@ -238,7 +263,12 @@ class Rig:
 
     def _walked(self, machine: str, known: Iterable[str]) -> tuple[list[str], set[str], set[str]]:
         """The states that new executions entered, those of them that call something, and who calls in them: folders of functions, too."""
-        states = [state for arn, _ in self._executions(machine) if arn not in set(known) for state in self.actor.states_of(arn)]
+        states = [
+            state
+            for arn, _ in self._executions(machine)
+            if arn not in set(known)
+            for state in self.actor.states_of(arn)
+        ]
         tasks = dict(_tasks(self._described(machine)["definition"]))
         return states, set(tasks), set(self._roles(machine))
 
@@ -249,7 +279,9 @@ class Rig:
         for _, arguments in _tasks(described["definition"]):
             if function := arguments.get("FunctionName"):
                 configuration = self.actor.world.client("lambda").get_function_configuration(FunctionName=function)
-                found[str(configuration["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])] = str(configuration["Role"])
+                found[str(configuration["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])] = str(
+                    configuration["Role"]
+                )
         return found
 
     def _described(self, machine: str) -> dict[str, Any]:

@@ -52,14 +52,18 @@ def chosen(found: list[Case]) -> list[Case]:
         return a_tenth(found, SEED)
     if part := re.fullmatch(r"(\d*):(\d*)", wanted):
         first, last = (int(number) if number else None for number in part.groups())
-        return [case for up in (True, False) for case in [one for one in found if one.place.way.goes_up == up][first:last]]
+        return [
+            case for up in (True, False) for case in [one for one in found if one.place.way.goes_up == up][first:last]
+        ]
     return [case for case in found if wanted == "all" or wanted in f"{case.place.way}, {case.place}, {case.fault}"]
 
 
 def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     tried = chosen(rig.record(WAYS if ALL_WAYS else (SCALE_UP, RETIRE)))
     if ALL_WAYS:
-        assert rig.not_struck() == [], "the table strikes no such call: bring it about on one of the ways, or name the reason in `grants`"
+        assert rig.not_struck() == [], (
+            "the table strikes no such call: bring it about on one of the ways, or name the reason in `grants`"
+        )
     queues = {up: [case for case in tried if case.place.way.goes_up == up] for up in (True, False)}
     verdicts: dict[Case, Verdict] = {}
     end = time.monotonic() + (float("inf") if ALL_WAYS else BUDGET)
@@ -74,7 +78,10 @@ def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.Capture
                 if verdict.wrong or ALL_WAYS:
                     with capsys.disabled():
                         told = "; ".join([str(verdict), *verdict.wrong])
-                        print(f"{len(verdicts)}/{len(tried)} {case.place.way}, {case.place}, {case.fault}: {told}", flush=True)
+                        print(
+                            f"{len(verdicts)}/{len(tried)} {case.place.way}, {case.place}, {case.fault}: {told}",
+                            flush=True,
+                        )
                 if verdict.wrong:
                     rig.clean()
                     if up:
@@ -82,5 +89,11 @@ def test_two_sweeps_after_any_crash_all_is_well(rig: Rig, capsys: pytest.Capture
     finally:  # whoever interrupts two hours of it sees what they were good for
         with capsys.disabled():
             print(show(verdicts))
-    assert sum(verdict.struck for verdict in verdicts.values()) > len(verdicts) / 2, "most of it was not met: the recorded run was another"
-    assert {f"{case.place.way}, {case.place}, {case.fault}": verdict.wrong for case, verdict in verdicts.items() if verdict.wrong} == {}
+    assert sum(verdict.struck for verdict in verdicts.values()) > len(verdicts) / 2, (
+        "most of it was not met: the recorded run was another"
+    )
+    assert {
+        f"{case.place.way}, {case.place}, {case.fault}": verdict.wrong
+        for case, verdict in verdicts.items()
+        if verdict.wrong
+    } == {}

@@ -37,7 +37,9 @@ NAMES: Final = ("karpenter.sh/nodeclaim", "Name")
 
 def pod(name: str, cpu: str, instance_type: str) -> Object:
     """A pod without a controller: once it has left its node, there is no other in its place."""
-    asked = deployment(name, cpu=cpu, nodeSelector={"node.kubernetes.io/instance-type": instance_type})["spec"]["template"]["spec"]
+    asked = deployment(name, cpu=cpu, nodeSelector={"node.kubernetes.io/instance-type": instance_type})["spec"][
+        "template"
+    ]["spec"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": asked}
 
 
@@ -90,7 +92,11 @@ class Troubles:
             self.delete_claims()
         for _ in range(TRIES):  # a ring may be lost on a busy machine
             with suppress(StoryStalled):
-                until(lambda: self._last_stopped(what) != before, what=f"an execution's end in {way.dies_in}", limit=DIES_WITHIN)
+                until(
+                    lambda: self._last_stopped(what) != before,
+                    what=f"an execution's end in {way.dies_in}",
+                    limit=DIES_WITHIN,
+                )
                 break
             self.actor.sweep()
         self.actor.rest()
@@ -109,7 +115,13 @@ class Troubles:
         ours = [each for each in instances(ec2) if any(tag["Key"] == LAUNCH_TAG for tag in each.get("Tags", []))]
         like = max(ours, key=lambda each: each["LaunchTime"])
         tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:") and tag["Key"] not in NAMES]
-        asked = {"ImageId": like["ImageId"], "InstanceType": "t3.micro", "SubnetId": like["SubnetId"], "MinCount": 1, "MaxCount": 1}
+        asked = {
+            "ImageId": like["ImageId"],
+            "InstanceType": "t3.micro",
+            "SubnetId": like["SubnetId"],
+            "MinCount": 1,
+            "MaxCount": 1,
+        }
         ec2.run_instances(**asked, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
 
     def _empty_the_nodes(self) -> None:
@@ -124,7 +136,11 @@ class Troubles:
 
     def _take_a_name(self) -> None:
         """Tags of an instance are lost."""
-        alive = sorted(each["InstanceId"] for each in self.actor.instances() if any(tag["Key"] in NAMES for tag in each.get("Tags", [])))
+        alive = sorted(
+            each["InstanceId"]
+            for each in self.actor.instances()
+            if any(tag["Key"] in NAMES for tag in each.get("Tags", []))
+        )
         if alive:
             self.actor.world.client("ec2").delete_tags(Resources=alive[:1], Tags=[{"Key": each} for each in NAMES])
 
@@ -153,7 +169,12 @@ class Troubles:
     def a_minute_later(self) -> None:
         """Sweeps are a minute apart: what waits for a part of that has waited. An Express execution that died has had its time."""
         client, table = self.actor.world.client("dynamodb"), self.actor.outputs["TableName"]
-        said = client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True).get("Item", {}).get("classes", {}).get("S", "{}")
+        said = (
+            client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True)
+            .get("Item", {})
+            .get("classes", {})
+            .get("S", "{}")
+        )
         waited = {name: (*answer, until - SWEEP_SECONDS) for name, (*answer, until) in json.loads(said).items()}
         if waited:
             client.update_item(
