@@ -59,11 +59,9 @@ bench: setup ## Prices, bounds and speed of plans, how they grow; memory of func
 	@$(BIN)/python -m bench.lifecycle
 	@$(BIN)/python -m bench.running_costs
 
-# Each function has a module named handler, so mypy reads them one by one, two at a time.
 check: setup ## Lint, types, architecture, doctests, synthesis, AWS's own rules
 	$(BIN)/ruff check
-	$(BIN)/mypy layers/joiner/python/joiner cli/joiner_cli local/joiner_local local/setup.py local/locks.py infra app.py bench tests
-	@printf '%s\n' functions/*/ | xargs -P 2 -I FOLDER sh -c 'echo "mypy FOLDER"; MYPYPATH=FOLDER exec $(BIN)/mypy --no-error-summary FOLDER*.py'
+	$(BIN)/mypy layers/joiner/python/joiner cli/joiner_cli local/joiner_local local/setup.py local/locks.py infra app.py bench functions tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q --doctest-modules layers/joiner/python/joiner cli/joiner_cli local/joiner_local infra bench
 	$(BIN)/python -m infra.linters

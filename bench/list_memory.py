@@ -23,7 +23,6 @@ from typing import Any, Final
 from bench.large_cluster import ClusterShape, StandIn, pod
 from infra.function_configuration import CONFIGURATIONS
 
-FUNCTIONS: Final = Path(__file__).parent.parent / "functions"
 ONE_CORE: Final = 1769
 """MB at which Lambda gives one core."""
 SHARE: Final = 0.5
@@ -82,10 +81,9 @@ class Measure:
 
 def measure(name: str, world: ClusterShape, endpoint: str) -> Measure:
     """Run one function; this process must be a fresh one."""
-    sys.path.insert(0, str(FUNCTIONS / name))
     import importlib
 
-    handler = importlib.import_module("handler")
+    handler = importlib.import_module(f"functions.{name}.handler")
     began, used = time.monotonic(), time.process_time()
     answer = RUN[name](handler, world, endpoint)
     seconds, cpu = time.monotonic() - began, time.process_time() - used

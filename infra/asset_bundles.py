@@ -147,8 +147,9 @@ def cache_folder() -> Path:
 
 
 def bundle_sources(name: str, trees: Mapping[str, Path], target: BundleTarget) -> Path:
-    """A zip of our own files, each tree under its prefix (`""` for the top)."""
-    files = {
+    """Pack our own files: each folder below its prefix (`""` is the top), a single file under the name that stands for it."""
+    single = {inside: path for inside, path in trees.items() if path.is_file()}
+    files = single | {
         f"{prefix}/{inside}".lstrip("/"): path
         for prefix, root in trees.items()
         for path in root.rglob("*")

@@ -18,6 +18,9 @@ from infra.storage import Storage
 
 ROOT: Final = Path(__file__).parent.parent
 
+PACKAGE: Final = "functions"
+"""The package of all functions, and the folder that holds it."""
+
 VPC_ACTIONS: Final = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:CreateNetworkInterface",
@@ -99,7 +102,7 @@ class LambdaFunction(Construct):
             self, "Logs", retention=log_retention(settings.logs.retention_days), removal_policy=RemovalPolicy.DESTROY
         )
         self.role = self._role(settings)
-        code = bundle_sources(name, {"": ROOT / "functions" / name, **(files or {})}, dependencies.target)
+        code = bundle_function(name, files or {}, dependencies.target)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -107,7 +110,7 @@ class LambdaFunction(Construct):
             runtime=lambda_runtime(dependencies.target),
             architecture=lambda_architecture(dependencies.target),
             code=lambda_.Code.from_asset(str(code)),
-            handler="handler.handler",
+            handler=f"{PACKAGE}.{name}.handler.handler",
             layers=dependencies.layers.of(self.configuration),
             role=self.role,
             log_group=self.log_group,
@@ -188,6 +191,13 @@ class LambdaFunction(Construct):
             resources=["*"],
             conditions={"ArnLike": {"lambda:SourceFunctionArn": functions}},
         )
+
+
+def bundle_function(name: str, files: Mapping[str, Path], target: BundleTarget) -> Path:
+    """Pack a function as a part of the package `functions`; `files` are folders that come into its own."""
+    package, folder = f"{PACKAGE}/__init__.py", f"{PACKAGE}/{name}"
+    inside = {f"{folder}/{prefix}": path for prefix, path in files.items()}
+    return bundle_sources(name, {package: ROOT / package, folder: ROOT / folder, **inside}, target)
 
 
 def lambda_runtime(target: BundleTarget) -> lambda_.Runtime:

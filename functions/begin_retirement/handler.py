@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from noted import noted_claims
-from surroundings import Case, Surroundings
 
+from functions.begin_retirement.noted import noted_claims
+from functions.begin_retirement.surroundings import Case, Surroundings
 from joiner.adapters import environment, metrics
 from joiner.adapters.claims import get_claim, kind_of, write_status
 from joiner.adapters.events import tell

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from joining import Step
 
+from functions.check_registration.joining import Step
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.cluster_view import LIVING
 from joiner.adapters.kube import Kube

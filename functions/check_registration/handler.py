@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
-from filling import read_world
-from joining import Joiner, Step
-from opening import Opener
 
+from functions.check_registration.filling import read_world
+from functions.check_registration.joining import Joiner, Step
+from functions.check_registration.opening import Opener
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import by_name, list_claims

@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Final
 
 from aws_lambda_powertools import Logger
-from filling import Filled, Filler, Filling
-from joining import Step
 
+from functions.check_registration.filling import Filled, Filler, Filling
+from functions.check_registration.joining import Step
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import write_status
 from joiner.adapters.kube import Kube

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from volumes import awaited
 
+from functions.evict_pods.volumes import awaited
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import get_claim, write_status

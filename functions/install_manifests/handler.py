@@ -153,8 +153,7 @@ def install(kube: "Kube", package: Path, door: Door, clock: Clock) -> None:
 
 def remove(kube: "Kube", package: Path, clock: Clock) -> None:
     """The webhook first, then what holds claims and nodes, then RBAC and its policies; CRDs stay, and with them what people wrote."""
-    from releasing import release
-
+    from functions.install_manifests.releasing import release
     from joiner.adapters.kube_errors import NotFound
     from joiner.adapters.kube_kinds import KINDS
 

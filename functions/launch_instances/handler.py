@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from aws_lambda_powertools import Logger
-from rehearsing import rehearse
 
+from functions.launch_instances.rehearsing import rehearse
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Throttled
 from joiner.adapters.ledger import Ledger

@@ -10,8 +10,8 @@ from itertools import accumulate
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from recording import Recorded, Recorder
 
+from functions.record_launches.recording import Recorded, Recorder
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.answers import Answers

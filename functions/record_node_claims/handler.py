@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from writing import Intent, Writer, intents
 
+from functions.record_node_claims.writing import Intent, Writer, intents
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.answers import Answers

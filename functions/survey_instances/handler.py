@@ -16,8 +16,8 @@ from math import ceil
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from naming import name_instances
 
+from functions.survey_instances.naming import name_instances
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences
 from joiner.adapters.births import note_death

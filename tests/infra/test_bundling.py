@@ -1,6 +1,7 @@
 """What is uploaded: the same bytes from the same input, and a lock file's line where a wheel is missing."""
 
 import importlib.util
+import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import pytest
 
 from infra import asset_bundles
 from infra.asset_bundles import BundleTarget, BundlingError, bundle_requirements, bundle_sources
+from infra.lambda_function import bundle_function
 from infra.settings import RuntimeSettings
 from joiner_local import runtime_python
 from joiner_local.function_python import VERSIONS
@@ -66,6 +68,29 @@ def test_sources_leave_out_what_is_for_people_and_tests(tmp_path: Path) -> None:
     )
 
     assert zipfile.ZipFile(packed).namelist() == ["handler.py", "manifests/crds/a.yaml", "part/more.py"]
+
+
+def test_a_function_is_packed_as_a_part_of_the_package_functions(tmp_path: Path) -> None:
+    packed = bundle_function("check_registration", {"manifests": _tree(tmp_path / "manifests", {"crds/a.yaml": "1"})}, LAMBDA)
+
+    folder = ROOT / "functions" / "check_registration"
+    own = [f"functions/check_registration/{path.name}" for path in folder.glob("*.py")]
+    assert zipfile.ZipFile(packed).namelist() == sorted(
+        ["functions/__init__.py", *own, "functions/check_registration/manifests/crds/a.yaml"]
+    )
+
+
+@pytest.mark.parametrize("name", ["check_registration", "install_manifests"])
+def test_a_handler_is_imported_from_its_bundle_and_the_layers(name: str, tmp_path: Path) -> None:
+    """Lambda unpacks the bundle into the first folder of `sys.path`; layers come after it."""
+    zipfile.ZipFile(bundle_function(name, {}, LAMBDA)).extractall(tmp_path)
+    layers = ":".join([str(ROOT / "layers/joiner/python"), *(path for path in sys.path if path.endswith("site-packages"))])
+    environment = {"PYTHONPATH": f"{tmp_path}:{layers}", "AWS_DEFAULT_REGION": "eu-west-1"}
+    ask = f"import functions.{name}.handler as module; print(module.__file__, callable(module.handler))"
+
+    done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.stderr, done.stdout.split()) == ("", [str(tmp_path / "functions" / name / "handler.py"), "True"])
 
 
 def test_the_same_sources_give_the_same_bytes_wherever_and_whenever(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The deployment's own functions answer CloudFormation once, whatever happens."""
 
-import importlib.util
 import json
 import threading
 import time
@@ -8,15 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from functions.install_manifests import handler as install_manifests
 from infra.manifest_installation import MANIFESTS, manifests_digest
 from joiner.adapters.custom_resource import Answer, Request, serve
 from joiner.adapters.kube_errors import Forbidden
 from tests.infra.conftest import ROOT
+from tests.unit.functions.loading import load
 
 
 @dataclass
@@ -70,16 +70,6 @@ def mailbox() -> Iterator[Mailbox]:
     server.server_close()
 
 
-def function(name: str) -> ModuleType:
-    """A function's handler as Lambda loads it."""
-    specification = importlib.util.spec_from_file_location(f"{name}_handler", ROOT / "functions" / name / "handler.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 def test_what_was_made_is_answered_with_its_attributes(mailbox: Mailbox) -> None:
     def make(request: Request) -> Answer:
         return Answer("thing", {"Size": request.properties["Size"]})
@@ -127,7 +117,7 @@ def test_a_function_whose_time_runs_out_answers_before_lambda_ends_it(mailbox: M
 def test_what_made_nothing_has_nothing_to_delete(name: str, mailbox: Mailbox) -> None:
     asked = json.loads((ROOT / "functions" / name / "event.json").read_text())["ResourceProperties"]
 
-    function(name).handler(mailbox.event("Delete", asked, "thing"), Remaining())
+    load(name).handler(mailbox.event("Delete", asked, "thing"), Remaining())
 
     assert [each["Status"] for each in mailbox.answers] == ["SUCCESS"]
 
@@ -137,7 +127,7 @@ def test_what_made_nothing_has_nothing_to_delete(name: str, mailbox: Mailbox) ->
     ["await_catalogue", "describe_cluster", "empty_bucket", "guard_deletion", "install_manifests", "keep_node_access"],
 )
 def test_a_request_that_makes_no_sense_is_answered_too(name: str, mailbox: Mailbox) -> None:
-    function(name).handler(mailbox.event("Create", {}), Remaining())
+    load(name).handler(mailbox.event("Create", {}), Remaining())
 
     assert [(each["Status"], each["Reason"].split(":")[0]) for each in mailbox.answers] == [("FAILED", "KeyError")]
 
@@ -148,37 +138,34 @@ def test_only_what_was_never_made_may_stay_behind_when_the_cluster_refuses(
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setattr("joiner.adapters.environment.kube", lambda _: None)
-    installer = function("install_manifests")
 
     def refuse(*_: object) -> None:
         raise Forbidden("clusterroles is forbidden")
 
-    vars(installer)["remove"] = refuse  # the module is this test's own
+    monkeypatch.setattr(install_manifests, "remove", refuse)
     cluster = {"Cluster": "demo", "Endpoint": "https://127.0.0.1:1", "CertificateAuthority": "Q0E="}
 
-    installer.handler(mailbox.event("Delete", cluster, physical_id), Remaining())
+    install_manifests.handler(mailbox.event("Delete", cluster, physical_id), Remaining())
 
     assert [(each["Status"], each["PhysicalResourceId"]) for each in mailbox.answers] == [(status, physical_id)]
     assert "Forbidden" in mailbox.answers[0].get("Reason", "Forbidden")
 
 
 def test_the_installer_and_the_template_mean_the_same_digest(tmp_path: Path) -> None:
-    installer = function("install_manifests")
-    assert installer.package_digest(MANIFESTS) == manifests_digest(MANIFESTS)
+    assert install_manifests.package_digest(MANIFESTS) == manifests_digest(MANIFESTS)
 
     (tmp_path / "crds").mkdir()
     (tmp_path / "crds/a.yaml").write_text("a: 1")
-    before = installer.package_digest(tmp_path)
+    before = install_manifests.package_digest(tmp_path)
     (tmp_path / "crds/a.yaml").write_text("a: 2")
-    assert installer.package_digest(tmp_path) != before
+    assert install_manifests.package_digest(tmp_path) != before
 
 
 def test_a_door_is_fitted_with_its_address_and_with_a_ca_only_if_it_needs_one() -> None:
-    installer = function("install_manifests")
     webhook = {"name": "pods", "clientConfig": {"url": "DOORBELL/pods"}}
 
-    public = installer.Door("https://api/ring/secret/").fitted(webhook)
-    local = installer.Door("https://api/ring/secret/", "PEM").fitted(webhook)
+    public = install_manifests.Door("https://api/ring/secret/").fitted(webhook)
+    local = install_manifests.Door("https://api/ring/secret/", "PEM").fitted(webhook)
 
     assert public["clientConfig"] == {"url": "https://api/ring/secret/pods"}
     assert local["clientConfig"] == {"url": "https://api/ring/secret/pods", "caBundle": "UEVN"}
@@ -213,10 +200,10 @@ def test_no_reason_is_too_long_for_an_answer(mailbox: Mailbox, character: str) -
 def test_an_error_that_shows_the_doorbells_secret_is_answered_and_logged_without_it(
     mailbox: Mailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    installer, secret = function("install_manifests"), "-".join(("s3", "cret"))  # a traceback shows this line, too
+    secret = "-".join(("s3", "cret"))  # a traceback shows this line, too
 
     def refused(_: Request) -> Answer:
-        with installer.without(secret):
+        with install_manifests.without(secret):
             raise ValueError(f'webhooks[0].clientConfig.url: Invalid value: "https://api/ring/{secret}/pods"')
 
     serve(mailbox.event("Update", {}, "thing"), Remaining(), refused)
@@ -229,7 +216,6 @@ def test_an_error_that_shows_the_doorbells_secret_is_answered_and_logged_without
 
 
 def test_an_error_without_the_doorbells_secret_stays_what_it_is() -> None:
-    installer = function("install_manifests")
 
-    with pytest.raises(Forbidden), installer.without("s3cret"):
+    with pytest.raises(Forbidden), install_manifests.without("s3cret"):
         raise Forbidden("clusterroles is forbidden")

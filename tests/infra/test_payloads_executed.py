@@ -13,6 +13,13 @@ from typing import Any, Final
 
 import pytest
 
+from functions.begin_retirement import handler as begin_retirement
+from functions.check_registration import handler as check_registration
+from functions.launch_instances import handler as launch_instances
+from functions.plan_capacity import handler as plan_capacity
+from functions.record_node_claims import handler as record_node_claims
+from functions.survey_cluster import handler as survey_cluster
+from functions.survey_instances import handler as survey_instances
 from infra.lease_states import LEASE_SECONDS
 from infra.retirement_states import RetirementParts, retirement_definition
 from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
@@ -26,7 +33,6 @@ from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import WHY_AT_MOST
 from tests.infra.scripted import Line, Scripted, Stage, staged
 from tests.local.running_aws import RunningAws
-from tests.unit.functions.loading import load
 
 pytestmark = pytest.mark.local
 
@@ -35,13 +41,8 @@ MARGIN: Final = 0.8
 NAME: Final = 253  # characters of a Kubernetes name at most
 CAUSE: Final = 32_768  # characters of an error's cause at most
 
-BEGIN, CLUSTER, INSTANCES = load("begin_retirement"), load("survey_cluster"), load("survey_instances")
-RECORD, LAUNCH, CHECK, PLAN = (
-    load("record_node_claims"),
-    load("launch_instances"),
-    load("check_registration"),
-    load("plan_capacity"),
-)
+BEGIN, CLUSTER, INSTANCES = begin_retirement, survey_cluster, survey_instances
+RECORD, LAUNCH, CHECK, PLAN = record_node_claims, launch_instances, check_registration, plan_capacity
 
 
 def name(number: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from functions.describe_cluster import handler as describe_cluster
 from infra.manifest_installation import DESCRIBED_ATTRIBUTES
 from infra.states_language import ServiceIntegrations, state_machine, succeed_state
 from joiner.adapters import environment
@@ -15,7 +16,6 @@ from joiner.adapters.custom_resource import Request
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.running_aws import RunningAws, eventually
-from tests.unit.functions.loading import load
 
 pytestmark = pytest.mark.local
 
@@ -34,7 +34,7 @@ class Cluster:
 
     def described(self) -> dict[str, str]:
         """What the deployment's custom resource answers to a template."""
-        answer = load("describe_cluster").describe(Request("Create", {"Cluster": self.name}))
+        answer = describe_cluster.describe(Request("Create", {"Cluster": self.name}))
         return dict(answer.attributes)
 
     def facts(self) -> ClusterFacts:

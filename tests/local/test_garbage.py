@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from functions.collect_garbage import handler as collect_garbage
 from joiner.adapters.ec2 import Ec2
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.pause import Pause
@@ -13,7 +14,6 @@ from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws
-from tests.unit.functions.loading import load
 
 pytestmark = pytest.mark.local
 
@@ -54,7 +54,7 @@ class Yard:
 
     def collect(self, ids: list[str], ledger: Ledger | None = None) -> dict[str, Any]:
         pause = Pause(self.aws.client("ssm"), self.cluster)
-        answer: dict[str, Any] = load("collect_garbage").Collection(ledger or self.ledger, self.ec2, pause).answer(self.cluster, ids)
+        answer: dict[str, Any] = collect_garbage.Collection(ledger or self.ledger, self.ec2, pause).answer(self.cluster, ids)
         return answer
 
     def alive(self) -> set[str]:

@@ -1,32 +1,19 @@
 """The installer's access to the cluster: given before it runs, taken after it, and never left behind."""
 
-import importlib.util
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from functions.elevate_installer import handler as elevate_installer
 from joiner.adapters import environment
 from joiner.adapters.custom_resource import Request
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
 
-HANDLER = Path(__file__).parents[2] / "functions/elevate_installer/handler.py"
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
-
-
-def loaded() -> ModuleType:
-    """The function's handler as Lambda loads it."""
-    specification = importlib.util.spec_from_file_location("elevate_installer_handler", HANDLER)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 class Entry:
@@ -37,7 +24,7 @@ class Entry:
         network = {"subnetIds": ["subnet-1", "subnet-2"]}
         self.eks.create_cluster(name=self.cluster, roleArn=self.principal, resourcesVpcConfig=network)
         self.eks.create_access_entry(clusterName=self.cluster, principalArn=self.principal)
-        self.access: Any = loaded().Access(self.eks, self.cluster, self.principal, POLICY)
+        self.access: Any = elevate_installer.Access(self.eks, self.cluster, self.principal, POLICY)
 
     @property
     def policies(self) -> list[str]:
@@ -114,7 +101,7 @@ def test_the_two_resources_mirror_each_other(entry: Entry, place: str, kind: Any
     if not granted:
         entry.access.grant()
 
-    answer = loaded().act(Request(kind, {"Place": place}, None))
+    answer = elevate_installer.act(Request(kind, {"Place": place}, None))
 
     assert entry.policies == ([POLICY] if granted else [])
     assert answer.physical_id == f"installer-access-{place}"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from functions.launch_instances import handler as launch_instances
+from functions.resolve_node_classes import handler as resolve_node_classes
 from infra.node_class_limits import node_class_limits
 from infra.settings import Settings
 from joiner.adapters import documents
@@ -26,7 +28,6 @@ from joiner.pools import ClassRef, NodeClass, NodePool, ResolvedNodeClass, Secur
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.local_aws import ACCOUNT
 from tests.local.running_aws import RunningAws
-from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, arn
 
 pytestmark = pytest.mark.local
@@ -78,7 +79,7 @@ class Account:
             "ec2nodeclasses": [{**NODECLASS, "spec": spec | node_class}],
         }
         snapshot = documents.put_snapshot(self.store, self.task, lists, assignments={}, assigned={}, in_flight=())
-        resolver = load("resolve_node_classes").Resolver(
+        resolver = resolve_node_classes.Resolver(
             self.ledger,
             self.store,
             ec2=self.ec2,
@@ -103,7 +104,7 @@ class Account:
         return documents.put_launches(self.store, self.task, [launch]), launch
 
     def send(self, key: str, task: Task | None = None) -> dict[str, Any]:
-        launcher = load("launch_instances").Launcher(self.ledger, self.store, self.ec2, Pause(self.aws.client("ssm"), "launching"))
+        launcher = launch_instances.Launcher(self.ledger, self.store, self.ec2, Pause(self.aws.client("ssm"), "launching"))
         answer: dict[str, Any] = launcher.answer(task or self.task, key, 0, NOON, 2**33)
         return answer
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from functions.keep_node_access import handler as keep_node_access
 from joiner.adapters.node_access import ForeignEntry, NodeAccess
 from joiner.names import CLUSTER_TAG
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws, eventually
-from tests.unit.functions.loading import load
 
 TRUST = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]}
 HALF_AN_HOUR = 1800
@@ -38,7 +38,7 @@ class World:
     """A role that a deployment made, its profile below the deployment's path, and an access entry for its nodes."""
 
     def __init__(self, aws: RunningAws) -> None:
-        self.aws, self.cluster, self.handler = aws, aws.fresh("access"), load("keep_node_access")
+        self.aws, self.cluster, self.handler = aws, aws.fresh("access"), keep_node_access
         self.network = seed_network(aws.endpoint, self.cluster)
         self.path = f"/joiner/us-east-1/{self.cluster}/"
         self.role, self.profile = f"joiner-node-{self.cluster}-us-east-1", aws.fresh("profile")

@@ -1,10 +1,10 @@
 """Dry runs of a launch on the local EC2: each request is answered as a dry run, and nothing is made."""
 
-import importlib.util
 from typing import Any
 
 import pytest
 
+from functions.launch_instances.rehearsing import rehearse
 from joiner.launching import Launch
 from joiner.pools.declared import read_node_class, read_node_pool
 from joiner_cli.acceptance import acceptance_objects
@@ -12,19 +12,8 @@ from joiner_cli.acceptance.dry_run_launch import build_dry_run_launch, read_reso
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws
-from tests.unit.functions.loading import FUNCTIONS
 
 STEPS = {"launch-template", "run-instances", "create-fleet"}
-
-
-def rehearse(client: Any, launch: Launch) -> dict[str, dict[str, str]]:
-    specification = importlib.util.spec_from_file_location("rehearsing", FUNCTIONS / "launch_instances" / "rehearsing.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    answers: dict[str, dict[str, str]] = module.rehearse(client, launch)
-    return answers
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from functions.survey_cluster import handler as survey_cluster
+from functions.survey_instances import handler as survey_instances
 from joiner import names
 from joiner.adapters import documents
 from joiner.adapters.absences import Absences
@@ -329,11 +331,11 @@ class World:
         task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
         retirements, emptiness, absences = (kind(self.ledger._client, self.ledger._table) for kind in (Retirements, Emptiness, Absences))
         known: dict[str, Any] = {"answers": self.known, "guards": Guards(self.kube)}
-        seen = load("survey_cluster").Survey(ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known)
+        seen = survey_cluster.Survey(ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known)
         cluster = seen.answer(task, self.now)
         if cluster["refused"]:
             return cluster, {}
-        module = load("survey_instances")
+        module = survey_instances
         memory = module.Memory(self.ledger, retirements, absences)
         both = module.Survey(memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value)
         return cluster, both.answer(task, cluster["survey"], cluster["retire"])

@@ -10,12 +10,16 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
+from functions.begin_retirement import handler as begin_retirement
+from functions.record_launches import handler as record_launches
+from functions.record_node_claims import handler as record_node_claims
+from functions.survey_cluster import handler as survey_cluster
+from functions.survey_instances import handler as survey_instances
 from joiner.adapters.claims import list_claims
 from joiner.adapters.guards import Guards
 from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Asked, Reason
-from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, NOON, World, arn, pending
 
 MANY: Final = 5_000
@@ -62,15 +66,15 @@ def size(answer: Any) -> int:
 def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(crowded: World) -> None:
     cluster, instances = crowded.survey("s1")
 
-    assert len(cluster["retire"]) == load("survey_cluster").RETIRED_AT_ONCE
-    assert len(instances["retire"]) == load("survey_instances").RETIRED_AT_ONCE
+    assert len(cluster["retire"]) == survey_cluster.RETIRED_AT_ONCE
+    assert len(instances["retire"]) == survey_instances.RETIRED_AT_ONCE
     assert all(len(reason) <= REASON_AT_MOST for reason in cluster["reasons"])
     assert cluster["reasons"][-1] == f"and {len(cluster['retire']) - 19} more"
     assert size(cluster) + size(instances) < 100_000
 
 
 def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crowded: World) -> None:
-    function, retirements = load("begin_retirement"), Retirements(crowded.ledger._client, crowded.ledger._table)
+    function, retirements = begin_retirement, Retirements(crowded.ledger._client, crowded.ledger._table)
     asked = [Asked(claim.name, Reason.DELETED, claim.instance_id) for claim in list_claims(crowded.kube).claims]
 
     answer = function.Beginning(crowded.kube, crowded.ledger, retirements, Guards(crowded.kube)).answer(TASK, asked, NOON, 0)
@@ -81,9 +85,11 @@ def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crow
     assert size(answer) < 100_000
 
 
-def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_execution(world: World) -> None:
+def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_execution(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each of these pods selects a pool of its own, and claims of two pools share no launch."""
-    most = load("record_node_claims").GROUPS_AT_ONCE
+    most = record_node_claims.GROUPS_AT_ONCE
     pods = [pending(f"p-{number:03}") for number in range(most + 10)]
     for number, pod in enumerate(pods):
         pod["spec"]["nodeSelector"] = {"karpenter.sh/nodepool": f"pool-{number:03}"}
@@ -91,9 +97,12 @@ def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_exec
     world.prepare(*pods)
     answers: list[dict[str, Any]] = []
     launch = world._launch
-    world._launch = lambda task, key, index, until: (answers.append(world.answers["record_node_claims"]), launch(task, key, index, until))[
-        1
-    ]  # type: ignore[method-assign] # noted, then done
+
+    def note_and_launch(task: Task, launches: str, index: int, until: int) -> None:
+        answers.append(world.answers["record_node_claims"])
+        launch(task, launches, index, until)
+
+    monkeypatch.setattr(world, "_launch", note_and_launch)
 
     assert world.scale_up("up-1")
 
@@ -103,7 +112,7 @@ def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_exec
 
 
 def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others(world: World) -> None:
-    function = load("record_launches")
+    function = record_launches
     names = [f"{'pool' * 30}-{number:05}" for number in range(MANY)]
 
     with pytest.raises(ClientError, match="maximum allowed size"):

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from functions.begin_retirement import handler as begin_retirement
+from functions.resolve_node_classes import handler as resolve_node_classes
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.guards import Guards
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.births import class_id, death_of
 from joiner.lifecycle.retirement import Asked, Reason
-from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLASS, CLUSTER, NOON, World, arn, pending
 from tests.unit.functions.test_handle_interruption import MINE, NOW, Told, state_change
 
@@ -130,7 +131,7 @@ def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
     first, second = die(launched, *KMS)
     _, found = launched.survey("s1")
     assert {each["reason"] for each in found["retire"]} == {"lost"}
-    module = load("begin_retirement")
+    module = begin_retirement
     retirements = Retirements(launched.ledger._client, launched.ledger._table)
     beginning = module.Beginning(launched.kube, launched.ledger, retirements, Guards(launched.kube))
     task = Task(Execution("retire-1", arn("retire-1"), ""), CLUSTER, 0, 1)
@@ -152,7 +153,7 @@ def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
 
 def test_a_class_that_waits_launches_nothing_and_its_pods_are_told_why(launched: World) -> None:
     launched.ledger.back_off(DEFAULT, "instance i-1 ended at its launch: Client.VolumeLimitExceeded", at(launched))
-    held = load("resolve_node_classes").held_back
+    held = resolve_node_classes.held_back
     told = held(CLASS, launched.ledger.back_offs(at(launched)))
 
     assert not told.ready

@@ -1,26 +1,16 @@
 """The installer removes admission policies of an earlier version that the present one does not have, and nobody else's.
 """
 
-import importlib.util
 from typing import Any
 
+from functions.install_manifests import handler as install_manifests
 from joiner.adapters.kube_kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, Kind
 from tests.unit.functions.fake_kube import FakeKube
-from tests.unit.functions.loading import FUNCTIONS
 
 
 def policy(kind: Kind, name: str, manager: str = "joiner") -> dict[str, Any]:
     labels = {"app.kubernetes.io/managed-by": manager}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "labels": labels}, "spec": {}}
-
-
-def installer() -> Any:
-    specification = importlib.util.spec_from_file_location("installer_under_test", FUNCTIONS / "install_manifests" / "handler.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def test_policies_that_are_no_longer_in_the_package_are_deleted_with_their_bindings() -> None:
@@ -29,7 +19,7 @@ def test_policies_that_are_no_longer_in_the_package_are_deleted_with_their_bindi
         for name, manager in (("joiner-nodes", "joiner"), ("joiner-former", "joiner"), ("joiner-foreign", "else"), ("team", "joiner")):
             kube.put(policy(kind, name, manager))
 
-    installer()._apply_policies(kube, [policy(kind, "joiner-nodes") for kind in (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS)])
+    install_manifests._apply_policies(kube, [policy(kind, "joiner-nodes") for kind in (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS)])
 
     for kind in (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS):
         assert [each["metadata"]["name"] for each in kube.all(kind)] == ["joiner-foreign", "joiner-nodes", "team"]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from functions.guard_deletion import handler as guard_deletion
 from joiner.adapters.custom_resource import REASON_LIMIT
 from joiner.names import ACTING, DELETING, DRAINING, KEEPING, NODECLAIM, NODEPOOL, PAUSED
-from tests.unit.functions.loading import load
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class World:
         self.at += seconds
 
     def guard(self) -> None:
-        module = load("guard_deletion")
+        module = guard_deletion
         around = module.Surroundings(self.lease_is_held, lambda: self.running, lambda: self.at, self.sleep)
         module.guard("prod", "eu-west-1", self.switch, around)
 
     def refusal(self, kind: str = "NodesRun") -> str:
-        with pytest.raises(getattr(load("guard_deletion"), kind)) as refused:
+        with pytest.raises(getattr(guard_deletion, kind)) as refused:
             self.guard()
         return str(refused.value)
 
@@ -92,7 +92,7 @@ def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
     tags = {NODECLAIM: "n" * 63, NODEPOOL: "p" * 57}
     running = [Instance("i-0123456789abcdef0", tags)] * 5000
 
-    said = load("guard_deletion").refusal("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
+    said = guard_deletion.refusal("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
 
     assert f"joiner uninstall --cluster {'c' * 64} --region ap-southeast-3 --nodes keep (they run on without Joiner)" in said
 

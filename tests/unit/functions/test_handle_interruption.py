@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2 import Ec2
 from joiner.adapters.executions import Executions
 from joiner.adapters.ledger_items import Offering
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.loading import FUNCTIONS, load
+from tests.unit.functions.loading import FUNCTIONS
 from tests.unit.functions.scale_up import World
 
 NOW = datetime(2026, 11, 21, 5, 17, 30, tzinfo=UTC)
@@ -53,7 +54,7 @@ class Told:
     """A desk over a ledger, and what came of what it was told."""
 
     def __init__(self, world: World) -> None:
-        module = load("handle_interruption")
+        module = handle_interruption
         self.world = world
         self.retirements = Retirements(world.ledger._client, world.ledger._table)
         self.states = FakeStepFunctions()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
+from functions.launch_instances import handler as launch_instances
 from joiner.adapters import documents, environment
 from joiner.adapters.ec2 import Ec2, NoAnswer, Throttled
 from joiner.adapters.payload import Execution, Task
@@ -14,7 +15,6 @@ from joiner.cluster import Requirements, Resources
 from joiner.launching import Launch, Offer, Outcome, Wanted, group_launches
 from joiner.pools import ClassRef, NodeClass, NodePool, claim_for
 from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
-from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, World, arn
 
 POOL = NodePool("default", ClassRef("EC2NodeClass", "default"), uid="pool-1")
@@ -39,7 +39,7 @@ class LaunchPad:
         self.key = documents.put_launches(world.store, self.task, [self.launch])
 
     def send(self) -> dict[str, Any]:
-        launcher = load("launch_instances").Launcher(self.world.ledger, self.world.store, Ec2(self.world.ec2), self.world.pause)
+        launcher = launch_instances.Launcher(self.world.ledger, self.world.store, Ec2(self.world.ec2), self.world.pause)
         answer: dict[str, Any] = launcher.answer(self.task, self.key, 0, NOON, 2**33)
         return answer
 
@@ -153,7 +153,7 @@ def test_the_fleet_is_asked_once_and_patiently(pad: LaunchPad) -> None:
     assert (config.read_timeout, config.retries["total_max_attempts"]) == (40, 1)
 
     fleets = FakeEc2Client(templates=pad.world.ec2.templates, instances=pad.world.ec2.instances)
-    load("launch_instances").Launcher(pad.world.ledger, pad.world.store, Ec2(pad.world.ec2, fleets), pad.world.pause).answer(
+    launch_instances.Launcher(pad.world.ledger, pad.world.store, Ec2(pad.world.ec2, fleets), pad.world.pause).answer(
         pad.task, pad.key, 0, NOON, 2**33
     )
     assert fleets.asked == ["CreateFleet"]

@@ -5,6 +5,12 @@ after the launch.
 import time
 from typing import Any
 
+import pytest
+
+from functions.begin_retirement import handler as begin_retirement
+from functions.check_registration import handler as check_registration
+from functions.forget_nodes import handler as forget_nodes
+from functions.record_node_claims import handler as record_node_claims
 from infra.function_configuration import CONFIGURATIONS
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import list_claims
@@ -14,7 +20,6 @@ from joiner.adapters.parallel import TimeLeft
 from joiner.lifecycle.retirement import Asked, Reason
 from joiner.names import FILLING
 from joiner.telling.limiting import EVENTS_AT_ONCE
-from tests.unit.functions.loading import load
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import World, pending
 
@@ -48,21 +53,17 @@ def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World)
     assert "24,000 Pods, for example web-" in " ".join(each["note"] for each in told if each["regarding"]["kind"] == "ReplicaSet")
 
 
-def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(world: World) -> None:
+def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.prepare(*(pending(f"web-{number}") for number in range(3)))
-    real = load("record_node_claims").Recording
     late: list[Any] = []
 
-    class InTime(real):  # type: ignore[misc, valid-type]  # the first look has no time
+    class LateAtFirst(record_node_claims.Recording):
         def __init__(self, *parts: Any) -> None:
             super().__init__(*parts, *([LATE] if not late else []))
             late.append(parts)
 
-    load("record_node_claims").Recording = InTime
-    try:
-        assert world.scale_up("up-1")
-    finally:
-        load("record_node_claims").Recording = real
+    monkeypatch.setattr(record_node_claims, "Recording", LateAtFirst)
+    assert world.scale_up("up-1")
 
     assert len(late) == 2
     assert len(list_claims(world.kube).claims) == 3
@@ -75,7 +76,7 @@ def test_pods_for_which_no_time_is_left_are_bound_in_the_next_look_and_their_nod
     world.scale_up("up-1")
     world.stop_after = ""
     world.boot()
-    first = load("check_registration").Check(world.kube, world.ledger, time_left=LATE).answer("up-1", world.now)
+    first = check_registration.Check(world.kube, world.ledger, time_left=LATE).answer("up-1", world.now)
     (node,) = world.kube.all(kinds.NODES)
 
     assert (first["done"], first["waiting"], first["podsPlaced"]) == (False, 1, 0)
@@ -89,7 +90,7 @@ def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_says_so(worl
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
     retiring = Retirement(world, "retire-1")
-    beginning = load("begin_retirement").Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube), LATE)
+    beginning = begin_retirement.Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube), LATE)
     task = _task(retiring)
     left = beginning.answer(task, [Asked(claim.name, Reason.DELETED)], world.now, 0)
 
@@ -103,9 +104,9 @@ def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: W
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
     retiring = Retirement(world, "retire-1")
-    begun = load("begin_retirement").Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube))
+    begun = begin_retirement.Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube))
     ((entry,),) = begun.answer(_task(retiring), [Asked(claim.name, Reason.LOST)], world.now, 0)["waves"]
-    module = load("forget_nodes")
+    module = forget_nodes
     entries = [module.Retiring.from_json(entry).at(module.Stage.TERMINATED)]
     late = module.Forgetting(world.kube, world.ledger, retiring.retirements, LATE).answer(retiring.arn, entries, world.now)
 

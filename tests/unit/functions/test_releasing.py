@@ -1,13 +1,12 @@
 """What the installer takes off claims and nodes when the stack is deleted, so that nothing waits for Joiner."""
 
-import importlib.util
 from typing import Any
 
 import pytest
 
+from functions.install_manifests.releasing import release
 from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
 from tests.unit.functions.fake_kube import FakeKube
-from tests.unit.functions.loading import FUNCTIONS
 
 OURS = "karpenter.sh/termination"
 
@@ -39,15 +38,6 @@ def kube() -> FakeKube:
     fake.put(claim(NODECLAIMS, "a", OURS, "example.com/other", owner="NodePool"))
     fake.put(claim(MACHINES, "b", OURS, owner="Provisioner"))
     return fake
-
-
-def release(kube: FakeKube) -> int:
-    specification = importlib.util.spec_from_file_location("releasing_under_test", FUNCTIONS / "install_manifests" / "releasing.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return int(module.release(kube))
 
 
 def test_claims_lose_our_finalizer_and_their_pool_as_owner_and_stay(kube: FakeKube) -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from functions.resolve_node_classes import handler as resolve_node_classes
 from joiner.adapters import documents
 from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.payload import Execution, Task
 from joiner.launching import Allowed, Ceilings
 from tests.unit.functions.fake_ec2 import lost, refused
-from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, World, arn
 
 FOUND = {
@@ -60,7 +60,7 @@ def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
     bad_pool = {**NODEPOOL, "metadata": {"name": "bad", "uid": "pool-2"}, "spec": {"template": template}}
     lists = {"nodepools": [bad_pool, dict(NODEPOOL)], "ec2nodeclasses": [bad, dict(NODECLASS)]}
     snapshot = documents.put_snapshot(world.store, task, lists, assignments={}, assigned={}, in_flight=())
-    resolver = load("resolve_node_classes").Resolver(
+    resolver = resolve_node_classes.Resolver(
         world.ledger,
         world.store,
         ec2=Ec2(account),

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from functions.confirm_termination import handler as confirm_termination
+from functions.forget_nodes import handler as forget_nodes
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import forget
 from joiner.adapters.kube_errors import Invalid, KubeError, Unreachable
@@ -121,7 +123,7 @@ def test_the_end_of_an_instance_is_confirmed_once_ec2_could_know_it(grown: World
     execution = Retirement(grown, "retire-1")
 
     def confirmed() -> str:
-        answer = execution._confirm(load("confirm_termination"), [entry])
+        answer = execution._confirm(confirm_termination, [entry])
         return str(answer["claims"][0]["stage"])
 
     assert confirmed() == "terminating"
@@ -144,7 +146,7 @@ def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown:
     there = pods_on(grown, claim.node_name)
     entry = Retiring(claim.name, Reason.DELETED, "NodeClaim", claim.instance_id, claim.node_name, stage=Stage.TERMINATED)
 
-    forgetting = load("forget_nodes").Forgetting(grown.kube, grown.ledger, Retirement(grown, "").retirements)
+    forgetting = forget_nodes.Forgetting(grown.kube, grown.ledger, Retirement(grown, "").retirements)
     done = forgetting.answer(arn("retire-1"), [entry], grown.now)
 
     assert done["claims"][0]["stage"] == "forgotten"

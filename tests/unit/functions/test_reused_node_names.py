@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from functions.begin_retirement import handler as begin_retirement
+from functions.check_registration import handler as check_registration
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.nodes import read_node
 from joiner.lifecycle.retirement import Asked, Reason
 from joiner.names import FILLING, INITIALIZED
-from tests.unit.functions.loading import load
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import NOON, World
 from tests.unit.functions.test_retirement import first, grow, pods_on, running
@@ -139,7 +140,7 @@ def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(gr
 
 def test_a_retirement_that_is_taken_back_opens_no_other_node_of_the_name(grown: World) -> None:
     claim = first(grown)
-    module = load("begin_retirement")
+    module = begin_retirement
     node = read_node(grown.kube.get(kinds.NODES, claim.node_name))
     case = module.Case(Asked(claim.name, Reason.EMPTY, claim.instance_id), claim, node)
     assert case.newest(grown.kube) == node
@@ -151,7 +152,7 @@ def test_a_retirement_that_is_taken_back_opens_no_other_node_of_the_name(grown: 
 
 def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: World) -> None:
     claim = first(grown)
-    opener = load("check_registration").Opener
+    opener = check_registration.Opener
     step = opener.open.__globals__["Step"](claim, "ready", "may take pods", read_node(grown.kube.get(kinds.NODES, claim.node_name)))
     take_the_name(grown, claim.node_name)
     grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] = [{"key": FILLING, "effect": "NoSchedule"}]

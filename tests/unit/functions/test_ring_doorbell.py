@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from functions.ring_doorbell import handler as ring_doorbell
 from joiner.adapters.executions import Executions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import DoorbellSecrets
 from joiner.adapters.sweep_slot import SweepSlot
-from tests.unit.functions.loading import FUNCTIONS, load
+from tests.unit.functions.loading import FUNCTIONS
 from tests.unit.functions.scale_up import World
 
 NOW = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)
@@ -50,7 +51,7 @@ class Rung:
     """A doorbell over a ledger, and what came of it."""
 
     def __init__(self, ledger: Ledger, secret: str = SECRET) -> None:
-        module = load("ring_doorbell")
+        module = ring_doorbell
         self.ledger = ledger
         self.states = FakeStepFunctions()
         self.reads = 0

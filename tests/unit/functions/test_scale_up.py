@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from functions.check_registration import handler as check_registration
+from functions.find_pending_pods import handler as find_pending_pods
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.claims import list_claims
@@ -16,7 +18,6 @@ from joiner.pools import Problem
 from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.invariants import nothing_is_left
-from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLASS, CLUSTER, World, arn, pending
 
 
@@ -284,7 +285,7 @@ def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(world:
     world.stop_after = "record_launches"
     world.scale_up("up-1")
     slept: list[float] = []
-    check = load("check_registration").Check(world.kube, world.ledger, slept.append)
+    check = check_registration.Check(world.kube, world.ledger, slept.append)
 
     world.machine.ring_wave("up-1", at=world.now.timestamp() - 10.0)
     check.answer("up-1", world.now)
@@ -348,7 +349,7 @@ def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: W
         slept.append(seconds)
         world.kube.put(pending("web-1"))  # what rang is there from now on
 
-    look = load("find_pending_pods").Look(view, world.ledger, world.known, world.store, Guards(world.kube), sleep=sleep)
+    look = find_pending_pods.Look(view, world.ledger, world.known, world.store, Guards(world.kube), sleep=sleep)
     number = world._take_lease("up-1")
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)
     at = world.now.timestamp()

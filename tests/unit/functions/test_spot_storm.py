@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from functions.begin_retirement import handler as begin_retirement
+from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2 import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
 from joiner.adapters.ledger_items import LEASE, UNAVAILABLE
@@ -20,7 +22,6 @@ from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Asked, Reason
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.faults import Fault, Trouble
-from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import World
 
 STORM = datetime(2026, 11, 21, 5, 17, 30, 100_000, tzinfo=UTC)
@@ -60,7 +61,7 @@ class Storm:
     """A desk over the ledger of a cluster with many spot nodes."""
 
     def __init__(self, world: World, nodes: int) -> None:
-        module = load("handle_interruption")
+        module = handle_interruption
         self.world, self.nodes, self.states = world, nodes, FakeStepFunctions()
         memory = module.Memory(world.ledger, Retirements(world.ledger._client, world.ledger._table))
         self.desk = module.Desk(memory, Executions(self.states), Ec2(world.ec2), world.pause, module.Machines("scale-up", "retire"))
@@ -279,7 +280,7 @@ ME = "arn:retire-me"
 
 
 def read(*noted: Noted) -> list[Asked]:
-    found: list[Asked] = load("begin_retirement").noted_claims(noted, owner=ME, now=STORM)
+    found: list[Asked] = begin_retirement.noted_claims(noted, owner=ME, now=STORM)
     return found
 
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from functions.collect_garbage import handler as collect_garbage
+from functions.rebuild_claims import handler as rebuild_claims
+from functions.survey_instances import handler as survey_instances
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.absences import Absences
 from joiner.adapters.claims import list_claims
@@ -18,7 +21,6 @@ from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import Asked, Reason
 from joiner.pools import NodeClaim
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.loading import load
 from tests.unit.functions.retire import Retirement, express_arn
 from tests.unit.functions.retire import arn as retire_arn
 from tests.unit.functions.scale_up import CLUSTER, World, arn, pending
@@ -289,7 +291,7 @@ def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing
     old, _ = standing.survey("s1")
     standing.now += timedelta(minutes=10)
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
-    module = load("survey_instances")
+    module = survey_instances
     parts = module.Memory(standing.ledger, memory(standing, Retirements), memory(standing, Absences))
     slow = module.Survey(parts, standing, Ec2(standing.ec2), standing.store, clock=lambda: standing.now)
 
@@ -332,7 +334,7 @@ def test_an_instance_without_claim_and_node_is_garbage_at_the_second_look_and_is
     without_node(standing, claim)
 
     first, second = (looked(standing, number)[1]["garbage"] for number in (1, 2))
-    collection = load("collect_garbage").Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    collection = collect_garbage.Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
     answer = collection.answer(CLUSTER.name, second)
 
     assert (first, second) == ([], [claim.instance_id])
@@ -355,7 +357,7 @@ def test_a_node_without_a_claim_gets_it_back_at_the_second_look(standing: World)
 
     (_, first), (_, second) = (looked(standing, number) for number in (1, 2))
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
-    answer = load("rebuild_claims").Rebuilding(standing.kube).answer(task, second["rebuild"], standing.now)
+    answer = rebuild_claims.Rebuilding(standing.kube).answer(task, second["rebuild"], standing.now)
 
     assert first["rebuild"] == []
     assert second["rebuild"] == [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
@@ -373,7 +375,7 @@ def test_a_claim_whose_rebuilding_died_halfway_is_completed_by_a_later_sweep(sta
     without_claim(standing, claim)
     looked(standing, 1)
     task = Task(Execution("sweep", arn("sweep"), ""), CLUSTER, 0, 1)
-    rebuilding = load("rebuild_claims").Rebuilding(standing.kube)
+    rebuilding = rebuild_claims.Rebuilding(standing.kube)
 
     def breaks_at_the_status(_method: str, path: str, do: Any) -> Any:
         if path.endswith(f"{claim.name}/status"):
@@ -422,7 +424,7 @@ def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(
     asked = [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
 
-    assert load("rebuild_claims").Rebuilding(standing.kube).answer(task, asked, standing.now) == {"rebuilt": [], "left": []}
+    assert rebuild_claims.Rebuilding(standing.kube).answer(task, asked, standing.now) == {"rebuilt": [], "left": []}
 
 
 def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_own(standing: World) -> None:
@@ -431,7 +433,7 @@ def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_o
     asked = [{"instance": mine.instance_id, "node": mine.node_name, "claim": other.name}]
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
 
-    answer = load("rebuild_claims").Rebuilding(standing.kube).answer(task, asked, standing.now)
+    answer = rebuild_claims.Rebuilding(standing.kube).answer(task, asked, standing.now)
 
     assert answer == {"rebuilt": [f"default-{mine.instance_id[-7:]}"], "left": []}
 
@@ -449,7 +451,7 @@ def test_more_orphans_than_can_be_true_end_nothing_and_are_told(standing: World)
 
 
 def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_nor_if_its_launch_is_not_recorded(standing: World) -> None:
-    collect = load("collect_garbage").Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    collect = collect_garbage.Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
     instance = claims(standing)[0].instance_id
     standing.ec2.instances["i-stranger"] = {**standing.ec2.instances[instance], "InstanceId": "i-stranger", "Tags": []}
     standing.machine._update("LAUNCH", launch_of(standing, instance), "SET recorded = :no", {":no": False})
@@ -461,7 +463,7 @@ def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_n
 
 
 def test_more_garbage_than_there_can_be_is_refused_by_whoever_would_end_it(standing: World) -> None:
-    collect = load("collect_garbage").Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    collect = collect_garbage.Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
     like = next(iter(standing.ec2.instances.values()))
     names = [f"i-x{number}" for number in range(6)]
     standing.ec2.instances |= {name: {**like, "InstanceId": name} for name in names}
