@@ -11,7 +11,7 @@ A message that cannot be read is told and dropped; one that could not be handled
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -68,7 +68,7 @@ class Desk:
         self._pause = pause
         self._machines = machines
 
-    def handle(self, records: list[Mapping[str, Any]], clock: Callable[[], datetime]) -> list[str]:
+    def handle(self, records: Sequence[Mapping[str, Any]], clock: Callable[[], datetime]) -> list[str]:
         """The message ids that have to come again: those that could not be noted; if no retirement starts, all that need one."""
         now = clock()
         told = {str(record["messageId"]): _read(record) for record in records}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aws_lambda_powertools import Logger
 
@@ -57,13 +57,20 @@ class Memory:
     absences: Absences
 
 
+class ExecutionStatus(Protocol):
+    """What tells how an execution ended (`joiner.adapters.executions`)."""
+
+    def status(self, execution: str) -> str:
+        """`RUNNING`, how it ended, `GONE` or `UNTOLD`."""
+
+
 class Survey:
     """One look; its parts are arguments so that a test can hand in its own. Two looks that agree lie `apart` seconds apart."""
 
     def __init__(
         self,
         memory: Memory,
-        executions: Executions,
+        executions: ExecutionStatus,
         ec2: Ec2,
         store: Store,
         *,

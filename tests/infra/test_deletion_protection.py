@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
+from functions.empty_bucket import handler as empty_bucket
 from infra.settings import Settings
 from joiner.adapters import environment
 from tests.infra.conftest import Synthesis, Synthesise, flat
-from tests.infra.test_custom_resources import Mailbox, Remaining, function, mailbox  # noqa: F401  the fixture
+from tests.infra.test_custom_resources import Mailbox, Remaining, mailbox  # noqa: F401  the fixture
 from tests.local.running_aws import RunningAws
 
 
@@ -71,7 +72,7 @@ def test_the_end_of_the_custom_resource_leaves_what_is_to_be_kept(
     s3.create_bucket(Bucket=bucket)
     s3.put_object(Bucket=bucket, Key="plans/a.json", Body=b"{}")
 
-    function("empty_bucket").handler(mailbox.event("Delete", {"Bucket": bucket, "Empty": empties}, bucket), Remaining())
+    empty_bucket.handler(mailbox.event("Delete", {"Bucket": bucket, "Empty": empties}, bucket), Remaining())
 
     assert [each["Status"] for each in mailbox.answers] == ["SUCCESS"]
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == left

@@ -329,7 +329,8 @@ class World:
     def survey(self, name: str, *, apart: int = 45) -> tuple[dict[str, Any], dict[str, Any]]:
         """Both surveys of one sweep; what they find is not acted upon."""
         task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
-        retirements, emptiness, absences = (kind(self.ledger._client, self.ledger._table) for kind in (Retirements, Emptiness, Absences))
+        table = (self.ledger._client, self.ledger._table)
+        retirements, emptiness, absences = Retirements(*table), Emptiness(*table), Absences(*table)
         known: dict[str, Any] = {"answers": self.known, "guards": Guards(self.kube)}
         seen = survey_cluster.Survey(ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known)
         cluster = seen.answer(task, self.now)

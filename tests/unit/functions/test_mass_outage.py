@@ -17,7 +17,7 @@ from joiner.adapters.claims import list_claims
 from joiner.adapters.guards import Guards
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel import TimeLeft
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.retirement import Asked, Reason, Retiring, Stage
 from joiner.names import FILLING
 from joiner.telling.limiting import EVENTS_AT_ONCE
 from tests.unit.functions.retire import Retirement
@@ -106,13 +106,12 @@ def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: W
     retiring = Retirement(world, "retire-1")
     begun = begin_retirement.Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube))
     ((entry,),) = begun.answer(_task(retiring), [Asked(claim.name, Reason.LOST)], world.now, 0)["waves"]
-    module = forget_nodes
-    entries = [module.Retiring.from_json(entry).at(module.Stage.TERMINATED)]
-    late = module.Forgetting(world.kube, world.ledger, retiring.retirements, LATE).answer(retiring.arn, entries, world.now)
+    entries = [Retiring.from_json(entry).at(Stage.TERMINATED)]
+    late = forget_nodes.Forgetting(world.kube, world.ledger, retiring.retirements, LATE).answer(retiring.arn, entries, world.now)
 
     assert (late["forgotten"], late["claims"][0]["why"]) == (0, "no time was left in this look")
     assert len(list_claims(world.kube).claims) == 1
-    after = module.Forgetting(world.kube, world.ledger, retiring.retirements).answer(retiring.arn, entries, world.now)
+    after = forget_nodes.Forgetting(world.kube, world.ledger, retiring.retirements).answer(retiring.arn, entries, world.now)
     assert after["forgotten"] == 1
     assert list_claims(world.kube).claims == ()
 

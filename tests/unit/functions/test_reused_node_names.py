@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from functions.begin_retirement import handler as begin_retirement
-from functions.check_registration import handler as check_registration
+from functions.begin_retirement.surroundings import Case
+from functions.check_registration.joining import Step
+from functions.check_registration.opening import Opener
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.nodes import read_node
@@ -140,9 +141,8 @@ def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(gr
 
 def test_a_retirement_that_is_taken_back_opens_no_other_node_of_the_name(grown: World) -> None:
     claim = first(grown)
-    module = begin_retirement
     node = read_node(grown.kube.get(kinds.NODES, claim.node_name))
-    case = module.Case(Asked(claim.name, Reason.EMPTY, claim.instance_id), claim, node)
+    case = Case(Asked(claim.name, Reason.EMPTY, claim.instance_id), claim, node)
     assert case.newest(grown.kube) == node
 
     take_the_name(grown, claim.node_name)
@@ -152,12 +152,11 @@ def test_a_retirement_that_is_taken_back_opens_no_other_node_of_the_name(grown: 
 
 def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: World) -> None:
     claim = first(grown)
-    opener = check_registration.Opener
-    step = opener.open.__globals__["Step"](claim, "ready", "may take pods", read_node(grown.kube.get(kinds.NODES, claim.node_name)))
+    step = Step(claim, "ready", "may take pods", read_node(grown.kube.get(kinds.NODES, claim.node_name)))
     take_the_name(grown, claim.node_name)
     grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] = [{"key": FILLING, "effect": "NoSchedule"}]
 
-    (after,) = opener(grown.kube, grown.ledger, NOON).open("up-1", [step])
+    (after,) = Opener(grown.kube, grown.ledger, NOON).open("up-1", [step])
 
     assert after.stage == "ready"
     node = grown.kube.objects["nodes", "", claim.node_name]

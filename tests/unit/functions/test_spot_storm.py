@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.begin_retirement import handler as begin_retirement
+from functions.begin_retirement.noted import noted_claims
 from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2 import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
@@ -280,8 +280,7 @@ ME = "arn:retire-me"
 
 
 def read(*noted: Noted) -> list[Asked]:
-    found: list[Asked] = begin_retirement.noted_claims(noted, owner=ME, now=STORM)
-    return found
+    return noted_claims(noted, owner=ME, now=STORM)
 
 
 def note(claim: str, *reasons: str, **more: Any) -> Noted:

@@ -2,9 +2,10 @@
 
 import json
 import urllib.request
+from typing import Any
 
 
-def handler(event: dict, _context: object) -> None:
+def handler(event: dict[str, Any], _context: object) -> None:
     wanted = event["ResourceProperties"]
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     refused = wanted["Value"] == "refused" and event["RequestType"] != "Delete"
