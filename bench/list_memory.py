@@ -131,14 +131,14 @@ def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
 
     kube, ledger = _kube(endpoint), environment.ledger()
     view = handler.ListedCluster(kube, SURVEYED, consistent=False)
-    survey = handler.Survey(
+    survey = handler.ClusterSurveying(
         view,
         ledger,
-        environment.emptiness(),
+        environment.empty_nodes(),
         environment.retirements(),
         environment.store(),
-        answers=environment.answers(),
-        guards=handler.Guards(kube),
+        answers=environment.planning_back_offs(),
+        guards=handler.AutoscalerDetection(kube),
     )
     return survey.answer(_task(), _now())
 
@@ -148,7 +148,9 @@ def _find_pending_pods(handler: Any, _world: ClusterShape, endpoint: str) -> Any
 
     kube = _kube(endpoint)
     view = handler.ListedCluster(kube)
-    look = handler.Look(view, environment.ledger(), environment.answers(), environment.store(), handler.Guards(kube))
+    look = handler.PendingPodSearch(
+        view, environment.ledger(), environment.planning_back_offs(), environment.store(), handler.AutoscalerDetection(kube)
+    )
     return look.answer(_task(), _now(), _until())
 
 
@@ -163,7 +165,7 @@ def _resolve_node_classes(handler: Any, _world: ClusterShape, _endpoint: str) ->
 def _plan_capacity(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    planner = handler.Planner(environment.ledger(), environment.answers(), environment.store(), handler.Ceilings())
+    planner = handler.CapacityPlanning(environment.ledger(), environment.planning_back_offs(), environment.store(), handler.Ceilings())
     answer = planner.answer(_task(), "snapshots/up-1/1.json.gz", "node-classes/up-1/1.json.gz", _now(), _until())
     return {name: answer[name] for name in ("plan", "pricePerHour")}
 
@@ -171,8 +173,8 @@ def _plan_capacity(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
 def _record_node_claims(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    recording = handler.Recording(
-        _kube(endpoint), environment.ledger(), environment.answers(), environment.store(), _time_left("record_node_claims")
+    recording = handler.ClaimRecording(
+        _kube(endpoint), environment.ledger(), environment.planning_back_offs(), environment.store(), _time_left("record_node_claims")
     )
     keys = {name: f"{folder}/up-1/1.json.gz" for name, folder in KEYS.items()}
     return recording.answer(_task(), keys, _now(), _until())
@@ -184,8 +186,8 @@ KEYS: Final = {"plan": "plans", "classes": "node-classes", "snapshot": "snapshot
 def _record_launches(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    recording = handler.Recording(
-        _kube(endpoint), environment.ledger(), environment.answers(), environment.store(), _time_left("record_launches")
+    recording = handler.LaunchRecording(
+        _kube(endpoint), environment.ledger(), environment.planning_back_offs(), environment.store(), _time_left("record_launches")
     )
     return recording.answer(_task(), "snapshots/up-1/1.json.gz", _now(), _until())
 
@@ -193,31 +195,31 @@ def _record_launches(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
 def _check_registration(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    check = handler.Check(_kube(endpoint), environment.ledger(), time_left=_time_left("check_registration"))
+    check = handler.RegistrationCheck(_kube(endpoint), environment.ledger(), time_left=_time_left("check_registration"))
     answer = check.answer("joining", _now())
     return {name: answer[name] for name in ("done", "waiting", "initialized", "podsPlaced")}
 
 
 def _asked(world: ClusterShape) -> list[Any]:
-    from joiner.lifecycle.retirement import Asked, Reason
+    from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 
-    return [Asked(f"default-{n:08d}", Reason.DELETED, f"i-0{n:08d}") for n in range(min(WAVE, world.ready))]
+    return [RetirementRequest(f"default-{n:08d}", RetirementReason.DELETED, f"i-0{n:08d}") for n in range(min(WAVE, world.ready))]
 
 
 def _begin_retirement(handler: Any, world: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     kube = _kube(endpoint)
-    beginning = handler.Beginning(kube, environment.ledger(), environment.retirements(), handler.Guards(kube))
+    beginning = handler.RetirementStart(kube, environment.ledger(), environment.retirements(), handler.AutoscalerDetection(kube))
     answer = beginning.answer(_task(0), _asked(world), _now(), _until())
     return {name: answer[name] for name in ("begun", "moving", "leftOut")}
 
 
 def _wave(world: ClusterShape, stage: str) -> list[Any]:
-    from joiner.lifecycle.retirement import Retiring, Stage
+    from joiner.lifecycle.retirement import RetirementStage, RetiringClaim
 
     return [
-        Retiring(
+        RetiringClaim(
             claim=each.claim,
             reason=each.reason,
             kind="NodeClaim",
@@ -225,7 +227,7 @@ def _wave(world: ClusterShape, stage: str) -> list[Any]:
             node=f"node-{n:08d}",
             since=int(time.time()) - 60,
             launched=0,
-            stage=Stage(stage),
+            stage=RetirementStage(stage),
         )
         for n, each in enumerate(_asked(world))
     ]
@@ -234,7 +236,7 @@ def _wave(world: ClusterShape, stage: str) -> list[Any]:
 def _evict_pods(handler: Any, world: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    eviction = handler.Eviction(_kube(endpoint), environment.retirements())
+    eviction = handler.PodEviction(_kube(endpoint), environment.retirements())
     answer = eviction.answer(_task().execution, _wave(world, "draining"), 2, _now())
     return {"evicted": answer["evicted"]}
 
@@ -242,13 +244,13 @@ def _evict_pods(handler: Any, world: ClusterShape, endpoint: str) -> Any:
 def _forget_nodes(handler: Any, world: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    forgetting = handler.Forgetting(_kube(endpoint), environment.ledger(), environment.retirements())
+    forgetting = handler.NodeRemoval(_kube(endpoint), environment.ledger(), environment.retirements())
     return {"forgotten": forgetting.answer(EXECUTION, _wave(world, "terminated"), _now())["forgotten"]}
 
 
 def _rebuild_claims(handler: Any, world: ClusterShape, endpoint: str) -> Any:
     asked = [{"instance": each.instance, "node": each.claim, "claim": each.claim} for each in _asked(world)]
-    return handler.Rebuilding(_kube(endpoint)).answer(_task(), asked, _now())
+    return handler.ClaimRebuilding(_kube(endpoint)).answer(_task(), asked, _now())
 
 
 RUN: Final[Mapping[str, Callable[[Any, ClusterShape, str], Any]]] = {

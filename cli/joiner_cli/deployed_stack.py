@@ -19,9 +19,7 @@ TIMEOUT_SECONDS: Final = 10
 
 commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
-Cluster = Annotated[
-    str, typer.Option("--cluster", metavar="NAME", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")
-]
+Cluster = Annotated[str, typer.Option("--cluster", metavar="NAME", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")]
 Region = Annotated[
     str | None,
     typer.Option(metavar="REGION", help="The cluster's region.", show_default="AWS_REGION, or the profile's"),
@@ -30,8 +28,7 @@ Region = Annotated[
 
 @dataclass(slots=True)
 class DeployedStack:
-    """The stack of Joiner for one cluster. `outputs` are the stack's outputs; `region` is the one that boto3 resolved.
-    """
+    """The stack of Joiner for one cluster. `outputs` are the stack's outputs; `region` is the one that boto3 resolved."""
 
     cluster: str
     region: str
@@ -85,7 +82,7 @@ def aws_errors_reported(needs: str) -> Iterator[None]:
     """Turn AWS errors into one line with a remedy, and exit code 1. `needs` names the permissions of the command."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from joiner.adapters.ec2 import Ec2Error
+    from joiner.adapters.ec2_client import Ec2Error
     from joiner_cli.aws_errors import describe_aws_error
 
     try:

@@ -16,7 +16,7 @@ from joiner import names
 from joiner.catalogue import InstanceType, Offering, allocatable
 from joiner.cluster import Node, Pod, Requirements, VolumeUnusable, total
 from joiner.cluster.quantities import amount
-from joiner.lifecycle.deadlines import joins_by
+from joiner.lifecycle.deadlines import registration_deadline
 from joiner.planning import ExistingNode, Offer, PlannedNode, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
 from joiner.planning.model.node_offers import INSTANCE_LABELS, node_labels
@@ -63,13 +63,9 @@ def _find_pod(name: str, pods: Sequence[Pod]) -> Pod:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise UnknownPod(
-            f"several pods have the name {name}: {', '.join(pod.key for pod in matches)}; give the namespace, too"
-        )
+        raise UnknownPod(f"several pods have the name {name}: {', '.join(pod.key for pod in matches)}; give the namespace, too")
     near = [pod.key for pod in pods if name.rpartition("/")[2] in pod.name]
-    raise UnknownPod(
-        f"there is no pod {name} (pods of a Deployment are called NAMESPACE/DEPLOYMENT-0 and so on){_suggest(near)}"
-    )
+    raise UnknownPod(f"there is no pod {name} (pods of a Deployment are called NAMESPACE/DEPLOYMENT-0 and so on){_suggest(near)}")
 
 
 def _suggest(near: Sequence[str]) -> str:
@@ -93,10 +89,7 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
             [
                 [
                     name,
-                    *(
-                        amount(name, amounts.get(name, 0)).removesuffix(f" {name}")
-                        for amounts in (used, pod.requests, node.allocatable)
-                    ),
+                    *(amount(name, amounts.get(name, 0)).removesuffix(f" {name}") for amounts in (used, pod.requests, node.allocatable)),
                 ]
                 for name in sorted(pod.requests)
             ],
@@ -106,9 +99,7 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
     ]
     same = [one for one in node.alternatives[1:] if one.price_per_hour <= offer.price_per_hour]
     if same:
-        lines.append(
-            f"As good: {', '.join(f'{one.instance_type} in {one.zone}' for one in same[:4])}{_more(len(same) - 4)}."
-        )
+        lines.append(f"As good: {', '.join(f'{one.instance_type} in {one.zone}' for one in same[:4])}{_more(len(same) - 4)}.")
     lines.append(f"Next best: {_plan_next_best(node, found)}")
     return "\n".join(lines)
 
@@ -182,7 +173,7 @@ def _explain_existing_node(pod: Pod, there: ExistingNode, found: ManifestPlan) -
 def _describe_joining_node(name: str, snapshot: Snapshot) -> str:
     """Describe a node that has not registered yet: its NodeClaim, its instance, and its registration deadline."""
     claim = next((one for one in snapshot.claims if one.name == name), None)
-    deadline = joins_by(claim) if claim else None
+    deadline = registration_deadline(claim) if claim else None
     if claim is None or deadline is None:
         return f"the node of NodeClaim {name}, which has not registered yet"
     return f"the node of NodeClaim {name} (instance {claim.instance_id}; it may join until {write_time(deadline)})"
@@ -197,18 +188,14 @@ def _apply_plan(found: ManifestPlan, *, without: str = "", pending: str = "") ->
     """Return the snapshot after the plan, without the planned node `without`, and with the pod `pending` unplaced."""
     before = found.world.snapshot
     planned = [node for node in found.plan.nodes if node.name != without]
-    place = {pod: node.name for node in planned for pod in node.pods} | {
-        pod: one.node for one in found.plan.existing for pod in one.pods
-    }
+    place = {pod: node.name for node in planned for pod in node.pods} | {pod: one.node for one in found.plan.existing for pod in one.pods}
     place.pop(pending, None)
     nodes = [
         Node(node.name, labels={**node.labels, names.HOSTNAME: node.name}, taints=node.taints, capacity=node.capacity,
              allocatable=node.allocatable, ready=True)
         for node in planned
     ]  # fmt: skip
-    pods = tuple(
-        replace(pod, node_name=place[pod.key], phase="Running") if place.get(pod.key) else pod for pod in before.pods
-    )
+    pods = tuple(replace(pod, node_name=place[pod.key], phase="Running") if place.get(pod.key) else pod for pod in before.pods)
     waiting = {one.pod for one in found.plan.pending}
     return replace(before, nodes=(*before.nodes, *nodes), pods=tuple(pod for pod in pods if pod.key not in waiting))
 
@@ -240,9 +227,7 @@ def _explain_pending(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan) -
             continue
         groups = _group_types(pod, pool, found)
         if pod.constraints.untolerated(pool.taints) is None:
-            rows = [
-                [f"{len(group.types):,}", _summarize_types(group.types), _first_rule(group, reason)] for group in groups
-            ]
+            rows = [[f"{len(group.types):,}", _summarize_types(group.types), _first_rule(group, reason)] for group in groups]
             lines.append(format_columns([">TYPES", "WHICH", "FIRST RULE THAT EXCLUDES THE POD"], rows, indent="  "))
         if reason.nearest:
             short = f"; it is short of {reason.short_of}" if reason.lacks else ""
@@ -290,9 +275,7 @@ def _group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[T
                 stage, rule, remedy = SIZE, f"too small: short of {' and '.join(sorted(lacks))}", ""
         grouped.setdefault((stage, rule), {}).setdefault(remedy, []).append(known.name)
     return [
-        TypeGroup(
-            stage, rule, tuple(sorted(name for types in found.values() for name in types)), _most_common_remedy(found)
-        )
+        TypeGroup(stage, rule, tuple(sorted(name for types in found.values() for name in types)), _most_common_remedy(found))
         for (stage, rule), found in sorted(grouped.items())
     ]
 
@@ -305,11 +288,7 @@ def _most_common_remedy(remedies: Mapping[str, Sequence[str]]) -> str:
 def _pod_requirements(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:
     own = pod.constraints.on_new_nodes()
     try:
-        places = (
-            snapshot.volumes.where(pod.namespace, pod.constraints.claims)
-            if pod.constraints.claims
-            else (Requirements(),)
-        )
+        places = snapshot.volumes.where(pod.namespace, pod.constraints.claims) if pod.constraints.claims else (Requirements(),)
     except VolumeUnusable:
         places = (Requirements(),)
     return tuple(one & place for one, place in product(own, places))

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from joiner.adapters.ec2 import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2, Instance
 from joiner.adapters.pause import Pause
 from joiner.names import DRAINING, KEEPING, NODECLAIM, pause_parameter
 from joiner_cli.deployed_stack import (
@@ -38,9 +38,7 @@ class NodeHandling(StrEnum):
 
 def uninstall_command(
     cluster: Cluster,
-    nodes: Annotated[
-        NodeHandling, typer.Option(help="keep: nodes continue to run without Joiner. drain: drain and terminate them.")
-    ],
+    nodes: Annotated[NodeHandling, typer.Option(help="keep: nodes continue to run without Joiner. drain: drain and terminate them.")],
     region: Region = None,
     wait: Annotated[bool, typer.Option(help="Wait until no node is left (drain).")] = True,
     timeout: Annotated[float, typer.Option(metavar="MINUTES", min=0, help="How long to wait.")] = 60,
@@ -61,9 +59,7 @@ def uninstall_command(
                 return
             _drain(here, left, until=time.monotonic() + 60 * timeout if wait else 0)
     except KeyboardInterrupt:
-        commentary.print(
-            f"joiner: interrupted; the drain continues. Run this again to wait for it, or stop it: joiner pause {cluster}"
-        )
+        commentary.print(f"joiner: interrupted; the drain continues. Run this again to wait for it, or stop it: joiner pause {cluster}")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -74,9 +70,7 @@ def _write_parameter(here: DeployedStack, value: str) -> None:
         Pause(here.client("ssm"), here.cluster).write(value)
     except ClientError as error:
         if error.response["Error"]["Code"] == "ParameterNotFound":
-            exit_with_error(
-                f"there is no parameter {pause_parameter(here.cluster)}: deploy the stack again, or delete it"
-            )
+            exit_with_error(f"there is no parameter {pause_parameter(here.cluster)}: deploy the stack again, or delete it")
         raise
 
 
@@ -104,9 +98,7 @@ def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> No
             told = progress
         if time.monotonic() >= until:
             typer.echo(f"{_count_nodes(len(left))} of Joiner in {here.cluster} are being drained")
-            commentary.print(
-                "The NodeClaim of each node says what blocks it: kubectl get nodeclaims -o yaml. Run this again to wait."
-            )
+            commentary.print("The NodeClaim of each node says what blocks it: kubectl get nodeclaims -o yaml. Run this again to wait.")
             commentary.print(
                 "Only a scale-up finishes a NodeClaim without the condition Launched: "
                 f"joiner resume {here.cluster}, wait two minutes, and run this again."
@@ -116,9 +108,7 @@ def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> No
         left = _instances(here)
         began = max(began, len(left))
     typer.echo(f"No node of Joiner is left in {here.cluster}; nothing will be launched")
-    commentary.print(
-        f"Delete the stack now: cdk destroy -c cluster={here.cluster}. To let Joiner act again: joiner resume {here.cluster}"
-    )
+    commentary.print(f"Delete the stack now: cdk destroy -c cluster={here.cluster}. To let Joiner act again: joiner resume {here.cluster}")
 
 
 def _count_nodes(count: int) -> str:

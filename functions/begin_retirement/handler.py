@@ -13,23 +13,32 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.begin_retirement.noted import noted_claims
-from functions.begin_retirement.surroundings import Case, Surroundings
+from functions.begin_retirement.candidates import RetirementCandidate, RetirementCandidates
+from functions.begin_retirement.noted_retirements import take_noted_claims
 from joiner.adapters import environment, metrics
-from joiner.adapters.claims import get_claim, kind_of, write_status
-from joiner.adapters.events import tell
-from joiner.adapters.guards import Guards
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import get_claim, kind_of, write_status
 from joiner.adapters.kube_errors import Forbidden, KubeError, NotFound
+from joiner.adapters.kube_events import publish_events
+from joiner.adapters.kube_nodes import patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.nodes import change
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
-from joiner.lifecycle.guards import refusal
+from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.registration import is_registered
-from joiner.lifecycle.retirement import STILL_LAUNCHED, Asked, Retiring, Stage, first_stage, tainted, untainted, with_deadline
+from joiner.lifecycle.retirement import (
+    STILL_LAUNCHED,
+    RetirementRequest,
+    RetirementStage,
+    RetiringClaim,
+    first_stage,
+    taint_patch,
+    untaint_patch,
+    with_deadline,
+)
 from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.telling import retiring as telling
@@ -48,16 +57,16 @@ BEGUN_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunRetirement:
     """One claim whose retirement has begun, how many pods have to move for it, and what is told."""
 
-    retiring: Retiring
+    retiring: RetiringClaim
     moving: int
     events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class SkippedClaim:
     """One claim that is not retired now, and why."""
 
     claim: str
@@ -67,43 +76,47 @@ class LeftOut:
         return {"claim": self.claim, "why": self.why[:REASON_AT_MOST]}
 
 
-class Beginning:
+class RetirementStart:
     """One beginning of many retirements; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements, guards: Guards, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(
+        self, kube: Kube, ledger: Ledger, retirements: Retirements, guards: AutoscalerDetection, time_left: TimeLeft = UNBOUNDED
+    ) -> None:
         self._time_left = time_left
         self._kube = kube
         self._guards = guards
         self._ledger = ledger
         self._retirements = retirements
 
-    def answer(self, task: Task, asked: list[Asked], now: datetime, lease_until: int) -> dict[str, Any]:
+    def answer(self, task: Task, asked: list[RetirementRequest], now: datetime, lease_until: int) -> dict[str, Any]:
         """``{"refused", "waves", "begun", "moving", "later", "leftOut"}``; LeaseLost if a lease is needed and is somebody else's now."""
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         asked, beyond = asked[:BEGUN_AT_ONCE], asked[BEGUN_AT_ONCE:]
-        if refused := refusal(self._guards.look(now)):
+        if refused := refusal_reason(self._guards.look(now)):
             return {
                 "refused": refused,
                 "waves": [],
                 "begun": 0,
                 "moving": 0,
                 "later": 0,
-                "leftOut": [LeftOut(one.claim, refused).to_json() for one in asked] + _beyond(beyond),
+                "leftOut": [SkippedClaim(one.claim, refused).to_json() for one in asked] + _beyond(beyond),
             }
-        around = Surroundings.read(self._kube, self._ledger, asked, now, leased=bool(task.lease_number))
-        answers, unseen = each_in_time(around.cases(asked), lambda case: self._begin(task, case, around, now), KubeError, self._time_left)
-        begun: list[Begun] = []
-        left = [LeftOut(case.asked.claim, NO_TIME) for case in unseen]
+        around = RetirementCandidates.read(self._kube, self._ledger, asked, now, leased=bool(task.lease_number))
+        answers, unseen = call_each_in_time(
+            around.cases(asked), lambda case: self._begin(task, case, around, now), KubeError, self._time_left
+        )
+        begun: list[BegunRetirement] = []
+        left = [SkippedClaim(case.asked.claim, NO_TIME) for case in unseen]
         for case, answer in answers:
             match answer:
-                case Begun():
+                case BegunRetirement():
                     begun.append(answer)
-                case LeftOut():
+                case SkippedClaim():
                     left.append(answer)
                 case KubeError():  # the sweep asks again
-                    left.append(LeftOut(case.asked.claim, str(answer)))
-        for untold in tell(self._kube, [event for one in begun for event in one.events], at=now, instance=task.execution.name):
+                    left.append(SkippedClaim(case.asked.claim, str(answer)))
+        for untold in publish_events(self._kube, [event for one in begun for event in one.events], at=now, instance=task.execution.name):
             logger.warning("an event could not be told", reason=untold)
         for one_left in left:
             logger.info("not retired", nodeclaim=one_left.claim, reason=one_left.why)
@@ -117,7 +130,7 @@ class Beginning:
             "leftOut": [one.to_json() for one in left] + _beyond(beyond),
         }
 
-    def _begin(self, task: Task, case: Case, around: Surroundings, now: datetime) -> Begun | LeftOut:
+    def _begin(self, task: Task, case: RetirementCandidate, around: RetirementCandidates, now: datetime) -> BegunRetirement | SkippedClaim:
         """A claim whose retirement could not begin is nobody's again, and whoever looks next may take it."""
         try:
             return self._begin_one(task, case, around, now)
@@ -125,19 +138,21 @@ class Beginning:
             self._retirements.disown(case.asked.claim, task.execution.arn)
             raise
 
-    def _begin_one(self, task: Task, case: Case, around: Surroundings, now: datetime) -> Begun | LeftOut:
+    def _begin_one(
+        self, task: Task, case: RetirementCandidate, around: RetirementCandidates, now: datetime
+    ) -> BegunRetirement | SkippedClaim:
         asked, owner = case.asked, task.execution.arn
         if why := around.objection(case):
             self._take_back(case, owner)
-            return LeftOut(asked.claim, why)
+            return SkippedClaim(asked.claim, why)
         noted = self._retirements.begin(asked.claim, owner, str(asked.reason), int(now.timestamp()), ends_by=task.execution.ends_by)
         if noted is None:
-            return LeftOut(asked.claim, "another execution retires it")
+            return SkippedClaim(asked.claim, "another execution retires it")
         if case.voluntary:
             node = self._close(case.node)
             if why := around.again(self._kube, case):
                 self._take_back(case, owner)
-                return LeftOut(asked.claim, why)
+                return SkippedClaim(asked.claim, why)
             claim, unclosed = self._delete(case.claim), list[Event]()
         else:
             claim = self._delete(case.claim)
@@ -145,12 +160,12 @@ class Beginning:
         if noted.said and claim is not None:
             claim = self._say_why(claim, noted.said, now)
         retiring = self._entry(case, claim, node, noted.since)
-        moving = around.moving(case, claim, noted.deadline, now) if retiring.stage is not Stage.TERMINATED else 0
+        moving = around.moving(case, claim, noted.deadline, now) if retiring.stage is not RetirementStage.TERMINATED else 0
         events = (telling.begun(claim, node, asked.reason) if claim is not None else []) + unclosed
         if noted.said and claim is not None and claim.pool:
             events += telling.ended_at_launch(claim, noted.said)
         logger.info("retirement begins", nodeclaim=asked.claim, node=retiring.node, instance=retiring.instance, reason=str(asked.reason))
-        return Begun(retiring, moving, tuple(events))
+        return BegunRetirement(retiring, moving, tuple(events))
 
     def _say_why(self, claim: NodeClaim, said: str, now: datetime) -> NodeClaim:
         """The claim, with a condition that says what its instance ended of."""
@@ -163,9 +178,9 @@ class Beginning:
             return claim
         return after
 
-    def _entry(self, case: Case, claim: NodeClaim | None, node: Node | None, since: int) -> Retiring:
+    def _entry(self, case: RetirementCandidate, claim: NodeClaim | None, node: Node | None, since: int) -> RetiringClaim:
         instance = (claim.instance_id if claim else "") or (case.node.instance_id if case.node else "") or case.asked.instance
-        return Retiring(
+        return RetiringClaim(
             claim=case.asked.claim,
             reason=case.asked.reason,
             kind=claim.kind if claim else "",
@@ -193,9 +208,9 @@ class Beginning:
         return claim
 
     def _close(self, node: Node | None) -> Node | None:
-        return change(self._kube, node, tainted) if node is not None else None
+        return patch_node(self._kube, node, taint_patch) if node is not None else None
 
-    def _close_if_allowed(self, case: Case) -> tuple[Node | None, list[Event]]:
+    def _close_if_allowed(self, case: RetirementCandidate) -> tuple[Node | None, list[Event]]:
         """The closed node, and no event; without a node and with events if it never registered and the cluster refuses to close it.
 
         Such a node has no pool label, or a label of a managed node group: the admission policies let Joiner change neither. Its claim is
@@ -210,20 +225,20 @@ class Beginning:
             logger.warning("a node that never registered may not be closed", node=node.name, nodeclaim=case.asked.claim, reason=str(reason))
             return None, telling.unclosed(claim, node, str(reason))
 
-    def _take_back(self, case: Case, owner: str) -> None:
+    def _take_back(self, case: RetirementCandidate, owner: str) -> None:
         """Nothing of a retirement that does not happen stays: an execution that died may have closed the node."""
         if case.claim is not None and not case.claim.deleting and (node := case.newest(self._kube)) is not None and not node.deletion:
-            change(self._kube, node, untainted)
+            patch_node(self._kube, node, untaint_patch)
         self._retirements.give_up(case.asked.claim, owner, str(case.asked.reason))
 
 
-def _beyond(asked: Sequence[Asked]) -> list[dict[str, str]]:
+def _beyond(asked: Sequence[RetirementRequest]) -> list[dict[str, str]]:
     """One entry for all claims that are too many for one execution; the next sweep finds them again."""
     if not asked:
         return []
     logger.warning("more claims than one execution retires", left=len(asked), first=asked[0].claim)
     why = f"{len(asked)} claims are more than one execution retires ({BEGUN_AT_ONCE}): the next sweep starts them"
-    return [LeftOut(asked[0].claim, why).to_json()]
+    return [SkippedClaim(asked[0].claim, why).to_json()]
 
 
 def _launched(claim: NodeClaim | None) -> int:
@@ -238,10 +253,12 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     now = environment.now()
     kube = environment.kube(task.cluster)
-    beginning = Beginning(kube, environment.ledger(), environment.retirements(), Guards(kube), environment.time_left(context))
-    asked = [Asked.from_json(each) for each in event["claims"]]
+    beginning = RetirementStart(
+        kube, environment.ledger(), environment.retirements(), AutoscalerDetection(kube), environment.time_left(context)
+    )
+    asked = [RetirementRequest.from_json(each) for each in event["claims"]]
     if event.get("noted"):
-        asked += noted_claims(environment.retirements().all().values(), owner=task.execution.arn, now=now)
+        asked += take_noted_claims(environment.retirements().all().values(), owner=task.execution.arn, now=now)
     answer = beginning.answer(task, asked, now, environment.lease_end(context, now))
     logger.info("began retirement", begun=answer["begun"], moving=answer["moving"], leftOut=len(answer["leftOut"]))
     metrics.publish(task.cluster.name, {"NodesRetiring": answer["begun"]})

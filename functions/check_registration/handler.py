@@ -14,20 +14,20 @@ import msgspec
 from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
 
-from functions.check_registration.filling import read_world
-from functions.check_registration.joining import Joiner, Step
-from functions.check_registration.opening import Opener
+from functions.check_registration.node_filling import read_snapshot
+from functions.check_registration.node_opening import NodeOpening
+from functions.check_registration.node_registration import ClaimProgress, NodeRegistration
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import by_name, list_claims
-from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import index_by_name, list_claims
 from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.kube_events import publish_events
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.store import NoSuchDocument
-from joiner.lifecycle.registration import Meeting, meet
+from joiner.lifecycle.registration import ClaimAndNode, match_nodes
 from joiner.names import PRICE
 from joiner.pools import NodeClaim
 from joiner.telling.events import Event
@@ -38,11 +38,11 @@ NODES_SHOWN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WaveProgress:
     """One look: what every claim of the wave has come to."""
 
     wave: Wave
-    steps: Sequence[Step]
+    steps: Sequence[ClaimProgress]
 
     def claims(self, *stages: str) -> list[NodeClaim]:
         return [step.claim for step in self.steps if step.stage in stages]
@@ -63,7 +63,7 @@ class Outcome:
         }
 
 
-class Check:
+class RegistrationCheck:
     """One look at a wave; its parts are arguments so that a test can hand in its own."""
 
     def __init__(self, kube: Kube, ledger: Ledger, sleep: Callable[[float], None] = time.sleep, *, time_left: TimeLeft = UNBOUNDED) -> None:
@@ -78,25 +78,25 @@ class Check:
         `events` are those of the rounds before, which are told now: the lease is given back, and nodes are on their way.
         """
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are noted before anything is listed
-        opener = Opener(self._kube, self._ledger, now, self._time_left)
+        opener = NodeOpening(self._kube, self._ledger, now, self._time_left)
         if wave is None:
-            opener.open_closed(read_world({"nodes": self._kube.list(kinds.NODES)}).nodes)
+            opener.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
             self._tell(events, wave_name, now)
-            return Outcome(Wave(wave_name, "", (), 0, 0), ()).render()
+            return WaveProgress(Wave(wave_name, "", (), 0, 0), ()).render()
         if left := yet_unstored(wave.rung_at + STORED_AFTER, now):
             self._sleep(left)
-        claims = by_name(list_claims(self._kube).claims)
+        claims = index_by_name(list_claims(self._kube).claims)
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
-        nodes = read_world({"nodes": list(manifests.values())}).nodes
+        nodes = read_snapshot({"nodes": list(manifests.values())}).nodes
         # Before pods are listed, and before anything can go wrong with another node: no paid node stays closed for it
         opener.open_closed(nodes)
-        joiner = Joiner(self._kube, self._ledger, manifests, now)
-        answers, later = each_in_time(meet(mine, nodes), joiner.join, KubeError, self._time_left)
-        joined = [*raised(answers), *(Step(meeting.claim, "waiting", "is looked at in the next look") for meeting in later)]
+        joiner = NodeRegistration(self._kube, self._ledger, manifests, now)
+        answers, later = call_each_in_time(match_nodes(mine, nodes), joiner.join, KubeError, self._time_left)
+        joined = [*raised(answers), *(ClaimProgress(meeting.claim, "waiting", "is looked at in the next look") for meeting in later)]
         steps = opener.open(wave_name, sorted(joined, key=lambda step: step.claim.name))
         self._tell([*events, *(event for step in steps for event in step.events)], wave_name, now)
-        outcome = Outcome(self._ledger.wave(wave_name) or wave, steps)  # with what was placed in this look
+        outcome = WaveProgress(self._ledger.wave(wave_name) or wave, steps)  # with what was placed in this look
         for step in steps:  # a claim that merely waits would say so at every look
             tell_step = logger.debug if step.stage == "waiting" else logger.info
             tell_step(step.said, nodeclaim=step.claim.name, nodepool=step.claim.pool, node=step.claim.node_name, stage=step.stage)
@@ -106,11 +106,11 @@ class Check:
         return answer
 
     def _tell(self, events: Sequence[Event], wave_name: str, now: datetime) -> None:
-        for untold in tell(self._kube, events, at=now, instance=wave_name):
+        for untold in publish_events(self._kube, events, at=now, instance=wave_name):
             logger.warning("an event could not be told", reason=untold)
 
 
-def raised(answers: Iterable[tuple[Meeting, Step | KubeError]]) -> list[Step]:
+def raised(answers: Iterable[tuple[ClaimAndNode, ClaimProgress | KubeError]]) -> list[ClaimProgress]:
     """The steps; the first error is raised, now that all were tried."""
     steps = []
     for _, answer in answers:
@@ -148,7 +148,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     time.sleep(int(event.get("gather", 0)))
-    check = Check(environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context))
+    check = RegistrationCheck(environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context))
     answer = check.answer(str(event["wave"]), environment.now(), _kept_events(event.get("events") or ()))
     logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
     if answer["done"]:

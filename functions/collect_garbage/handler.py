@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
-from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import call_each
 from joiner.adapters.payload import shortened
-from joiner.lifecycle.orphans import at_most
+from joiner.lifecycle.orphans import removal_limit
 
 logger = Logger()
 
@@ -28,7 +28,7 @@ class Switch(Protocol):
         """Is Joiner paused at this moment?"""
 
 
-class Collection:
+class GarbageCollection:
     """One collection; its parts are arguments so that a test can hand in its own."""
 
     def __init__(self, ledger: Ledger, ec2: Ec2, pause: Switch) -> None:
@@ -44,7 +44,7 @@ class Collection:
         ours = {one.id: one for one in self._ec2.instances_of_cluster(cluster)}
         unrecorded = {launch.id for launch in self._ledger.unrecorded_launches()}
         garbage = sorted(instance for instance in set(asked) & set(ours) if ours[instance].launch not in unrecorded)
-        if len(garbage) > at_most(len(ours)):
+        if len(garbage) > removal_limit(len(ours)):
             raise RuntimeError(f"{len(garbage)} of {len(ours)} instances are too many to be garbage: nothing was terminated")
         done = self._ec2.terminate(garbage)
         for instance, reason in done.refused.items():  # the next sweep tries again; a retry soon would be refused for the same reason
@@ -61,7 +61,7 @@ class Collection:
 
     def _forget(self, instances: Sequence[str]) -> None:
         """An item that could not be deleted stops no other. It does no harm: it names an instance that ended, whose id never comes back."""
-        for instance, error in each(instances, self._ledger.forget_instance, Exception):
+        for instance, error in call_each(instances, self._ledger.forget_instance, Exception):
             if isinstance(error, Exception):
                 logger.warning("the ledger's item of a terminated instance was not deleted", instance=instance, reason=str(error))
 
@@ -71,7 +71,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
-    collection = Collection(environment.ledger(), Ec2(environment.client("ec2")), environment.pause())
+    collection = GarbageCollection(environment.ledger(), Ec2(environment.client("ec2")), environment.pause())
     answer = collection.answer(task.cluster.name, [str(instance) for instance in event["instances"]])
     metrics.publish(task.cluster.name, {"GarbageTerminated": len(answer["terminated"]), "GarbageRefused": answer["refused"]})
     return answer

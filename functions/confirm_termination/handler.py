@@ -10,39 +10,39 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment
-from joiner.adapters.ec2 import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2, Instance
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import Retiring, Stage
+from joiner.lifecycle.retirement import RetirementStage, RetiringClaim
 
 logger = Logger()
 
 
-class Confirmation:
+class TerminationConfirmation:
     """One look at a wave's instances; its parts are arguments so that a test can hand in its own."""
 
     def __init__(self, ec2: Ec2, retirements: Retirements) -> None:
         self._ec2 = ec2
         self._retirements = retirements
 
-    def answer(self, owner: str, entries: Sequence[Retiring], now: datetime) -> dict[str, Any]:
+    def answer(self, owner: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
         """``{"claims", "gone"}``: all claims at their stages."""
-        going = [one for one in entries if one.stage is Stage.TERMINATING]
+        going = [one for one in entries if one.stage is RetirementStage.TERMINATING]
         self._retirements.see((one.claim for one in going), owner, int(now.timestamp()))
         shown = self._ec2.whereabouts(one.instance for one in going)
         done = {one.claim: _judged(one, shown.get(one.instance), now) for one in going}
-        gone = [one.instance for one in done.values() if one.stage is Stage.TERMINATED]
+        gone = [one.instance for one in done.values() if one.stage is RetirementStage.TERMINATED]
         logger.info("confirmed termination", gone=gone, going=len(done) - len(gone))
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "gone": len(gone)}
 
 
-def _judged(one: Retiring, instance: Instance | None, now: datetime) -> Retiring:
+def _judged(one: RetiringClaim, instance: Instance | None, now: datetime) -> RetiringClaim:
     """One that lives was told to go, and did not hear it, or was started again: it is told once more."""
     if instance is None:
-        stage = Stage.TERMINATED if one.unknown_is_gone(now) else Stage.TERMINATING
+        stage = RetirementStage.TERMINATED if one.unknown_is_gone(now) else RetirementStage.TERMINATING
         return one.at(stage, f"EC2 knows no instance {one.instance}")
     if instance.state == "terminated":
-        return one.at(Stage.TERMINATED)
-    stage = Stage.DRAINED if instance.alive else Stage.TERMINATING
+        return one.at(RetirementStage.TERMINATED)
+    stage = RetirementStage.DRAINED if instance.alive else RetirementStage.TERMINATING
     return one.at(stage, f"instance {one.instance} is {instance.state}")
 
 
@@ -51,6 +51,6 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    confirmation = Confirmation(Ec2(environment.client("ec2")), environment.retirements())
-    entries = [Retiring.from_json(each) for each in event["claims"]]
+    confirmation = TerminationConfirmation(Ec2(environment.client("ec2")), environment.retirements())
+    entries = [RetiringClaim.from_json(each) for each in event["claims"]]
     return confirmation.answer(task.execution.arn, entries, environment.now())

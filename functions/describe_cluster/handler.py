@@ -96,5 +96,5 @@ def describe_and_record() -> dict[str, Any]:
     network = cluster.get("kubernetesNetworkConfig") or {}
     cidr = network.get("serviceIpv6Cidr") or network.get("serviceIpv4Cidr") or ""
     known = known_cluster.KnownCluster(cluster["endpoint"], cluster["certificateAuthority"]["data"], cidr)
-    known_cluster.record(client("dynamodb"), setting("JOINER_TABLE"), known, at=int(time.time()))
+    known_cluster.record_known_cluster(client("dynamodb"), setting("JOINER_TABLE"), known, at=int(time.time()))
     return cluster

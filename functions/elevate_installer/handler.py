@@ -43,7 +43,7 @@ def act(request: Request) -> Answer:
     return Answer(f"installer-access-{place}")
 
 
-class Access:
+class InstallerAccess:
     """The installer's access policy in the cluster."""
 
     def __init__(self, eks: Any, cluster: str, principal: str, policy: str) -> None:
@@ -80,7 +80,7 @@ class Access:
         return bool(old)
 
 
-def _access() -> Access:
+def _access() -> InstallerAccess:
     from joiner.adapters.environment import client, setting
 
-    return Access(client("eks"), setting("JOINER_CLUSTER"), setting("JOINER_INSTALLER"), setting("JOINER_INSTALLER_POLICY"))
+    return InstallerAccess(client("eks"), setting("JOINER_CLUSTER"), setting("JOINER_INSTALLER"), setting("JOINER_INSTALLER_POLICY"))

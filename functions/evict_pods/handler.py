@@ -11,30 +11,30 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.evict_pods.volumes import awaited
+from functions.evict_pods.volume_attachments import list_awaited_volumes
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import get_claim, write_status
-from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import get_claim, write_status
 from joiner.adapters.kube_errors import Conflict, EvictionBlocked, KubeError, NotFound
+from joiner.adapters.kube_events import publish_events
+from joiner.adapters.kube_nodes import delete_pod, list_pods_on_each, patch_node, read_node
 from joiner.adapters.ledger_items import Retirement
-from joiner.adapters.nodes import change, delete_pod, pods_on_each, read_node
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each, each_in_time
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each, call_each_in_time
 from joiner.adapters.payload import Execution
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.draining import AT_LEAST, SELDOM, SOON, Deletion, Drain, DrainingPod, drain, pause
 from joiner.lifecycle.retirement import (
     DRAINED,
     VOLUMES_AWAITED,
-    Reason,
-    Retiring,
-    Stage,
+    RetirementReason,
+    RetirementStage,
+    RetiringClaim,
     as_detaching,
     as_draining,
     as_terminating,
-    deadline,
-    tainted,
+    drain_deadline,
+    taint_patch,
 )
 from joiner.pools import NodeClaim
 from joiner.telling import retiring as telling
@@ -47,10 +47,10 @@ ASKED_AT_ONCE: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DrainRound:
     """What one look at one node came to. It is `quiet` where nothing is left to wait for but `next_at`."""
 
-    retiring: Retiring
+    retiring: RetiringClaim
     asked: int = 0
     next_at: datetime | None = None
     events: tuple[Event, ...] = ()
@@ -59,11 +59,11 @@ class Look:
     @property
     def progress(self) -> bool:
         """Did this look change anything?"""
-        return self.asked > 0 or self.retiring.stage is not Stage.DRAINING
+        return self.asked > 0 or self.retiring.stage is not RetirementStage.DRAINING
 
 
 @dataclass(slots=True)
-class Budget:
+class CallBudget:
     """How many pods may still be asked in this look."""
 
     left: int = field(default=ASKED_AT_ONCE)
@@ -75,7 +75,7 @@ class Budget:
         return taken
 
 
-class Eviction:
+class PodEviction:
     """One look at a wave; its parts are arguments so that a test can hand in its own."""
 
     def __init__(self, kube: Kube, retirements: Retirements, time_left: TimeLeft = UNBOUNDED) -> None:
@@ -83,13 +83,15 @@ class Eviction:
         self._kube = kube
         self._retirements = retirements
 
-    def answer(self, execution: Execution, entries: Sequence[Retiring], pause_before: int, now: datetime) -> dict[str, Any]:
+    def answer(self, execution: Execution, entries: Sequence[RetiringClaim], pause_before: int, now: datetime) -> dict[str, Any]:
         """``{"claims", "pause", "evicted"}``: all claims at their stages, and the seconds until the next look."""
-        draining = [each for each in entries if each.stage is Stage.DRAINING]
+        draining = [each for each in entries if each.stage is RetirementStage.DRAINING]
         self._retirements.see((one.claim for one in draining), execution.arn, int(now.timestamp()))
         noted = self._retirements.all() if draining else {}
         looks = self._looks(draining, noted, now)
-        for untold in tell(self._kube, [event for look in looks.values() for event in look.events], at=now, instance=execution.name):
+        for untold in publish_events(
+            self._kube, [event for look in looks.values() for event in look.events], at=now, instance=execution.name
+        ):
             logger.warning("an event could not be told", reason=untold)
         moments = [look.next_at for look in looks.values() if look.next_at is not None]
         progress = any(look.progress for look in looks.values())
@@ -100,15 +102,15 @@ class Eviction:
             "evicted": sum(look.asked for look in looks.values()),
         }
 
-    def _looks(self, draining: Sequence[Retiring], noted: Mapping[str, Retirement], now: datetime) -> dict[str, Look]:
+    def _looks(self, draining: Sequence[RetiringClaim], noted: Mapping[str, Retirement], now: datetime) -> dict[str, DrainRound]:
         """By claim."""
-        lost = {one.claim for one in draining if one.claim in noted and Reason.LOST in noted[one.claim].reasons}
+        lost = {one.claim for one in draining if one.claim in noted and RetirementReason.LOST in noted[one.claim].reasons}
         there = [one for one in draining if one.claim not in lost and one.node]
-        pods = pods_on_each(self._kube, {one.node for one in there})
+        pods = list_pods_on_each(self._kube, {one.node for one in there})
         strangers = self._close(there)  # after the pods were listed: those of a node that takes the name later are not among them
-        budget = Budget()
-        looks = {one.claim: Look(one.at(Stage.DRAINED, "it has no node")) for one in draining if not one.node}
-        looks |= {one.claim: Look(one.lost("its instance is gone")) for one in draining if one.claim in lost}
+        budget = CallBudget()
+        looks = {one.claim: DrainRound(one.at(RetirementStage.DRAINED, "it has no node")) for one in draining if not one.node}
+        looks |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         for one in there:
             try:
                 stranger = strangers[one.claim]
@@ -116,7 +118,7 @@ class Eviction:
                     raise stranger
                 if stranger:
                     logger.info("its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, said=stranger)
-                    looks[one.claim] = Look(one.at(Stage.DRAINED, stranger))
+                    looks[one.claim] = DrainRound(one.at(RetirementStage.DRAINED, stranger))
                     continue
                 found = pods[one.node]
                 if isinstance(found, KubeError):
@@ -126,23 +128,23 @@ class Eviction:
                 looks[one.claim] = self._look(one, here, known.deadline if known else 0, budget, now)
             except (KubeError, ValueError) as reason:
                 logger.warning("a node could not be looked at", node=one.node, nodeclaim=one.claim, reason=str(reason))
-                looks[one.claim] = Look(one.at(Stage.DRAINING, str(reason)))
+                looks[one.claim] = DrainRound(one.at(RetirementStage.DRAINING, str(reason)))
         return looks
 
-    def _close(self, draining: Sequence[Retiring]) -> dict[str, str | KubeError | ValueError]:
+    def _close(self, draining: Sequence[RetiringClaim]) -> dict[str, str | KubeError | ValueError]:
         """Nodes that somebody opened again are closed again, or their drain would never end.
 
         By claim: whose the node of this name is now, if it is not the claim's any more; empty if it is, or if there is none. An error where
         that cannot be known: then nothing is done on the node in this look.
         """
         found: dict[str, str | KubeError | ValueError] = {}
-        for one, answer in each(draining, self._close_one, Exception):
+        for one, answer in call_each(draining, self._close_one, Exception):
             if isinstance(answer, Exception) and not isinstance(answer, KubeError | ValueError):
                 raise answer
             found[one.claim] = answer
         return found
 
-    def _close_one(self, one: Retiring) -> str:
+    def _close_one(self, one: RetiringClaim) -> str:
         try:
             manifest = self._kube.get(kinds.NODES, one.node)
         except NotFound:
@@ -150,14 +152,14 @@ class Eviction:
         if stranger := _stranger(manifest, one):
             return stranger
         try:
-            change(self._kube, read_node(manifest), tainted)
+            patch_node(self._kube, read_node(manifest), taint_patch)
         except (KubeError, ValueError) as reason:
             logger.warning("a node could not be closed", node=one.node, nodeclaim=one.claim, reason=str(reason))
         return ""
 
-    def _look(self, one: Retiring, pods: Sequence[DrainingPod], noted: int, budget: Budget, now: datetime) -> Look:
+    def _look(self, one: RetiringClaim, pods: Sequence[DrainingPod], noted: int, budget: CallBudget, now: datetime) -> DrainRound:
         claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
-        until = deadline(claim, noted)
+        until = drain_deadline(claim, noted)
         plan = drain(pods, now=now, deadline=until)
         if plan.done:
             return self._drained(one, claim, pods, until, now)
@@ -167,37 +169,39 @@ class Eviction:
             events += telling.blocked(one, claim, [*plan.blockers, *blockers])
         self._tell(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
         logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
-        return Look(replace(one.at(Stage.DRAINING, why), emptied=0), asked, plan.next_at, tuple(events))
+        return DrainRound(replace(one.at(RetirementStage.DRAINING, why), emptied=0), asked, plan.next_at, tuple(events))
 
-    def _drained(self, one: Retiring, claim: NodeClaim | None, pods: Sequence[DrainingPod], until: datetime | None, now: datetime) -> Look:
+    def _drained(
+        self, one: RetiringClaim, claim: NodeClaim | None, pods: Sequence[DrainingPod], until: datetime | None, now: datetime
+    ) -> DrainRound:
         ready_at = datetime.fromtimestamp(one.since, UTC) + AT_LEAST
         in_time = until is None or now < until
         if in_time and now < ready_at:
-            return Look(one.at(Stage.DRAINING, "no pod is left; one may still come"), next_at=ready_at, quiet=True)
-        volumes = awaited(self._kube, one.node, pods) if in_time else []
+            return DrainRound(one.at(RetirementStage.DRAINING, "no pod is left; one may still come"), next_at=ready_at, quiet=True)
+        volumes = list_awaited_volumes(self._kube, one.node, pods) if in_time else []
         since = _emptied(one, claim, now)
         if volumes and now - since < VOLUMES_AWAITED:
             self._tell(claim, as_detaching(claim, volumes, at=now) if claim else None)
             why = f"volumes are detached: {', '.join(volumes[:3])}"
             ends = [since + VOLUMES_AWAITED, *([until] if until else [])]
-            waiting = replace(one.at(Stage.DRAINING, why), emptied=int(since.timestamp()))
-            return Look(waiting, next_at=min(ends), events=tuple(telling.detaching(one, claim, volumes)))
+            waiting = replace(one.at(RetirementStage.DRAINING, why), emptied=int(since.timestamp()))
+            return DrainRound(waiting, next_at=min(ends), events=tuple(telling.detaching(one, claim, volumes)))
         self._tell(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
         logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
-        return Look(one.at(Stage.DRAINED), events=tuple(telling.terminating(one, claim)))
+        return DrainRound(one.at(RetirementStage.DRAINED), events=tuple(telling.terminating(one, claim)))
 
-    def _ask(self, one: Retiring, plan: Drain, budget: Budget) -> tuple[int, list[str], list[Event]]:
+    def _ask(self, one: RetiringClaim, plan: Drain, budget: CallBudget) -> tuple[int, list[str], list[Event]]:
         """How many were asked, what keeps the others, and what is told."""
         blockers: list[str] = []
         events: list[Event] = []
         taken = budget.take(plan.evict)  # those for which no time is left are asked in the next look
-        evicted, _ = each_in_time(taken, lambda pod: self._evict(pod, one.node), KubeError, self._time_left)
+        evicted, _ = call_each_in_time(taken, lambda pod: self._evict(pod, one.node), KubeError, self._time_left)
         for pod, answer in evicted:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):  # gone, or another pod by now: done
                 blockers.append(_blocker(pod, answer))
             else:
                 events.append(telling.evicted(pod, one.node))
-        deleted, _ = each_in_time(plan.delete, self._delete, KubeError, self._time_left)
+        deleted, _ = call_each_in_time(plan.delete, self._delete, KubeError, self._time_left)
         for order, answer in deleted:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):
                 blockers.append(_blocker(order.pod, answer))
@@ -224,7 +228,7 @@ class Eviction:
             logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(reason))
 
 
-def _stranger(node: Mapping[str, Any], one: Retiring) -> str:
+def _stranger(node: Mapping[str, Any], one: RetiringClaim) -> str:
     """Whose a node of the retired node's name is, if another's: names come from private IP addresses, which EC2 gives out again.
 
     A node that does not name its instance belongs to the claim that owns it.
@@ -238,7 +242,7 @@ def _stranger(node: Mapping[str, Any], one: Retiring) -> str:
     return f"node {one.node} belongs to {f'instance {instance}' if instance else 'no instance of this claim'} now"
 
 
-def _emptied(one: Retiring, claim: NodeClaim | None, now: datetime) -> datetime:
+def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> datetime:
     """Since when its node has been drained: as the claim says, or as this execution remembers, or from now on."""
     said = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
     return min([moment for moment in (said, datetime.fromtimestamp(one.emptied, UTC) if one.emptied else None) if moment], default=now)
@@ -253,10 +257,10 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    eviction = Eviction(environment.kube(task.cluster), environment.retirements(), environment.time_left(context))
-    entries = [Retiring.from_json(each) for each in event["claims"]]
+    eviction = PodEviction(environment.kube(task.cluster), environment.retirements(), environment.time_left(context))
+    entries = [RetiringClaim.from_json(each) for each in event["claims"]]
     answer = eviction.answer(task.execution, entries, int(event.get("pause", SOON)), environment.now())
-    drained = sum(each["stage"] == Stage.DRAINED for each in answer["claims"])
+    drained = sum(each["stage"] == RetirementStage.DRAINED for each in answer["claims"])
     logger.info("evicted pods", evicted=answer["evicted"], drained=drained, pause=min(answer["pause"], SELDOM))
     metrics.publish(task.cluster.name, {"PodsEvicted": answer["evicted"]})
     return answer

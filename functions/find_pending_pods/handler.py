@@ -14,20 +14,20 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters.answers import Answers
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ClusterView, ListedCluster
-from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import yet_unstored
 from joiner.adapters.payload import Task
+from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.cluster import Pod
-from joiner.lifecycle.answered import questions, to_ask
-from joiner.lifecycle.declared_status import untold
-from joiner.lifecycle.giving_up import late_joiners
-from joiner.lifecycle.guards import Other, refusal
+from joiner.lifecycle.declared_status import count_unreported
+from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.initialization import closed_too_long
-from joiner.lifecycle.progress import open_assignments, progress, uncovered
+from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
+from joiner.lifecycle.planning_back_off import describe_pending_classes, find_classes_to_plan
+from joiner.lifecycle.progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
 from joiner.pools.leaving import leaving_nodes
@@ -37,16 +37,16 @@ logger = Logger()
 NOTHING: Mapping[str, Any] = {"snapshot": "", "pods": 0, "asking": 0, "unfinished": 0, "unwatched": 0}
 
 
-class Look:
+class PendingPodSearch:
     """One look at the cluster; its parts are arguments so that a test can hand in its own."""
 
     def __init__(
         self,
         view: ClusterView,
         ledger: Ledger,
-        answers: Answers,
+        answers: PlanningBackOffs,
         store: Store,
-        guards: Guards,
+        guards: AutoscalerDetection,
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -66,7 +66,7 @@ class Look:
             self._sleep(left)
         others = self._guards.look(now)
         self._tell(others, task, now)
-        if refused := refusal(others):
+        if refused := refusal_reason(others):
             return {"rings": rings, "refused": refused, **NOTHING}
         launches = self._ledger.unrecorded_launches()
         launching = {claim for launch in launches for claim in launch.claims}
@@ -77,16 +77,16 @@ class Look:
 
         world = Snapshot.from_lists(lists)
         # Nobody but the holder launches, and it is here: what is written and not being launched never will be, its own included
-        late = late_joiners(world.claims, world.nodes, now)
-        state = progress(world.claims, launching=launching, watched=watched, lease=task.lease_number + 1, late=late)
+        late = find_late_claims(world.claims, world.nodes, now)
+        state = assess_progress(world.claims, launching=launching, watched=watched, lease=task.lease_number + 1, late=late)
         kept = open_assignments(state.on_their_way, assignments, world.nodes, world.pods)
         closed = sum(closed_too_long(node, now) for node in world.nodes)
         entering = [claim.name for claim in state.entering]
-        pods = uncovered(world.pods, kept.values(), leaving=leaving_nodes(world.nodes, world.claims))
-        asked = questions(pods, bound=world.pods, lists=lists, unavailable=self._short(now))
+        pods = list_uncovered_pods(world.pods, kept.values(), leaving=leaving_nodes(world.nodes, world.claims))
+        asked = describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=self._short(now))
         found = {
             "pods": len(pods),
-            "asking": self._asking(pods, to_ask(asked, self._answers.all(), int(now.timestamp()))),
+            "asking": self._asking(pods, find_classes_to_plan(asked, self._answers.all(), int(now.timestamp()))),
             "unfinished": sum(not launch.unreadable for launch in launches) + len(state.stale) + _untold(lists) + closed,
             "unwatched": len(state.unwatched),
         }
@@ -104,7 +104,7 @@ class Look:
         """The pods worth a look; all others were told why they wait, and nothing has changed since."""
         return sum(pod.class_key in classes for pod in pods)
 
-    def _tell(self, others: Sequence[Other], task: Task, now: datetime) -> None:
+    def _tell(self, others: Sequence[OtherAutoscaler], task: Task, now: datetime) -> None:
         for other in others:
             logger.warning(other.message, guard=str(other.guard))
         for reason in self._guards.tell(others, at=now, instance=task.execution.name):
@@ -113,7 +113,7 @@ class Look:
 
 def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
     """Whoever writes a pool wants to know at once whether it will do, not when the first pod waits for it."""
-    return untold([*lists["nodepools"], *lists["provisioners"]], [*lists["ec2nodeclasses"], *lists["awsnodetemplates"]])
+    return count_unreported([*lists["nodepools"], *lists["provisioners"]], [*lists["ec2nodeclasses"], *lists["awsnodetemplates"]])
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -123,7 +123,9 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     kube = environment.kube(task.cluster)
-    look = Look(ListedCluster(kube), environment.ledger(), environment.answers(), environment.store(), Guards(kube))
+    look = PendingPodSearch(
+        ListedCluster(kube), environment.ledger(), environment.planning_back_offs(), environment.store(), AutoscalerDetection(kube)
+    )
     answer = look.answer(task, now, environment.lease_end(context, now))
     logger.info("looked for pending pods", **answer)
     metrics.publish(task.cluster.name, {"PodsPending": answer["pods"]})

@@ -13,17 +13,17 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import forget, get_claim, list_claims
-from joiner.adapters.finalizers import let_go
+from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import delete_claim, get_claim, list_claims
 from joiner.adapters.kube_errors import Conflict, Forbidden, KubeError, NotFound
+from joiner.adapters.kube_nodes import delete_pod, list_pods_on, patch_node, read_node
+from joiner.adapters.kube_pools import write_usage
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.nodes import change, delete_pod, pods_on, read_node
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
-from joiner.adapters.pools import write_usage
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
-from joiner.lifecycle.retirement import Retiring, Stage, tainted
+from joiner.lifecycle.retirement import RetirementStage, RetiringClaim, taint_patch
 from joiner.names import TERMINATION_FINALIZER
 
 logger = Logger()
@@ -36,7 +36,7 @@ class OutOfTime(KubeError):
     """The function ends before all is done; the next look goes on."""
 
 
-class Forgetting:
+class NodeRemoval:
     """One forgetting; its parts are arguments so that a test can hand in its own."""
 
     def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements, time_left: TimeLeft = UNBOUNDED) -> None:
@@ -45,48 +45,48 @@ class Forgetting:
         self._ledger = ledger
         self._retirements = retirements
 
-    def answer(self, owner: str, entries: Sequence[Retiring], now: datetime) -> dict[str, Any]:
+    def answer(self, owner: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
         """``{"claims", "forgotten"}``: all claims at their stages. A claim that could not be forgotten says why, and is tried again."""
-        gone = [one for one in entries if one.stage is Stage.TERMINATED]
+        gone = [one for one in entries if one.stage is RetirementStage.TERMINATED]
         self._retirements.see((one.claim for one in gone), owner, int(now.timestamp()))
         nodes = self._kube.list(kinds.NODES) if gone else []
-        answers, left = each_in_time(gone, lambda one: self._forget(one, nodes, owner), KubeError, self._time_left)
-        done = {one.claim: answer if isinstance(answer, Retiring) else one.at(one.stage, str(answer)) for one, answer in answers}
+        answers, left = call_each_in_time(gone, lambda one: self._forget(one, nodes, owner), KubeError, self._time_left)
+        done = {one.claim: answer if isinstance(answer, RetiringClaim) else one.at(one.stage, str(answer)) for one, answer in answers}
         done |= {one.claim: one.at(one.stage, NO_TIME) for one in left}
-        forgotten = [one.claim for one in done.values() if one.stage is Stage.FORGOTTEN]
+        forgotten = [one.claim for one in done.values() if one.stage is RetirementStage.FORGOTTEN]
         if forgotten:
             for trouble in write_usage(self._kube, list_claims(self._kube).claims):
                 logger.warning("a pool's status could not be written", reason=trouble)
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "forgotten": len(forgotten)}
 
-    def _forget(self, one: Retiring, nodes: Sequence[Mapping[str, Any]], owner: str) -> Retiring:
+    def _forget(self, one: RetiringClaim, nodes: Sequence[Mapping[str, Any]], owner: str) -> RetiringClaim:
         found = [read_node(node) for node in nodes if _belongs(node, one)]
         # One that joined late, or that somebody opened again: only closed nodes are emptied and deleted
-        its = [node for node in found if _allowed(node, partial(change, self._kube, node, tainted))]
+        its = [node for node in found if _allowed(node, partial(patch_node, self._kube, node, taint_patch))]
         names = {node.name for node in its}
         if one.node and one.node not in {str(node["metadata"]["name"]) for node in nodes}:
             names.add(one.node)  # nobody's by now; a node of another instance that took the name runs its pods
         self._end_pods(names, one)
         for node in its:
-            _allowed(node, partial(let_go, self._kube, kinds.NODES, node.name, uid=node.uid))
+            _allowed(node, partial(delete_and_release, self._kube, kinds.NODES, node.name, uid=node.uid))
         self._ledger.unassign(one.claim)
         if one.instance:
             self._ledger.forget_instance(one.instance)
         self._retirements.forget(one.claim, owner)
         claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
         if claim is not None:
-            forget(self._kube, claim)
+            delete_claim(self._kube, claim)
         logger.info("forgotten", nodeclaim=one.claim, node=one.node, instance=one.instance, reason=str(one.reason))
-        return one.at(Stage.FORGOTTEN, f"instance {one.instance} and node {one.node} are gone".strip())
+        return one.at(RetirementStage.FORGOTTEN, f"instance {one.instance} and node {one.node} are gone".strip())
 
-    def _end_pods(self, nodes: Collection[str], one: Retiring) -> None:
+    def _end_pods(self, nodes: Collection[str], one: RetiringClaim) -> None:
         """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their place.
 
         A node of another instance may have taken the name since the nodes were listed: the pods are listed first and the node is read
         again after them, so that no pod of that node is deleted. A pod that cannot be deleted does not keep the node: the garbage
         collector of pods deletes the pods of a node that is gone.
         """
-        on_nodes = pods_on(self._kube, nodes)
+        on_nodes = list_pods_on(self._kube, nodes)
         pods = [pod["metadata"] for name, found in on_nodes.items() if len(found) and not self._is_taken(name, one) for pod in found]
 
         def end(pod: Mapping[str, Any]) -> None:
@@ -95,14 +95,14 @@ class Forgetting:
             except (NotFound, Conflict):
                 return
 
-        answers, left = each_in_time(pods, end, KubeError, self._time_left)
+        answers, left = call_each_in_time(pods, end, KubeError, self._time_left)
         kept = [answer for _, answer in answers if isinstance(answer, KubeError)]
         if kept:
             logger.warning("pods are left to the garbage collector of pods", nodes=sorted(nodes), pods=len(kept), reason=str(kept[0]))
         if left:
             raise OutOfTime(f"{len(left)} pods of its node are still to be deleted: {NO_TIME}")
 
-    def _is_taken(self, name: str, one: Retiring) -> bool:
+    def _is_taken(self, name: str, one: RetiringClaim) -> bool:
         """Is there a node of this name that is not the retired one?"""
         try:
             return not _belongs(self._kube.get(kinds.NODES, name), one)
@@ -126,7 +126,7 @@ def _allowed(node: Node, act: Callable[[], object]) -> bool:
     return True
 
 
-def _belongs(node: Mapping[str, Any], one: Retiring) -> bool:
+def _belongs(node: Mapping[str, Any], one: RetiringClaim) -> bool:
     """A node of the instance; without an instance, the one of the claim's name that has none either."""
     provider_id = str((node.get("spec") or {}).get("providerID") or "")
     if one.instance:
@@ -139,8 +139,10 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    forgetting = Forgetting(environment.kube(task.cluster), environment.ledger(), environment.retirements(), environment.time_left(context))
-    entries = [Retiring.from_json(each) for each in event["claims"]]
+    forgetting = NodeRemoval(
+        environment.kube(task.cluster), environment.ledger(), environment.retirements(), environment.time_left(context)
+    )
+    entries = [RetiringClaim.from_json(each) for each in event["claims"]]
     answer = forgetting.answer(task.execution.arn, entries, environment.now())
     metrics.publish(task.cluster.name, {"NodesRetired": answer["forgotten"]})
     return answer

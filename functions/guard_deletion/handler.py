@@ -27,7 +27,7 @@ class ScaleUpRuns(Exception):
     """A scale-up still holds the lease, and may launch instances."""
 
 
-class Running(Protocol):
+class RunningInstance(Protocol):
     """One instance, as far as it is named here."""
 
     @property
@@ -37,7 +37,7 @@ class Running(Protocol):
     def tags(self) -> Mapping[str, str]: ...
 
 
-class Switch(Protocol):
+class PauseParameter(Protocol):
     """The pause parameter."""
 
     def value(self) -> str: ...
@@ -46,11 +46,11 @@ class Switch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class DeletionContext:
     """What is looked at: the lease (is it held now?), the instances of Joiner, and the clock."""
 
     lease_is_held: Callable[[], bool]
-    instances: Callable[[], Sequence[Running]]
+    instances: Callable[[], Sequence[RunningInstance]]
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -65,17 +65,17 @@ def act(request: Request) -> Answer:
     cluster = request.properties["Cluster"]
     if request.kind == "Delete":
         from joiner.adapters import environment
-        from joiner.adapters.ec2 import Ec2
+        from joiner.adapters.ec2_client import Ec2
 
         ec2, ledger = Ec2(environment.client("ec2")), environment.ledger()
-        around = Surroundings(
+        around = DeletionContext(
             lease_is_held=lambda: ledger.lease().living(int(time.time())), instances=lambda: ec2.instances_left_of_cluster(cluster)
         )
-        guard(cluster, environment.region(), environment.pause(), around)
+        refuse_deletion(cluster, environment.region(), environment.pause(), around)
     return Answer(PHYSICAL_ID)
 
 
-def guard(cluster: str, region: str, switch: Switch, around: Surroundings) -> None:
+def refuse_deletion(cluster: str, region: str, switch: PauseParameter, around: DeletionContext) -> None:
     """Raises NodesRun or ScaleUpRuns if the stack may not be deleted now.
 
     The guard takes back only the value that it wrote itself: a pause or a drain that people ask for meanwhile stays.
@@ -88,14 +88,14 @@ def guard(cluster: str, region: str, switch: Switch, around: Surroundings) -> No
     try:
         _await_the_lease(around)
         if running := around.instances():
-            raise NodesRun(refusal(cluster, region, running, draining=before == DRAINING))
+            raise NodesRun(refusal_reason(cluster, region, running, draining=before == DRAINING))
     except Exception:
         if switch.value() == DELETING:
             switch.write(ACTING)
         raise
 
 
-def _await_the_lease(around: Surroundings) -> None:
+def _await_the_lease(around: DeletionContext) -> None:
     deadline = around.now() + LEASE_SECONDS
     while around.lease_is_held():
         if around.now() > deadline:
@@ -103,7 +103,7 @@ def _await_the_lease(around: Surroundings) -> None:
         around.sleep(PAUSE_SECONDS)
 
 
-def refusal(cluster: str, region: str, running: Sequence[Running], *, draining: bool) -> str:
+def refusal_reason(cluster: str, region: str, running: Sequence[RunningInstance], *, draining: bool) -> str:
     """Which claims exist, and what to run."""
     named = [_name(each) for each in running[:NAMED]] + ([f"and {len(running) - NAMED} more"] if len(running) > NAMED else [])
     command = f"joiner uninstall --cluster {cluster} --region {region} --nodes"
@@ -116,6 +116,6 @@ def refusal(cluster: str, region: str, running: Sequence[Running], *, draining: 
     )
 
 
-def _name(instance: Running) -> str:
+def _name(instance: RunningInstance) -> str:
     claim, pool = instance.tags.get(NODECLAIM), instance.tags.get(NODEPOOL) or instance.tags.get(PROVISIONER)
     return f"{claim or 'claim unknown'} ({instance.id}, {pool or 'no pool'})"

@@ -20,14 +20,14 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters import environment
-from joiner.adapters.births import note_death
-from joiner.adapters.ec2 import Ec2, Ec2Error, Instance
+from joiner.adapters.ec2_client import Ec2, Ec2Error, Instance
 from joiner.adapters.executions import Executions, ring_scale_up
+from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import Offering, Pairing
+from joiner.adapters.ledger_items import OfferingKey, Pairing
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.interruptions import Interruption, Kind, UnknownEvent, interruptions
-from joiner.lifecycle.retirement import Reason
+from joiner.lifecycle.interruptions import Interruption, InterruptionKind, UnknownEvent, read_interruptions
+from joiner.lifecycle.retirement import RetirementReason
 
 logger = Logger()
 
@@ -42,7 +42,7 @@ class Switch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class InterruptionRecords:
     """What the table remembers, by part."""
 
     ledger: Ledger
@@ -50,17 +50,19 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Machines:
+class InterruptionMachines:
     """ARNs of the state machines that may have to act."""
 
     scale_up: str
     retire: str
 
 
-class Desk:
+class InterruptionQueue:
     """Where messages are handled; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, memory: Memory, executions: Executions, ec2: Ec2, pause: Switch, machines: Machines) -> None:
+    def __init__(
+        self, memory: InterruptionRecords, executions: Executions, ec2: Ec2, pause: Switch, machines: InterruptionMachines
+    ) -> None:
         self._ledger = memory.ledger
         self._retirements = memory.retirements
         self._executions = executions
@@ -74,8 +76,8 @@ class Desk:
         told = {str(record["messageId"]): _read(record) for record in records}
         ours = self._ledger.pairings({each.instance for found in told.values() for each in found})
         known = {message: [each for each in found if each.instance in ours] for message, found in told.items()}
-        look = Look(self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss})
-        paused = Paused(self._pause)
+        look = LostInstances(self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss})
+        paused = PauseReadOnce(self._pause)
         again: list[str] = []
         waiting: list[str] = []
         for message, found in known.items():
@@ -88,10 +90,10 @@ class Desk:
                 waiting += [message] if any(needed) else []
         if waiting and not self._retire(waiting, clock()):
             again += waiting
-        self._remember_shortages({each.instance for found in known.values() for each in found if each.kind is Kind.SPOT}, now)
+        self._remember_shortages({each.instance for found in known.values() for each in found if each.kind is InterruptionKind.SPOT}, now)
         return again
 
-    def _take(self, news: Interruption, claim: str, look: "Look", paused: "Paused", now: datetime) -> bool:
+    def _take(self, news: Interruption, claim: str, look: "LostInstances", paused: "PauseReadOnce", now: datetime) -> bool:
         """Note one interruption; does it need a retirement?"""
         logger.info(f"{news.kind.value} of an instance of ours", instance=news.instance, nodeclaim=claim, state=news.state)
         if not (news.is_warning or news.is_loss):
@@ -110,24 +112,24 @@ class Desk:
     def _note_warning(self, news: Interruption, claim: str, now: datetime) -> bool:
         """An owner that attends the claim reads the deadline at its next look: no other retirement is needed."""
         standing, moment = self._retirements.of(claim), int(now.timestamp())
-        self._retirements.hurry(claim, Reason.SPOT, int(news.drained_by(now).timestamp()), moment, instance=news.instance)
+        self._retirements.hurry(claim, RetirementReason.SPOT, int(news.drained_by(now).timestamp()), moment, instance=news.instance)
         return standing is None or not standing.attended(moment)
 
     def _note_death(self, instance: Instance | None, claim: str, now: datetime) -> None:
         """Before the ring for a replacement: the same must not be launched again at once."""
-        if instance is not None and (found := note_death(self._ledger, self._retirements, instance, claim, now)):
+        if instance is not None and (found := record_launch_failure(self._ledger, self._retirements, instance, claim, now)):
             logger.error("an instance ended at its launch", nodeclaim=claim, instance=found.instance, code=found.code, reason=found.said)
 
-    def _note_loss(self, news: Interruption, claim: str, look: "Look", now: datetime) -> bool:
+    def _note_loss(self, news: Interruption, claim: str, look: "LostInstances", now: datetime) -> bool:
         """It may be our own doing; an owner that attends the claim has to know in any case."""
         standing, moment = self._retirements.of(claim), int(now.timestamp())
         if standing is not None and standing.attended(moment):
-            self._retirements.add(claim, Reason.LOST)
+            self._retirements.add(claim, RetirementReason.LOST)
             return False
         if standing is None and not look.is_ours(news.instance):
             logger.info("it was retired to its end meanwhile", nodeclaim=claim, instance=news.instance)
             return False
-        self._retirements.hurry(claim, Reason.LOST, 0, moment, instance=news.instance)
+        self._retirements.hurry(claim, RetirementReason.LOST, 0, moment, instance=news.instance)
         return True
 
     def _retire(self, messages: list[str], now: datetime) -> bool:
@@ -153,13 +155,13 @@ class Desk:
             return
         try:
             found = self._ec2.instances(instances)
-            for offering in {Offering(each.capacity_type, each.instance_type, each.zone) for each in found}:
+            for offering in {OfferingKey(each.capacity_type, each.instance_type, each.zone) for each in found}:
                 self._ledger.mark_unavailable(offering, int(now.timestamp()) + SHORT_FOR, "spot interruption")
         except (Ec2Error, BotoCoreError, ClientError) as reason:
             logger.warning("a shortage was not remembered", instances=sorted(instances), reason=str(reason))
 
 
-class Paused:
+class PauseReadOnce:
     """Whether Joiner is paused: read when the first message of a batch needs it, and once for all of them."""
 
     def __init__(self, switch: Switch) -> None:
@@ -173,7 +175,7 @@ class Paused:
         return self._paused
 
 
-class Look:
+class LostInstances:
     """What EC2 says now of instances that are said to be lost, and what the ledger says after it: asked when the first one matters, and of
     all of them at once."""
 
@@ -203,7 +205,7 @@ class Look:
 
 def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:
     try:
-        return interruptions(json.loads(record["body"]))
+        return read_interruptions(json.loads(record["body"]))
     except (UnknownEvent, ValueError, KeyError, TypeError) as reason:
         logger.warning("a message that cannot be read is dropped", messageId=record.get("messageId"), reason=str(reason))
         return ()
@@ -212,12 +214,12 @@ def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry: a batch of the interruption queue."""
-    desk = Desk(
-        Memory(environment.ledger(), environment.retirements()),
+    desk = InterruptionQueue(
+        InterruptionRecords(environment.ledger(), environment.retirements()),
         Executions(environment.client("stepfunctions")),
         Ec2(environment.client("ec2")),
         environment.pause(),
-        Machines(scale_up=environment.setting("SCALE_UP_ARN"), retire=environment.setting("RETIRE_ARN")),
+        InterruptionMachines(scale_up=environment.setting("SCALE_UP_ARN"), retire=environment.setting("RETIRE_ARN")),
     )
     again = desk.handle(list(event["Records"]), environment.now)
     return {"batchItemFailures": [{"itemIdentifier": message} for message in again]}

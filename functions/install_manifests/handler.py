@@ -37,7 +37,7 @@ class WrongPackage(Exception):
     """The package is not the one that the template means."""
 
 
-class NotOurs(Exception):
+class ForeignDefinitions(Exception):
     """Somebody else manages these CRDs."""
 
 
@@ -80,15 +80,15 @@ def act(request: Request) -> Answer:
     begun = rotation.begin(secrets.token_urlsafe(32))
     if begun.current:  # the webhook rings with it: sandboxes of the doorbell have to learn of the next one first
         clock.sleep(READ_AGAIN_AFTER.total_seconds() + 1)
-    door = Door(f"{wanted['DoorbellUrl']}/{begun.following}/", wanted.get("DoorbellCa", ""))
-    with without(begun.following):
+    door = WebhookEndpoint(f"{wanted['DoorbellUrl']}/{begun.following}/", wanted.get("DoorbellCa", ""))
+    with hide_secret(begun.following):
         install(kube, PACKAGE, door, clock)
     rotation.finish(begun, environment.now())
     return Answer(PHYSICAL_ID)
 
 
 @contextmanager
-def without(secret: str) -> Iterator[None]:
+def hide_secret(secret: str) -> Iterator[None]:
     """Errors do not show the secret: CloudFormation stores the reason of a failure, and this function's log stores its traceback."""
     try:
         yield
@@ -121,7 +121,7 @@ def _delete(request: Request) -> Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class WebhookEndpoint:
     """Where the API server rings: the address up to the kind of ring, and the CA of its certificate (PEM; empty: a public one)."""
 
     url: str
@@ -136,7 +136,7 @@ class Door:
         return {**webhook, "clientConfig": client | ({"caBundle": base64.b64encode(self.ca.encode()).decode()} if self.ca else {})}
 
 
-def install(kube: "Kube", package: Path, door: Door, clock: Clock) -> None:
+def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) -> None:
     """CRDs first, and served; then what Joiner may not do, and what it may; then the webhook, which starts to ring at once."""
     definitions = _read(package / "crds")
     _refuse_strangers(kube, definitions)
@@ -153,7 +153,7 @@ def install(kube: "Kube", package: Path, door: Door, clock: Clock) -> None:
 
 def remove(kube: "Kube", package: Path, clock: Clock) -> None:
     """The webhook first, then what holds claims and nodes, then RBAC and its policies; CRDs stay, and with them what people wrote."""
-    from functions.install_manifests.releasing import release
+    from functions.install_manifests.releasing import release_objects
     from joiner.adapters.kube_errors import NotFound
     from joiner.adapters.kube_kinds import KINDS
 
@@ -165,7 +165,7 @@ def remove(kube: "Kube", package: Path, clock: Clock) -> None:
 
     for manifest in _read(package / "webhooks"):
         delete(manifest)
-    logging.getLogger(__name__).info("released %d claims and nodes", release(kube))
+    logging.getLogger(__name__).info("released %d claims and nodes", release_objects(kube))
     for manifest in (*reversed(_read(package / "rbac")), *reversed(_read(package / "policies"))):
         delete(manifest)
 
@@ -249,7 +249,7 @@ def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
         if there["metadata"]["name"] in ours and (there["metadata"].get("labels") or {}).get(MANAGED_BY) != "joiner"
     )
     if strangers:
-        raise NotOurs(
+        raise ForeignDefinitions(
             f"{', '.join(strangers)}: somebody else manages these CRDs, probably Karpenter. Uninstall it, keep its objects, and hand the "
             f"CRDs over: kubectl label crd {' '.join(strangers)} {MANAGED_BY}=joiner --overwrite"
         )

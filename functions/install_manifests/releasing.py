@@ -12,7 +12,7 @@ from typing import Any, Final
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
-from joiner.adapters.parallel import every
+from joiner.adapters.parallel import call_all
 from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, FILLING, NODEPOOL, PROVISIONER, TERMINATION_FINALIZER, UNREGISTERED
 
 CLAIM_KINDS: Final = ("NodeClaim", "Machine")
@@ -23,7 +23,7 @@ TRIES: Final = 5
 Manifest = Mapping[str, Any]
 
 
-def release(kube: Kube) -> int:
+def release_objects(kube: Kube) -> int:
     """Release all claims and nodes of Joiner; how many objects were changed. All are tried before the first error is raised."""
     changed = 0
     for kind in (NODECLAIMS, MACHINES, NODES):
@@ -31,8 +31,8 @@ def release(kube: Kube) -> int:
             listed = kube.list(kind)
         except NotFound:  # its CRD is gone
             continue
-        held = [each for each in listed if released(kind, each) is not None]
-        every((str(each["metadata"]["name"]) for each in held), partial(_release_one, kube, kind), KubeError)
+        held = [each for each in listed if release_patch(kind, each) is not None]
+        call_all((str(each["metadata"]["name"]) for each in held), partial(_release_one, kube, kind), KubeError)
         changed += len(held)
     return changed
 
@@ -40,7 +40,7 @@ def release(kube: Kube) -> int:
 def _release_one(kube: Kube, kind: Kind, name: str) -> None:
     for attempt in range(1, TRIES + 1):
         try:
-            changes = released(kind, kube.get(kind, name))
+            changes = release_patch(kind, kube.get(kind, name))
             if changes is not None:
                 kube.patch(kind, name, changes)
         except NotFound:
@@ -52,7 +52,7 @@ def _release_one(kube: Kube, kind: Kind, name: str) -> None:
             return
 
 
-def released(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
+def release_patch(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
     """The merge patch that releases an object; None if nothing of Joiner holds it."""
     metadata, spec = manifest["metadata"], manifest.get("spec") or {}
     owners, finalizers = metadata.get("ownerReferences") or [], metadata.get("finalizers") or []

@@ -26,7 +26,7 @@ LOOKS_APART: Final = 1800
 """Seconds between two looks that find something unused, before it is removed."""
 
 
-class Disuse(Protocol):
+class UnusedSince(Protocol):
     """Since when things have been unused."""
 
     def since(self) -> Mapping[str, int]: ...
@@ -35,7 +35,7 @@ class Disuse(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedAccess:
     """What the settings ask for: role ARNs, whether their entries are made here, and the names of the deployment's own role and profile."""
 
     cluster: str
@@ -46,7 +46,7 @@ class Wanted:
     profile: str = ""
 
     @classmethod
-    def of(cls, said: Mapping[str, str]) -> "Wanted":
+    def of(cls, said: Mapping[str, str]) -> "WantedAccess":
         return cls(
             cluster=said["Cluster"],
             roles=tuple(filter(None, said["Roles"].split(","))),
@@ -58,7 +58,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Removable:
+class UnusedAccess:
     """Something that no settings name any more: `what` identifies it, `remove` deletes it, `used` says whether an instance needs it."""
 
     what: str
@@ -73,8 +73,8 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, list[
         return None
     from joiner.adapters import environment
 
-    wanted = Wanted.of({name: os.environ[f"NODE_ACCESS_{name.upper()}"] for name in NAMES})
-    return tidy(_access(wanted), wanted, environment.disuse(), int(time.time()))
+    wanted = WantedAccess.of({name: os.environ[f"NODE_ACCESS_{name.upper()}"] for name in NAMES})
+    return remove_unused(_access(wanted), wanted, environment.disuse(), int(time.time()))
 
 
 NAMES: Final = ("Cluster", "Roles", "ManageEntries", "OwnRole", "ProfilePath", "Profile")
@@ -82,12 +82,12 @@ NAMES: Final = ("Cluster", "Roles", "ManageEntries", "OwnRole", "ProfilePath", "
 
 def act(request: Request) -> Answer:
     """Make the entries that are wanted; on Delete remove what is not in use."""
-    wanted = Wanted.of(request.properties)
+    wanted = WantedAccess.of(request.properties)
     access = _access(wanted)
     if request.kind != "Delete":
-        admit(access, wanted)
+        grant_access(access, wanted)
         return Answer(PHYSICAL_ID)
-    for each in removable(access, Wanted(wanted.cluster, (), False, wanted.own_role, wanted.path)):
+    for each in removable(access, WantedAccess(wanted.cluster, (), False, wanted.own_role, wanted.path)):
         if each.used:
             logger.warning("kept, because instances use it", what=each.what)
         else:
@@ -95,7 +95,7 @@ def act(request: Request) -> Answer:
     return Answer(request.physical_id or PHYSICAL_ID)
 
 
-def remove(unused: Removable) -> bool:
+def remove(unused: UnusedAccess) -> bool:
     """Remove something unused; False, with a warning, if other people added something to it and it stays."""
     try:
         unused.remove()
@@ -106,19 +106,19 @@ def remove(unused: Removable) -> bool:
     return True
 
 
-def admit(access: NodeAccess, wanted: Wanted) -> None:
+def grant_access(access: NodeAccess, wanted: WantedAccess) -> None:
     """Make the entries that the settings want and that are not there."""
     for role in wanted.roles if wanted.manage_entries else ():
         if access.admit(role):
             logger.info("made an access entry", role=role)
 
 
-def tidy(access: NodeAccess, wanted: Wanted, disuse: Disuse, now: int) -> dict[str, list[str]]:
+def remove_unused(access: NodeAccess, wanted: WantedAccess, disuse: UnusedSince, now: int) -> dict[str, list[str]]:
     """Make entries that somebody deleted, and remove what two looks found unused.
 
     ``{"removed", "unused", "used"}`` of what the settings do not name any more.
     """
-    admit(access, wanted)
+    grant_access(access, wanted)
     found = list(removable(access, wanted))
     since = disuse.since()
     unused = {each.what for each in found if not each.used}
@@ -132,22 +132,22 @@ def tidy(access: NodeAccess, wanted: Wanted, disuse: Disuse, now: int) -> dict[s
     }
 
 
-def removable(access: NodeAccess, wanted: Wanted) -> Iterator[Removable]:
+def removable(access: NodeAccess, wanted: WantedAccess) -> Iterator[UnusedAccess]:
     """What a deployment made and the settings do not name: entries first, then profiles, then the role, which must have no profile."""
     used = access.used_profiles()
     for role in access.entries():
         if role not in wanted.roles:
             in_use = bool(access.profiles_of(role.rpartition("/")[2]) & used)
-            yield Removable(role, in_use, partial(access.remove_entry, role))
+            yield UnusedAccess(role, in_use, partial(access.remove_entry, role))
     for arn, name in access.profiles(wanted.path).items():
         if name != wanted.profile:
-            yield Removable(arn, arn in used, partial(access.remove_profile, name))
+            yield UnusedAccess(arn, arn in used, partial(access.remove_profile, name))
     own = wanted.own_role
     if own not in {each.rpartition("/")[2] for each in wanted.roles} and access.made_role(own):
-        yield Removable(f"role/{own}", bool(access.profiles_of(own)), partial(access.remove_role, own))
+        yield UnusedAccess(f"role/{own}", bool(access.profiles_of(own)), partial(access.remove_role, own))
 
 
-def _access(wanted: Wanted) -> NodeAccess:
+def _access(wanted: WantedAccess) -> NodeAccess:
     from joiner.adapters.environment import client
 
     return NodeAccess(wanted.cluster, eks=client("eks"), iam=client("iam"), ec2=client("ec2"))

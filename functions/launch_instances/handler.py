@@ -15,9 +15,9 @@ from aws_lambda_powertools import Logger
 
 from functions.launch_instances.rehearsing import rehearse
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Throttled
+from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord, Offering
+from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.launching import Launch, Launched, Outcome, read_answer, read_refusal
@@ -100,7 +100,7 @@ class Launcher:
         if len(tagged) < len(launch.claims):
             try:
                 answer = self._fleet(launch, record)
-            except (NoAnswer, Throttled):
+            except (NoAnswer, Ec2Throttled):
                 raise  # nothing is known of what the earlier send launched: the launch stays open
             except Ec2Error as refusal:
                 logger.warning("EC2 refused the request that was sent again", code=refusal.code, reason=refusal.message)
@@ -137,13 +137,13 @@ class Launcher:
             logger.error("the launch failed", code=failure.code, reason=failure.message, remedy=failure.remedy)
 
 
-def _meant(short: Short, launch: Launch) -> set[Offering]:
+def _meant(short: Short, launch: Launch) -> set[OfferingKey]:
     """The offering that was short; where every type or zone is meant, that and each one that this launch asked for."""
-    meant = {Offering(short.capacity_type, short.instance_type, short.zone)}
+    meant = {OfferingKey(short.capacity_type, short.instance_type, short.zone)}
     for asked in launch.prices:
         instance_type, _, zone = asked.partition("/")
         if short.instance_type in (EVERY, instance_type) and short.zone in (EVERY, zone):
-            meant.add(Offering(short.capacity_type, instance_type, zone))
+            meant.add(OfferingKey(short.capacity_type, instance_type, zone))
     return meant
 
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
-from joiner.adapters.answers import Answers
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
+from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
-from joiner.lifecycle.answered import answered
+from joiner.lifecycle.planning_back_off import back_off_after_plan
 from joiner.planning import Ceilings, Plan, Snapshot, plan
 from joiner.telling.shortages import with_remedies
 
@@ -26,10 +26,10 @@ SHOWN: Final = 20  # kinds of nodes in the summary
 REASONS_SHOWN: Final = 10
 
 
-class Planner:
+class CapacityPlanning:
     """One plan of one round; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, ledger: Ledger, answers: Answers, store: Store, ceilings: Ceilings) -> None:
+    def __init__(self, ledger: Ledger, answers: PlanningBackOffs, store: Store, ceilings: Ceilings) -> None:
         self._ledger = ledger
         self._answers = answers
         self._store = store
@@ -49,7 +49,7 @@ class Planner:
             ceilings=self._ceilings,
         )
         made = with_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
-        answer = {"plan": documents.put_plan(self._store, task, made), **summary(made)}
+        answer = {"plan": documents.put_plan(self._store, task, made), **summarize_plan(made)}
         self._remember(made, world, snapshot, int(now.timestamp()))
         return answer
 
@@ -60,7 +60,7 @@ class Planner:
         waiting = {class_of[pending.pod] for pending in made.pending}
         hopeless = waiting - {class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)}
         before = self._answers.all()
-        after = answered(documents.get_questions(self._store, snapshot), hopeless | _will_move(made, world), before, at)
+        after = back_off_after_plan(documents.get_questions(self._store, snapshot), hopeless | _will_move(made, world), before, at)
         if after != before:
             self._answers.put(after, at)
 
@@ -77,7 +77,7 @@ def _will_move(made: Plan, world: Snapshot) -> set[str]:
     return {pod.class_key for pod in pods} - {pod.class_key for pod in pods if not pod.node_name or pod.key not in fitting}
 
 
-def summary(made: Plan) -> dict[str, Any]:
+def summarize_plan(made: Plan) -> dict[str, Any]:
     """A plan on one screen: ``{"nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap", "nodePools",
     "pendingReasons"}``; the two lists are cut."""
     kinds = Counter((node.pool_name, node.instance_type, node.zone, node.capacity_type) for node in made.nodes)
@@ -110,7 +110,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         nodes=int(environment.setting("JOINER_CEILING_NODES")),
         price_per_hour=float(environment.setting("JOINER_CEILING_PRICE_PER_HOUR")),
     )
-    planner = Planner(environment.ledger(), environment.answers(), environment.store(), ceilings)
+    planner = CapacityPlanning(environment.ledger(), environment.planning_back_offs(), environment.store(), ceilings)
     answer = planner.answer(task, event["snapshot"], event["classes"], now, environment.lease_end(context, now))
     logger.info("planned capacity", **answer)
     return answer

@@ -12,11 +12,11 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import create_claim, get_claim, list_claims, write_status
-from joiner.adapters.events import tell
 from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import create_claim, get_claim, list_claims, write_status
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
+from joiner.adapters.kube_events import publish_events
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.cluster import Node
 from joiner.lifecycle.rebuilding import pool_key_of, rebuilt_claim
@@ -32,7 +32,7 @@ Asked = Mapping[str, Any]
 """``{"instance", "node", "claim"}``: an instance, its node, and the claim that it was launched for, if that is known."""
 
 
-class Rebuilding:
+class ClaimRebuilding:
     """One rebuilding; its parts are arguments so that a test can hand in its own."""
 
     def __init__(self, kube: Kube, time_left: TimeLeft = UNBOUNDED) -> None:
@@ -46,7 +46,7 @@ class Rebuilding:
         world = Snapshot.from_lists(lists)
         nodes, pools = {node.instance_id: node for node in world.nodes if node.provider_id}, {pool.key: pool for pool in world.pools}
         wanted = [(nodes[one["instance"]], str(one["claim"])) for one in asked if one["instance"] in nodes and one["instance"] not in known]
-        answers, late = each_in_time(wanted, lambda one: self._rebuild(*one, pools, now), KubeError, self._time_left)
+        answers, late = call_each_in_time(wanted, lambda one: self._rebuild(*one, pools, now), KubeError, self._time_left)
         rebuilt = [answer for _, answer in answers if isinstance(answer, NodeClaim)]
         left = [
             f"node {node.name}: {answer or 'nothing tells its pool or its class'}" for (node, _), answer in answers if answer not in rebuilt
@@ -56,7 +56,7 @@ class Rebuilding:
             logger.warning("a claim that was gone is there again", nodeclaim=claim.name, node=claim.node_name, instance=claim.instance_id)
         for why in left:
             logger.error("a claim could not be rebuilt", reason=why)
-        for untold in tell(self._kube, map(_told, rebuilt), at=now, instance=task.execution.name):
+        for untold in publish_events(self._kube, map(_told, rebuilt), at=now, instance=task.execution.name):
             logger.warning("an event could not be told", reason=untold)
         return {"rebuilt": [claim.name for claim in rebuilt], "left": shortened(left, LEFT_SHOWN)}
 
@@ -91,7 +91,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
-    answer = Rebuilding(environment.kube(task.cluster), environment.time_left(context)).answer(
+    answer = ClaimRebuilding(environment.kube(task.cluster), environment.time_left(context)).answer(
         task, list(event["rebuild"]), environment.now()
     )
     metrics.publish(task.cluster.name, {"ClaimsRebuilt": len(answer["rebuilt"])})

@@ -11,20 +11,20 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.record_launches.recording import Recorded, Recorder
+from functions.record_launches.launch_recorder import LaunchRecorder, RecordedLaunch
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.answers import Answers
-from joiner.adapters.claims import list_claims
 from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each
 from joiner.adapters.payload import Task
+from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
-from joiner.lifecycle.giving_up import may_join_late
+from joiner.lifecycle.failed_claims import may_register_late
 from joiner.lifecycle.pool_usage import usage_patches
-from joiner.lifecycle.progress import progress
+from joiner.lifecycle.progress import assess_progress
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
@@ -37,10 +37,10 @@ WAVE_BYTES: Final = 300_000
 POOLS_AND_CLASSES: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.EC2NODECLASSES, kinds.AWSNODETEMPLATES)
 
 
-class Recording:
+class LaunchRecording:
     """One recording; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, answers: Answers, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, answers: PlanningBackOffs, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
         self._kube = kube
         self._ledger = ledger
@@ -57,10 +57,10 @@ class Recording:
         launches = [launch for launch in self._ledger.unrecorded_launches() if not launch.unreadable]
         claims = list_claims(self._kube).claims
         world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES})
-        recorder = Recorder(self._kube, self._ledger, documents.get_catalogue(self._store), world, now)
+        recorder = LaunchRecorder(self._kube, self._ledger, documents.get_catalogue(self._store), world, now)
         known = [(launch, content) for launch in launches if (content := recorder.content(launch)) is not None]
         closed = [(launch, content) for launch, content in known if launch.closed]
-        results: list[Recorded] = []
+        results: list[RecordedLaunch] = []
         for launch, content in closed:
             if results and self._time_left.over:  # what is left is recorded by the next look
                 break
@@ -94,9 +94,9 @@ class Recording:
         waves = self._ledger.waves()
         living = at - int(WATCHED_FOR.total_seconds())
         watched = {name for wave in waves if wave.name != task.execution.name and wave.seen_at >= living for name in wave.claims}
-        late = {claim.name for claim in claims if may_join_late(claim, now)}  # a wave finds out soon whose node is there
-        unwatched = [claim.name for claim in progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched]
-        mine = within(unwatched, WAVE_BYTES)
+        late = {claim.name for claim in claims if may_register_late(claim, now)}  # a wave finds out soon whose node is there
+        unwatched = [claim.name for claim in assess_progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched]
+        mine = limit_names(unwatched, WAVE_BYTES)
         if len(mine) < len(unwatched):  # the sweep finds them, and starts an execution that awaits them
             logger.warning("more claims than one wave holds", awaited=len(mine), left=len(unwatched) - len(mine))
         if mine or any(wave.name == task.execution.name for wave in waves):
@@ -114,12 +114,12 @@ class Recording:
             (kinds.PROVISIONERS if pool.legacy else kinds.NODEPOOLS, pool.name, changes)
             for pool, changes in usage_patches(world.pools, claims)
         ]
-        for (_, name, _), answer in each(patches, write, KubeError):
+        for (_, name, _), answer in call_each(patches, write, KubeError):
             if isinstance(answer, KubeError):
                 logger.warning("a pool's status could not be written", nodepool=name, reason=str(answer))
 
 
-def within(names: Sequence[str], most: int) -> list[str]:
+def limit_names(names: Sequence[str], most: int) -> list[str]:
     """The first names whose length is `most` bytes together; each is stored with three bytes of its own."""
     lengths = accumulate(len(name.encode()) + 3 for name in sorted(names))
     return [name for name, length in zip(sorted(names), lengths, strict=True) if length <= most]
@@ -131,8 +131,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    parts = (environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())
-    recording = Recording(*parts, environment.time_left(context))
+    parts = (environment.kube(task.cluster), environment.ledger(), environment.planning_back_offs(), environment.store())
+    recording = LaunchRecording(*parts, environment.time_left(context))
     answer = recording.answer(task, str(event["snapshot"]), now, environment.lease_end(context, now))
     logger.info("recorded launches", **answer)
     return answer

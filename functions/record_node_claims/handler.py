@@ -12,22 +12,22 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.record_node_claims.writing import Intent, Writer, intents
+from functions.record_node_claims.claim_writer import ClaimIntent, ClaimWriter, list_intents
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.answers import Answers
-from joiner.adapters.claims import forget, list_claims
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import delete_claim, list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each, each_in_time, every
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each, call_each_in_time
 from joiner.adapters.payload import Task
+from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.launching import Launch, Refusal, group_launches
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
-from joiner.lifecycle.progress import progress
+from joiner.lifecycle.progress import assess_progress
 from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.pools import NodeClaim, ResolvedNodeClass
@@ -43,10 +43,10 @@ ten of the 25,000 events of an execution. What is beyond is planned again by the
 DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 
 
-class Recording:
+class ClaimRecording:
     """One recording; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, answers: Answers, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(self, kube: Kube, ledger: Ledger, answers: PlanningBackOffs, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
         self._answers = answers
         self._kube = kube
@@ -64,14 +64,14 @@ class Recording:
         classes = documents.get_node_classes(self._store, keys["classes"])
         plan = documents.get_plan(self._store, keys["plan"])
 
-        asked = intents(plan, kept.world, classes, task)
+        asked = list_intents(plan, kept.world, classes, task)
         launches, refused = self._launches(asked, task)
         launches, postponed = launches[:GROUPS_AT_ONCE], {claim for launch in launches[GROUPS_AT_ONCE:] for claim in launch.claims}
         wanted = [intent for intent in asked if intent.claim.name not in refused and intent.claim.name not in postponed]
 
         reopened = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})[:GROUPS_AT_ONCE]
         opened = documents.launches_of(reopened)
-        writer = Writer(self._kube, self._ledger, task, self._time_left)
+        writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)
         written = writer.write(wanted)
         writer.assign_rooms(plan, kept.assigned, on_their_way=kept.world.assignments)
         standing = (
@@ -92,7 +92,7 @@ class Recording:
         groups = list(range(len(opened) + len(standing)))
         return {"launches": key, "groups": groups, "claims": len(written), "postponed": len(postponed) + len(writer.left), "events": events}
 
-    def _launches(self, asked: Sequence[Intent], task: Task) -> tuple[Sequence[Launch], dict[str, Refusal]]:
+    def _launches(self, asked: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, Refusal]]:
         """The launches for the claims of a plan, and by name of the claim why nothing can be asked of EC2 for it."""
         if not asked:
             return (), {}
@@ -114,13 +114,13 @@ class Recording:
         records = self._ledger.unrecorded_launches()
         launching = {claim for record in records for claim in record.claims}
         claims = list_claims(self._kube).claims
-        state = progress(claims, launching=launching, watched=(), lease=task.lease_number + 1)
+        state = assess_progress(claims, launching=launching, watched=(), lease=task.lease_number + 1)
         stale = [claim for claim in state.stale if claim.name not in planned]
-        every(stale, lambda claim: forget(self._kube, claim), KubeError)
+        call_all(stale, lambda claim: delete_claim(self._kube, claim), KubeError)
         waiting = {claim.name for claim in claims if not claim.initialized} - {claim.name for claim in stale}
         kept = waiting | planned
         useless = [name for name in assigned if name not in kept]  # those whose nodes take pods by now have no use for it
-        _, left = each_in_time(useless, lambda name: self._ledger.unassign(name, task.lease_number), KubeError, self._time_left)
+        _, left = call_each_in_time(useless, lambda name: self._ledger.unassign(name, task.lease_number), KubeError, self._time_left)
         if left:
             logger.warning("no time was left to drop all assignments", left=len(left))
         for claim in stale:
@@ -141,12 +141,12 @@ class Recording:
         def write(patch: StatusPatch) -> None:
             self._kube.patch(kinds_by_name[patch.kind], patch.name, patch.changes, subresource="status")
 
-        for patch, answer in each(patches, write, KubeError):
+        for patch, answer in call_each(patches, write, KubeError):
             if isinstance(answer, KubeError):
                 logger.warning("a status could not be written", object=f"{patch.kind}/{patch.name}", reason=str(answer))
 
 
-def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[Intent], written: Sequence[str], task: Task) -> list[Event]:
+def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[ClaimIntent], written: Sequence[str], task: Task) -> list[Event]:
     planned = {key for room in plan.existing for key in room.pods} | {key for intent in wanted for key in intent.node.pods}
     planned |= {pending.pod for pending in plan.pending}
     pods = kept.named({key for key in planned if not is_buffer_pod(key)})
@@ -198,8 +198,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    parts = (environment.kube(task.cluster), environment.ledger(), environment.answers(), environment.store())
-    recording = Recording(*parts, environment.time_left(context))
+    parts = (environment.kube(task.cluster), environment.ledger(), environment.planning_back_offs(), environment.store())
+    recording = ClaimRecording(*parts, environment.time_left(context))
     keys = {name: str(event[name]) for name in ("plan", "classes", "snapshot")}
     answer = recording.answer(task, keys, now, environment.lease_end(context, now))
     logger.info("recorded node claims", **answer)

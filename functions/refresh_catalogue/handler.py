@@ -11,7 +11,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
-from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.prices import on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, instance_type_from_ec2, usable
@@ -19,7 +19,7 @@ from joiner.catalogue import Catalogue, instance_type_from_ec2, usable
 logger = Logger()
 
 
-class Refresh:
+class CatalogueRefresh:
     """One refresh; its parts are arguments so that a test can hand in its own."""
 
     def __init__(self, ec2: Ec2, ec2_client: Any, pricing: Any, store: Store, region: str) -> None:
@@ -61,6 +61,6 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     region, client = environment.region(), environment.client("ec2")
     pricing = environment.client("pricing", price_list_region(region))
-    answer = Refresh(Ec2(client), client, pricing, environment.store(), region).run(environment.now())
+    answer = CatalogueRefresh(Ec2(client), client, pricing, environment.store(), region).run(environment.now())
     logger.info("refreshed the catalogue", **answer)
     return answer

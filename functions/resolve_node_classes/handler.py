@@ -13,20 +13,20 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
 from joiner.adapters.documents import KeptSnapshot
-from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
+from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer, Parameters
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import BackOff
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
 from joiner.launching import Ceilings, EbsDefaults, Found, questions, resolve
-from joiner.lifecycle.births import class_id
+from joiner.lifecycle.launch_failures import back_off_id_of_class
 from joiner.pools import NodeClass, Problem, ResolvedNodeClass
 
 logger = Logger()
 
 
-class Resolver:
+class NodeClassResolver:
     """All classes of one snapshot; its parts are arguments so that a test can hand in its own."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Resolver:
         wanted = [each for each in world.classes if each.ref in named and not each.deleting]
         defaults = self._ebs_defaults() if wanted else None
         waits = self._ledger.back_offs(int(now.timestamp()))
-        resolved = [held_back(self._resolve(each, task.cluster, ceilings, defaults, now), waits) for each in wanted]
+        resolved = [apply_back_offs(self._resolve(each, task.cluster, ceilings, defaults, now), waits) for each in wanted]
         for each in resolved:
             for problem in each.problems:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
@@ -60,7 +60,7 @@ class Resolver:
         """None where the role may not read them: they are checked only where that is permitted."""
         try:
             return EbsDefaults(*self._ec2.ebs_defaults())
-        except (NoAnswer, Throttled):
+        except (NoAnswer, Ec2Throttled):
             raise
         except Ec2Error as refusal:
             logger.warning("the account's default EBS encryption key could not be read", reason=str(refusal))
@@ -73,7 +73,7 @@ class Resolver:
         try:
             found = replace(self._look_up(node_class, cluster.version, ceilings, now), ebs_defaults=defaults)
             return resolve(node_class, found, ceilings, kubernetes_version=cluster.version, ip_family=cluster.ip_family)
-        except (NoAnswer, Throttled):
+        except (NoAnswer, Ec2Throttled):
             raise
         except Ec2Error as refusal:
             nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
@@ -100,9 +100,9 @@ class Resolver:
         return self._ec2.images([{"Name": "image-id", "Values": ids}]) if ids else []
 
 
-def held_back(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -> ResolvedNodeClass:
+def apply_back_offs(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -> ResolvedNodeClass:
     """The class, not ready while it waits because its instances ended at their launch."""
-    wait = waits.get(class_id(resolved.name, legacy=resolved.kind != "EC2NodeClass"))
+    wait = waits.get(back_off_id_of_class(resolved.name, legacy=resolved.kind != "EC2NodeClass"))
     if wait is None:
         return resolved
     times = "once" if wait.tries == 1 else f"{wait.tries} times in a row"
@@ -122,7 +122,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         image_owners=environment.list_setting("JOINER_IMAGE_OWNERS"),
         account=environment.setting("JOINER_ACCOUNT"),
     ).with_limits(environment.json_setting("JOINER_NODE_CLASSES"))
-    resolver = Resolver(
+    resolver = NodeClassResolver(
         environment.ledger(),
         environment.store(),
         ec2=Ec2(environment.client("ec2")),

@@ -26,7 +26,7 @@ SECRETS_KEPT: Final = timedelta(minutes=5)
 """A sandbox may live for hours; a secret that a deployment replaced is forgotten this long after the end of its validity."""
 
 
-class Secrets:
+class CachedSecrets:
     """The secrets that the path may hold, read every few minutes, and again when a caller knows one that is not among them."""
 
     def __init__(self, read: Callable[[], DoorbellSecrets]) -> None:
@@ -48,17 +48,17 @@ class Secrets:
 
 
 @dataclass(frozen=True, slots=True)
-class Machines:
+class RungMachines:
     """ARNs of the state machines that a ring may start."""
 
     scale_up: str
     sweep: str
 
 
-class Doorbell:
+class DoorbellRequests:
     """What a ring does; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, secrets: Secrets, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: Machines) -> None:
+    def __init__(self, secrets: CachedSecrets, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: RungMachines) -> None:
         self._secrets = secrets
         self._ledger = ledger
         self._slot = slot
@@ -110,7 +110,7 @@ def _allowed(uid: str) -> dict[str, Any]:
     return {"statusCode": 200, "headers": {"content-type": "application/json"}, "body": json.dumps(review)}
 
 
-_doorbell: list[Doorbell] = []
+_doorbell: list[DoorbellRequests] = []
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
@@ -119,8 +119,10 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         if not _doorbell:
             ledger = environment.ledger()
             executions = Executions(environment.client("stepfunctions"))
-            machines = Machines(scale_up=environment.setting("SCALE_UP_ARN"), sweep=environment.setting("SWEEP_ARN"))
-            _doorbell.append(Doorbell(Secrets(ledger.doorbell_secrets), ledger, environment.sweep_slot(), executions, machines))
+            machines = RungMachines(scale_up=environment.setting("SCALE_UP_ARN"), sweep=environment.setting("SWEEP_ARN"))
+            _doorbell.append(
+                DoorbellRequests(CachedSecrets(ledger.doorbell_secrets), ledger, environment.sweep_slot(), executions, machines)
+            )
         return _doorbell[0].answer(event, environment.now())
     except Exception:  # see the module: always allowed
         logger.exception("the doorbell failed; the sweep will look")

@@ -12,23 +12,23 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters.answers import ANSWERED, Answers
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.documents import KeptSurvey
-from joiner.adapters.emptiness import EMPTY, Emptiness
-from joiner.adapters.guards import Guards
+from joiner.adapters.empty_nodes import EMPTY, EmptyNodes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import ASSIGNMENT, UNAVAILABLE
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, each_in_time
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
+from joiner.adapters.planning_back_offs import ANSWERED, PlanningBackOffs
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
-from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, Due, SeenClaim
-from joiner.lifecycle.checks.empty import empty_claims
-from joiner.lifecycle.guards import refusal
-from joiner.lifecycle.resting import drained_by, is_blocked
-from joiner.lifecycle.size import beyond_supported_size
+from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
+from joiner.lifecycle.checks.empty_claims import empty_claims
+from joiner.lifecycle.other_autoscalers import refusal_reason
+from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
+from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
 from joiner.telling.size import too_large
@@ -44,19 +44,19 @@ OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
 BEGUN_WITHIN: Final = 30  # seconds after its time, a retirement that was asked for has begun, or never will
 
 
-class Survey:
+class ClusterSurveying:
     """One look; its parts are arguments so that a test can hand in its own. `interval` is the time between sweeps in seconds."""
 
     def __init__(
         self,
         view: ClusterView,
         ledger: Ledger,
-        emptiness: Emptiness,
+        emptiness: EmptyNodes,
         retirements: Retirements,
         store: Store,
         *,
-        answers: Answers,
-        guards: Guards,
+        answers: PlanningBackOffs,
+        guards: AutoscalerDetection,
         interval: int = 60,
         time_left: TimeLeft = UNBOUNDED,
     ) -> None:
@@ -78,7 +78,7 @@ class Survey:
         others = self._guards.look(now)
         for reason in self._guards.tell(others, at=now, instance=task.execution.name):
             logger.warning("an event could not be told", reason=reason)
-        if refused := refusal(others):
+        if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
         survey, manifests = self._look(now)
         oversize = self._tell_size(survey, task)
@@ -147,7 +147,7 @@ class Survey:
         empty = {claim.name for claim in empty_claims(survey)}
         begun = [(name, True) for name in sorted(empty - set(before))]
         ended = [(name, False) for name in sorted(set(before) - empty)]
-        _, left = each_in_time([*ended, *begun], lambda one: self._note(*one, survey.at), KubeError, self._time_left)
+        _, left = call_each_in_time([*ended, *begun], lambda one: self._note(*one, survey.at), KubeError, self._time_left)
         if left:  # the next sweep notes them
             logger.warning("no time was left to note all empty nodes", left=len(left))
         return replace(
@@ -163,22 +163,22 @@ class Survey:
         else:
             self._emptiness.end(claim)
 
-    def _due(self, survey: ClusterSurvey, task: Task) -> list[Due]:
+    def _due(self, survey: ClusterSurvey, task: Task) -> list[DueRetirement]:
         """Each claim once, for the first reason; those first that nobody retires yet."""
-        found: dict[str, Due] = {}
+        found: dict[str, DueRetirement] = {}
         for check in RETIREMENTS:
             for due in check.look(survey):
                 found.setdefault(due.claim.name, due)
         owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
         chosen = sorted(found.values(), key=lambda due: due.claim.name in owned)[:RETIRED_AT_ONCE]
         empty = [due for due in chosen if due.reason == "empty"]
-        asked, left = each_in_time(empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left)
+        asked, left = call_each_in_time(empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left)
         if left:  # nobody would know that they were asked for: the next sweep asks
             logger.warning("no time was left to ask for all empty nodes", left=len(left), asked=len(asked))
         postponed = {due.claim.name for due in left}
         return [due for due in chosen if due.claim.name not in postponed]
 
-    def _ask(self, due: Due, at: int, by: str) -> None:
+    def _ask(self, due: DueRetirement, at: int, by: str) -> None:
         self._emptiness.ask(due.claim.name, max(due.not_before, at) + BEGUN_WITHIN, by=by)
 
 
@@ -231,14 +231,14 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     kube = environment.kube(task.cluster)
-    survey = Survey(
+    survey = ClusterSurveying(
         ListedCluster(kube, SURVEYED, consistent=False),
         environment.ledger(),
-        environment.emptiness(),
+        environment.empty_nodes(),
         environment.retirements(),
         environment.store(),
-        answers=environment.answers(),
-        guards=Guards(kube),
+        answers=environment.planning_back_offs(),
+        guards=AutoscalerDetection(kube),
         interval=int(environment.setting("SWEEP_SECONDS")),
         time_left=environment.time_left(context),
     )

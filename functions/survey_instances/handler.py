@@ -17,22 +17,22 @@ from typing import Any, Final, Protocol
 
 from aws_lambda_powertools import Logger
 
-from functions.survey_instances.naming import name_instances
+from functions.survey_instances.instance_names import name_instances
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences
-from joiner.adapters.births import note_death
 from joiner.adapters.documents import KeptSurvey
-from joiner.adapters.ec2 import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2, Instance
 from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
+from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import RETIREMENT, LaunchRecord, Retirement
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
-from joiner.lifecycle.checks import INSTANCE_CHECKS, Case, InstanceSurvey, SeenClaim, SeenInstance
-from joiner.lifecycle.orphans import Verdict, judge
-from joiner.lifecycle.resting import may_rest, rest_after
-from joiner.lifecycle.retirement import Reason
+from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, Mismatch, SeenClaim, SeenInstance
+from joiner.lifecycle.orphans import OrphanVerdict, judge_orphans
+from joiner.lifecycle.retirement import RetirementReason
+from joiner.lifecycle.retirement_back_off import back_off_seconds, may_back_off
 from joiner.names import ACTING, DRAINING, STOPS_EVERYTHING
 
 logger = Logger()
@@ -49,7 +49,7 @@ Asked = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class InstanceRecords:
     """What the table remembers, by part."""
 
     ledger: Ledger
@@ -64,12 +64,12 @@ class ExecutionStatus(Protocol):
         """`RUNNING`, how it ended, `GONE` or `UNTOLD`."""
 
 
-class Survey:
+class InstanceSurveying:
     """One look; its parts are arguments so that a test can hand in its own. Two looks that agree lie `apart` seconds apart."""
 
     def __init__(
         self,
-        memory: Memory,
+        memory: InstanceRecords,
         executions: ExecutionStatus,
         ec2: Ec2,
         store: Store,
@@ -109,7 +109,7 @@ class Survey:
         wanted = self._whom_to_retire([*leaving, *begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
         resting = self._resting(seen.claims, retirements)
         unreadable = [one for part in (self._ledger, self._retirements, self._absences) for one in part.unreadable]
-        retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == Reason.LOST]
+        retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == RetirementReason.LOST]
         if switch not in STOPS_EVERYTHING:  # last: names are for people, and a slow EC2 must not stop what was decided
             self._name(found.values(), seen)
         return {
@@ -138,9 +138,7 @@ class Survey:
         }
 
     def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, Instance]:
-        """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all the same.
-
-        """
+        """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all the same."""
         found = {each.id: each for each in self._ec2.instances_of_cluster(cluster, ended=True)}
         untagged = {claim.instance for claim in seen.claims if claim.instance}.union(seen.ours).difference(found)
         found |= self._ec2.whatever_became_of(untagged)
@@ -160,12 +158,12 @@ class Survey:
         for instance, claim in ended:
             if claim in told and told[claim].said:
                 continue
-            if death := note_death(self._ledger, self._retirements, instance, claim, self._clock()):
+            if death := record_launch_failure(self._ledger, self._retirements, instance, claim, self._clock()):
                 logger.error(
                     "an instance ended at its launch", nodeclaim=claim, instance=death.instance, code=death.code, reason=death.said
                 )
 
-    def _judge(self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]) -> Verdict:
+    def _judge(self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]) -> OrphanVerdict:
         """Two looks agree if the second one's cluster was read after the first one's EC2: an instance that was there by then had its claim,
         which is written before it is launched. So an absence counts from now on, and is judged as of when the cluster was `seen`."""
         known = {claim.instance for claim in seen.claims}
@@ -176,7 +174,7 @@ class Survey:
         cases = [case for check in INSTANCE_CHECKS for case in check.look(survey)]
         since = self._absences.since()
         self._absences.keep({case.absent for case in cases if case.absent}, since, ceil(self._clock().timestamp()))
-        return judge(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
+        return judge_orphans(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
 
     def _whom_to_retire(self, asked: Sequence[Asked], retirements: Mapping[str, Retirement], freed: Sequence[str]) -> list[Asked]:
         """Each claim once, for its most urgent reason. Whoever retires a claim is told if its instance is lost, and is left alone."""
@@ -188,8 +186,8 @@ class Survey:
         owned = {claim: one for claim, one in retirements.items() if one.owner and claim not in freed}
         unreadable = self._retirements.unreadable_ids(RETIREMENT)  # another execution may be at them
         for claim, one in owned.items():
-            if claim in found and found[claim]["reason"] == Reason.LOST and Reason.LOST not in one.reasons:
-                self._retirements.add(claim, Reason.LOST)
+            if claim in found and found[claim]["reason"] == RetirementReason.LOST and RetirementReason.LOST not in one.reasons:
+                self._retirements.add(claim, RetirementReason.LOST)
         return [each for claim, each in found.items() if claim not in owned and claim not in unreadable]
 
     def _begun(
@@ -207,8 +205,8 @@ class Survey:
             if name not in there or (retirement.owner and name not in freed):
                 continue
             instance = instances.get(there[name].instance)
-            reasons = {Reason(each) for each in retirement.reasons if each in set(Reason)}
-            reasons -= {Reason.LOST} if instance is not None and not instance.gone else set()
+            reasons = {RetirementReason(each) for each in retirement.reasons if each in set(RetirementReason)}
+            reasons -= {RetirementReason.LOST} if instance is not None and not instance.gone else set()
             if reasons:
                 reason = max(reasons, key=lambda each: each.urgency)
                 found.append({"claim": name, "reason": str(reason), "instance": there[name].instance, "notBefore": 0})
@@ -219,14 +217,14 @@ class Survey:
         owned, now = [each for each in retirements.values() if each.owner], int(self._clock().timestamp())
         status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
         left = [each for each in owned if status[each.owner] not in (RUNNING, UNTOLD) or not each.attended(now)]
-        rest = {each.claim: now + rest_after(each.attempt) for each in left if status[each.owner] == SUCCEEDED}
+        rest = {each.claim: now + back_off_seconds(each.attempt) for each in left if status[each.owner] == SUCCEEDED}
         return [each.claim for each in left if self._retirements.disown(each.claim, each.owner, rest.get(each.claim, 0))]
 
     def _resting(self, claims: Sequence[SeenClaim], retirements: Mapping[str, Retirement]) -> set[str]:
         """Claims whose last execution ended well, and that say what keeps their nodes."""
         now = int(self._clock().timestamp())
         blocked = ((claim, retirements[claim.name]) for claim in claims if claim.blocked and claim.name in retirements)
-        return {claim.name for claim, known in blocked if may_rest(known.look_at, (known.deadline, claim.drained_by), now)}
+        return {claim.name for claim, known in blocked if may_back_off(known.look_at, (known.deadline, claim.drained_by), now)}
 
     def _broken_lease(self) -> str:
         lease = self._ledger.lease()
@@ -243,15 +241,15 @@ class Survey:
 
 
 def _urgency(asked: Asked) -> int:
-    return Reason(asked["reason"]).urgency
+    return RetirementReason(asked["reason"]).urgency
 
 
 def _leaving(claim: SeenClaim) -> Asked:
     """A claim of a cluster that Joiner is uninstalled from: all its nodes are drained, whatever the budgets of their pools say."""
-    return {"claim": claim.name, "reason": str(Reason.UNINSTALLED), "instance": claim.instance, "notBefore": 0}
+    return {"claim": claim.name, "reason": str(RetirementReason.UNINSTALLED), "instance": claim.instance, "notBefore": 0}
 
 
-def _asked(case: Case) -> Asked:
+def _asked(case: Mismatch) -> Asked:
     return {"claim": case.claim, "reason": case.reason, "instance": case.instance, "notBefore": 0}
 
 
@@ -260,8 +258,8 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
-    survey = Survey(
-        Memory(environment.ledger(), environment.retirements(), environment.absences()),
+    survey = InstanceSurveying(
+        InstanceRecords(environment.ledger(), environment.retirements(), environment.absences()),
         Executions(environment.client("stepfunctions")),
         Ec2(environment.client("ec2")),
         environment.store(),

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
-from joiner.adapters.ec2 import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2, Instance
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import Reason, Retiring, Stage
+from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim
 from joiner.names import CLUSTER_NAME_TAG, NODEPOOL, cluster_tag
 
 logger = Logger()
@@ -26,7 +26,7 @@ class Switch(Protocol):
         """Is Joiner paused at this moment?"""
 
 
-class Termination:
+class InstanceTermination:
     """One termination of a wave's instances; its parts are arguments so that a test can hand in its own."""
 
     def __init__(self, ec2: Ec2, retirements: Retirements, pause: Switch) -> None:
@@ -34,50 +34,52 @@ class Termination:
         self._retirements = retirements
         self._pause = pause
 
-    def answer(self, owner: str, cluster: str, entries: Sequence[Retiring], now: datetime) -> dict[str, Any]:
+    def answer(self, owner: str, cluster: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
         """``{"claims", "terminated"}``: all claims at their stages."""
-        self._retirements.see((one.claim for one in entries if one.stage is Stage.DRAINED), owner, int(now.timestamp()))
+        self._retirements.see((one.claim for one in entries if one.stage is RetirementStage.DRAINED), owner, int(now.timestamp()))
         if self._pause.on():  # since this execution began; it goes round, and looks again
-            paused = [one.at(one.stage, "Joiner is paused") if one.stage is Stage.DRAINED else one for one in entries]
+            paused = [one.at(one.stage, "Joiner is paused") if one.stage is RetirementStage.DRAINED else one for one in entries]
             return {"claims": [one.to_json() for one in paused], "terminated": 0}
-        drained = {one.instance: one for one in entries if one.stage is Stage.DRAINED and one.instance}
+        drained = {one.instance: one for one in entries if one.stage is RetirementStage.DRAINED and one.instance}
         shown = self._ec2.whereabouts(drained)
         done = {one.claim: one for one in self._end(cluster, drained, shown, now)}
-        done |= {one.claim: one.at(Stage.TERMINATED) for one in entries if one.stage is Stage.DRAINED and not one.instance}
+        done |= {
+            one.claim: one.at(RetirementStage.TERMINATED) for one in entries if one.stage is RetirementStage.DRAINED and not one.instance
+        }
         for one in done.values():
-            if one.stage is Stage.DRAINING:
-                self._retirements.drop(one.claim, owner, Reason.LOST)
+            if one.stage is RetirementStage.DRAINING:
+                self._retirements.drop(one.claim, owner, RetirementReason.LOST)
             logger.info("instance", instance=one.instance, nodeclaim=one.claim, node=one.node, stage=str(one.stage), why=one.why)
         return {
             "claims": [done.get(one.claim, one).to_json() for one in entries],
-            "terminated": sum(one.stage is Stage.TERMINATING for one in done.values()),
+            "terminated": sum(one.stage is RetirementStage.TERMINATING for one in done.values()),
         }
 
-    def _end(self, cluster: str, drained: Mapping[str, Retiring], shown: Mapping[str, Instance], now: datetime) -> list[Retiring]:
+    def _end(self, cluster: str, drained: Mapping[str, RetiringClaim], shown: Mapping[str, Instance], now: datetime) -> list[RetiringClaim]:
         judged = {name: _judged(one, shown.get(name), cluster, now) for name, one in drained.items()}
         alive = [name for name, judgement in judged.items() if judgement is None]
         return [judgement for judgement in judged.values() if judgement is not None] + self._terminate(alive, drained)
 
-    def _terminate(self, alive: Sequence[str], drained: Mapping[str, Retiring]) -> list[Retiring]:
+    def _terminate(self, alive: Sequence[str], drained: Mapping[str, RetiringClaim]) -> list[RetiringClaim]:
         """One that EC2 refuses to terminate keeps no other; its claim says why, and the next look tries it again."""
         done = self._ec2.terminate(alive)
         for instance, reason in done.refused.items():
             logger.warning("an instance was not terminated", instance=instance, nodeclaim=drained[instance].claim, reason=str(reason))
-        going = [drained[one].at(Stage.TERMINATING, f"instance {one} is shutting-down") for one in done.ended]
-        unknown = [drained[one].at(Stage.DRAINED, f"EC2 knows no instance {one}") for one in done.absent]
-        return [*going, *unknown, *(drained[one].at(Stage.DRAINED, str(reason)) for one, reason in done.refused.items())]
+        going = [drained[one].at(RetirementStage.TERMINATING, f"instance {one} is shutting-down") for one in done.ended]
+        unknown = [drained[one].at(RetirementStage.DRAINED, f"EC2 knows no instance {one}") for one in done.absent]
+        return [*going, *unknown, *(drained[one].at(RetirementStage.DRAINED, str(reason)) for one, reason in done.refused.items())]
 
 
-def _judged(one: Retiring, instance: Instance | None, cluster: str, now: datetime) -> Retiring | None:
+def _judged(one: RetiringClaim, instance: Instance | None, cluster: str, now: datetime) -> RetiringClaim | None:
     """What becomes of a claim whose instance is not told to go; None if it is."""
     if instance is None:
-        stage = Stage.TERMINATED if one.unknown_is_gone(now) else Stage.DRAINED
+        stage = RetirementStage.TERMINATED if one.unknown_is_gone(now) else RetirementStage.DRAINED
         return one.at(stage, f"EC2 knows no instance {one.instance}")
     if not instance.alive:
-        return one.at(Stage.TERMINATING, f"instance {one.instance} is {instance.state}")
+        return one.at(RetirementStage.TERMINATING, f"instance {one.instance} is {instance.state}")
     if not _is_ours(instance, cluster):
-        return one.at(Stage.DRAINED, f"instance {one.instance} lacks a tag of {cluster}: {_tags(cluster)}")
-    if one.reason is Reason.LOST and instance.works and one.node:
+        return one.at(RetirementStage.DRAINED, f"instance {one.instance} lacks a tag of {cluster}: {_tags(cluster)}")
+    if one.reason is RetirementReason.LOST and instance.works and one.node:
         return one.found(f"instance {one.instance} is {instance.state}")
     return None
 
@@ -97,8 +99,8 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """The Lambda's entry."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    termination = Termination(Ec2(environment.client("ec2")), environment.retirements(), environment.pause())
-    entries = [Retiring.from_json(each) for each in event["claims"]]
+    termination = InstanceTermination(Ec2(environment.client("ec2")), environment.retirements(), environment.pause())
+    entries = [RetiringClaim.from_json(each) for each in event["claims"]]
     answer = termination.answer(task.execution.arn, task.cluster.name, entries, environment.now())
     metrics.publish(task.cluster.name, {"InstancesTerminated": answer["terminated"]})
     return answer

@@ -12,7 +12,7 @@ from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.kube import ClusterAccess, Kube
 from joiner.adapters.kube_errors import AlreadyExists, EvictionBlocked, Invalid, NotFound, Unauthorized, Unreachable
 from joiner.adapters.kube_lists import PAGE
-from joiner.adapters.parallel import every
+from joiner.adapters.parallel import call_all
 from joiner_local.kube_api import KubeApi
 from joiner_local.stack import Stack
 from tests.kube_contract import KubeContract, fresh, pod
@@ -41,9 +41,7 @@ def access(bare_stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Clust
 @pytest.fixture(scope="module")
 def administrator(access: ClusterAccess, kube: KubeApi) -> Kube:
     """With our CRDs served."""
-    kube.apply_manifests(
-        [manifest for path in sorted(CRDS.glob("*.yaml")) for manifest in yaml.safe_load_all(path.read_text())]
-    )
+    kube.apply_manifests([manifest for path in sorted(CRDS.glob("*.yaml")) for manifest in yaml.safe_load_all(path.read_text())])
     return Kube(access)
 
 
@@ -74,7 +72,7 @@ def many_events(administrator: Kube) -> Iterator[str]:
     def make(number: int) -> None:
         administrator.create(kinds.CONFIG_MAPS, {"metadata": {"name": f"number-{number}"}}, namespace=namespace)
 
-    every(range(PAGE + 10), make, AlreadyExists)
+    call_all(range(PAGE + 10), make, AlreadyExists)
     yield namespace
     administrator.delete(kinds.NAMESPACES, namespace)
 
@@ -82,10 +80,7 @@ def many_events(administrator: Kube) -> Iterator[str]:
 def test_a_list_holds_every_page(administrator: Kube, many_events: str) -> None:
     listed = administrator.list(kinds.CONFIG_MAPS, namespace=many_events)
 
-    assert (
-        len({each["metadata"]["name"] for each in listed if each["metadata"]["name"].startswith("number-")})
-        == PAGE + 10
-    )
+    assert len({each["metadata"]["name"] for each in listed if each["metadata"]["name"].startswith("number-")}) == PAGE + 10
 
 
 def test_items_of_custom_resources_have_their_kind(administrator: Kube) -> None:
@@ -120,9 +115,7 @@ def test_a_pod_disruption_budget_blocks_an_eviction(administrator: Kube) -> None
     )
     budgets = kinds.Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True)
     selector = {"matchLabels": {"made-by": name}}
-    administrator.create(
-        budgets, {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": selector}}, namespace="default"
-    )
+    administrator.create(budgets, {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": selector}}, namespace="default")
 
     with pytest.raises(EvictionBlocked):
         administrator.evict("default", name, node="nowhere", uid=made["metadata"]["uid"])

@@ -164,8 +164,8 @@ def test_the_installer_and_the_template_mean_the_same_digest(tmp_path: Path) -> 
 def test_a_door_is_fitted_with_its_address_and_with_a_ca_only_if_it_needs_one() -> None:
     webhook = {"name": "pods", "clientConfig": {"url": "DOORBELL/pods"}}
 
-    public = install_manifests.Door("https://api/ring/secret/").fitted(webhook)
-    local = install_manifests.Door("https://api/ring/secret/", "PEM").fitted(webhook)
+    public = install_manifests.WebhookEndpoint("https://api/ring/secret/").fitted(webhook)
+    local = install_manifests.WebhookEndpoint("https://api/ring/secret/", "PEM").fitted(webhook)
 
     assert public["clientConfig"] == {"url": "https://api/ring/secret/pods"}
     assert local["clientConfig"] == {"url": "https://api/ring/secret/pods", "caBundle": "UEVN"}
@@ -203,7 +203,7 @@ def test_an_error_that_shows_the_doorbells_secret_is_answered_and_logged_without
     secret = "-".join(("s3", "cret"))  # a traceback shows this line, too
 
     def refused(_: Request) -> Answer:
-        with install_manifests.without(secret):
+        with install_manifests.hide_secret(secret):
             raise ValueError(f'webhooks[0].clientConfig.url: Invalid value: "https://api/ring/{secret}/pods"')
 
     serve(mailbox.event("Update", {}, "thing"), Remaining(), refused)
@@ -217,5 +217,5 @@ def test_an_error_that_shows_the_doorbells_secret_is_answered_and_logged_without
 
 def test_an_error_without_the_doorbells_secret_stays_what_it_is() -> None:
 
-    with pytest.raises(Forbidden), install_manifests.without("s3cret"):
+    with pytest.raises(Forbidden), install_manifests.hide_secret("s3cret"):
         raise Forbidden("clusterroles is forbidden")

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from functions.collect_garbage import handler as collect_garbage
-from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.pause import Pause
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
@@ -54,7 +54,7 @@ class Yard:
 
     def collect(self, ids: list[str], ledger: Ledger | None = None) -> dict[str, Any]:
         pause = Pause(self.aws.client("ssm"), self.cluster)
-        answer: dict[str, Any] = collect_garbage.Collection(ledger or self.ledger, self.ec2, pause).answer(self.cluster, ids)
+        answer: dict[str, Any] = collect_garbage.GarbageCollection(ledger or self.ledger, self.ec2, pause).answer(self.cluster, ids)
         return answer
 
     def alive(self) -> set[str]:

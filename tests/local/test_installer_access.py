@@ -24,7 +24,7 @@ class Entry:
         network = {"subnetIds": ["subnet-1", "subnet-2"]}
         self.eks.create_cluster(name=self.cluster, roleArn=self.principal, resourcesVpcConfig=network)
         self.eks.create_access_entry(clusterName=self.cluster, principalArn=self.principal)
-        self.access: Any = elevate_installer.Access(self.eks, self.cluster, self.principal, POLICY)
+        self.access: Any = elevate_installer.InstallerAccess(self.eks, self.cluster, self.principal, POLICY)
 
     @property
     def policies(self) -> list[str]:

@@ -13,7 +13,7 @@ from functions.resolve_node_classes import handler as resolve_node_classes
 from infra.node_class_limits import node_class_limits
 from infra.settings import Settings
 from joiner.adapters import documents
-from joiner.adapters.ec2 import Ec2, NotFound, Parameters
+from joiner.adapters.ec2_client import Ec2, InstanceNotFound, Parameters
 from joiner.adapters.executions import GONE, Executions
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
@@ -79,7 +79,7 @@ class Account:
             "ec2nodeclasses": [{**NODECLASS, "spec": spec | node_class}],
         }
         snapshot = documents.put_snapshot(self.store, self.task, lists, assignments={}, assigned={}, in_flight=())
-        resolver = resolve_node_classes.Resolver(
+        resolver = resolve_node_classes.NodeClassResolver(
             self.ledger,
             self.store,
             ec2=self.ec2,
@@ -216,7 +216,7 @@ def test_instances_are_ended_and_those_that_are_gone_already_stop_nobody(account
 
 
 def test_a_missing_object_is_not_found(account: Account) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(InstanceNotFound):
         account.ec2.pages("describe_subnets", "Subnets", SubnetIds=["subnet-00000000000000000"])
     with pytest.raises(NoSuchDocument):
         account.store.get("plans/none/1.json.gz")

@@ -1,12 +1,19 @@
-"""The ledger against DynamoDB: every rule that keeps two executions from doing one thing twice is a conditional write.
-"""
+"""The ledger against DynamoDB: every rule that keeps two executions from doing one thing twice is a conditional write."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import DoorbellSecrets, LaunchRecord, Lease, LeaseLost, Offering, Pairing, Unavailable
+from joiner.adapters.ledger_items import (
+    DoorbellSecrets,
+    LaunchRecord,
+    Lease,
+    LeaseLost,
+    OfferingKey,
+    Pairing,
+    Unavailable,
+)
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -195,7 +202,7 @@ def test_an_assignment_of_a_later_lease_is_not_dropped_by_an_earlier_one(table: 
 
 
 def test_an_offering_is_short_until_its_time_and_the_longer_mark_stands(table: Table) -> None:
-    offering = Offering("spot", "m5.large", "us-east-1a")
+    offering = OfferingKey("spot", "m5.large", "us-east-1a")
     table.ledger.mark_unavailable(offering, until=200, reason="InsufficientInstanceCapacity")
     table.ledger.mark_unavailable(offering, until=150, reason="spot interruption")
 

@@ -67,7 +67,7 @@ class World:
 
     def settings(self, **said: Any) -> Any:
         given = {"roles": (self.network.node_role_arn,), "manage_entries": True, "own_role": self.role, "path": self.path}
-        return self.handler.Wanted(cluster=self.cluster, **{**given, "profile": "", **said})
+        return self.handler.WantedAccess(cluster=self.cluster, **{**given, "profile": "", **said})
 
     def there(self) -> tuple[bool, bool, bool]:
         """Entry, profile and role."""
@@ -96,7 +96,7 @@ ALL, NOTHING = (True, True, True), (False, False, False)
 
 def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after_its_end(world: World) -> None:
     instance, memory = world.launch(), Memory()
-    tidy = world.handler.tidy
+    tidy = world.handler.remove_unused
 
     for now in (0, HALF_AN_HOUR, 100 * HALF_AN_HOUR):
         said = tidy(world.access, world.settings(), memory, now)
@@ -117,9 +117,9 @@ def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after
 def test_an_instance_that_comes_between_two_looks_keeps_all_of_it(world: World) -> None:
     memory = Memory()
 
-    world.handler.tidy(world.access, world.settings(), memory, 0)
+    world.handler.remove_unused(world.access, world.settings(), memory, 0)
     world.launch()  # by an execution that began before the deployment
-    world.handler.tidy(world.access, world.settings(), memory, HALF_AN_HOUR)
+    world.handler.remove_unused(world.access, world.settings(), memory, HALF_AN_HOUR)
 
     assert world.there() == ALL
     assert memory.known == {}
@@ -129,7 +129,7 @@ def test_an_entry_that_somebody_deleted_is_made_again(world: World) -> None:
     wanted = world.settings(roles=(world.arn,), profile=world.profile)
     world.access.remove_entry(world.arn)
 
-    world.handler.tidy(world.access, wanted, Memory(), 0)
+    world.handler.remove_unused(world.access, wanted, Memory(), 0)
 
     assert world.there() == ALL
     assert world.access.entries() == [world.arn]
@@ -138,7 +138,7 @@ def test_an_entry_that_somebody_deleted_is_made_again(world: World) -> None:
 def test_entries_are_not_made_where_the_settings_do_not_manage_them(world: World) -> None:
     world.access.remove_entry(world.arn)
 
-    world.handler.tidy(world.access, world.settings(roles=(world.arn,), manage_entries=False, profile=world.profile), Memory(), 0)
+    world.handler.remove_unused(world.access, world.settings(roles=(world.arn,), manage_entries=False, profile=world.profile), Memory(), 0)
 
     assert world.access.entries() == []
 
@@ -147,7 +147,7 @@ def test_what_the_settings_name_is_never_removed(world: World) -> None:
     memory, wanted = Memory(), world.settings(roles=(world.arn,), profile=world.profile)
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
-        assert world.handler.tidy(world.access, wanted, memory, now) == {"removed": [], "unused": [], "used": []}
+        assert world.handler.remove_unused(world.access, wanted, memory, now) == {"removed": [], "unused": [], "used": []}
 
     assert world.there() == ALL
 
@@ -159,7 +159,7 @@ def test_what_a_deployment_did_not_make_is_never_removed(world: World) -> None:
     assert not world.access.admit(foreign)  # it had an entry before
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
-        world.handler.tidy(world.access, world.settings(roles=(world.arn,), own_role=foreign.rpartition("/")[2]), memory, now)
+        world.handler.remove_unused(world.access, world.settings(roles=(world.arn,), own_role=foreign.rpartition("/")[2]), memory, now)
 
     assert eks.describe_access_entry(clusterName=world.cluster, principalArn=foreign)
     assert iam.get_role(RoleName=foreign.rpartition("/")[2])
@@ -193,7 +193,7 @@ def test_a_role_to_which_people_added_a_policy_stays_whole_and_stops_nothing(wor
     policy = json.dumps({"Version": "2012-10-17", "Statement": [reading]})
     iam.put_role_policy(RoleName=world.role, PolicyName="people", PolicyDocument=policy)
 
-    looks = [world.handler.tidy(world.access, world.settings(), memory, now) for now in range(0, 5 * HALF_AN_HOUR, HALF_AN_HOUR)]
+    looks = [world.handler.remove_unused(world.access, world.settings(), memory, now) for now in range(0, 5 * HALF_AN_HOUR, HALF_AN_HOUR)]
 
     assert world.there() == (False, False, True)
     assert len(iam.list_attached_role_policies(RoleName=world.role)["AttachedPolicies"]) == 1

@@ -54,7 +54,7 @@ class World:
         self.record(f"https://127.0.0.1:{self.own.port}", self.own_ca)
 
     def record(self, endpoint: str, ca: str) -> None:
-        known_cluster.record(self.aws.client("dynamodb"), self.table, KnownCluster(endpoint, ca), at=1)
+        known_cluster.record_known_cluster(self.aws.client("dynamodb"), self.table, KnownCluster(endpoint, ca), at=1)
 
     def ask(self, *, name: str = NAME, endpoint: str = "", ca: str = "", loopback: bool = True) -> str:
         """What a function with this payload ends with; by default the payload is the true one."""
@@ -162,7 +162,7 @@ def test_eks_endpoints_of_every_shape_are_known(endpoint: str, region: str) -> N
     assert known_cluster.is_eks_endpoint(endpoint, region)
     known = KnownCluster(endpoint, "Q0E=")
     facts = ClusterFacts("prod", endpoint, "Q0E=", "1.36", "")
-    assert known_cluster.refusal(facts, known, name="prod", region=region, loopback=False) == ""
+    assert known_cluster.refusal_reason(facts, known, name="prod", region=region, loopback=False) == ""
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,8 @@ def test_a_service_range_of_the_callers_choice_is_refused() -> None:
     endpoint = f"https://{OWN}.gr7.eu-west-1.eks.amazonaws.com"
     facts = ClusterFacts("prod", endpoint, "Q0E=", "1.36", "10.9.0.0/16")
 
-    said = known_cluster.refusal(facts, KnownCluster(endpoint, "Q0E=", "10.100.0.0/16"), name="prod", region="eu-west-1", loopback=False)
+    said = known_cluster.refusal_reason(
+        facts, KnownCluster(endpoint, "Q0E=", "10.100.0.0/16"), name="prod", region="eu-west-1", loopback=False
+    )
 
     assert said == "the payload's service CIDR is 10.9.0.0/16; that of prod is 10.100.0.0/16"

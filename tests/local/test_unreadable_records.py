@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from joiner.adapters.absences import Absences
-from joiner.adapters.answers import Answers
-from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.dynamodb_table import DynamoTable
+from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord, Offering
+from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
+from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.records import UnreadableRecord
 from joiner.adapters.retirements import Retirements
-from joiner.adapters.table import Table
-from joiner.lifecycle.answered import Answer, Question
+from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -84,10 +84,10 @@ def absence(memory: Memory, name: str) -> None:
 
 
 def emptiness(memory: Memory, name: str) -> None:
-    memory.part(Emptiness).begin(name, 10)
+    memory.part(EmptyNodes).begin(name, 10)
 
 
-KINDS: Mapping[str, tuple[Callable[[Memory, str], None], type[Table], Callable[[Any], set[str]], Attributes]] = {
+KINDS: Mapping[str, tuple[Callable[[Memory, str], None], type[DynamoTable], Callable[[Any], set[str]], Attributes]] = {
     "LAUNCH": (
         Memory.launch,
         Ledger,
@@ -99,7 +99,7 @@ KINDS: Mapping[str, tuple[Callable[[Memory, str], None], type[Table], Callable[[
     "WAVE": (wave, Ledger, lambda part: {one.name for one in part.waves()}, {"claims": {"S": "claim"}}),
     "RETIREMENT": (retirement, Retirements, lambda part: set(part.all()), {"reasons": {"BOOL": True}}),
     "ABSENT": (absence, Absences, lambda part: set(part.since()), {"since": {"S": "yesterday"}}),
-    "EMPTY": (emptiness, Emptiness, lambda part: set(part.all()), {"since": {"S": "yesterday"}}),
+    "EMPTY": (emptiness, EmptyNodes, lambda part: set(part.all()), {"since": {"S": "yesterday"}}),
 }
 
 
@@ -123,7 +123,7 @@ def test_a_broken_item_between_good_ones_is_left_out_and_named(
 
 
 def test_an_offering_with_an_unreadable_mark_stops_no_other(memory: Memory) -> None:
-    memory.ledger.mark_unavailable(Offering("spot", "m5.large", "us-east-1a"), 100, "short")
+    memory.ledger.mark_unavailable(OfferingKey("spot", "m5.large", "us-east-1a"), 100, "short")
     memory.put("UNAVAILABLE", "spot#m5.large", {"until": {"N": "100"}})
 
     assert [mark.offering.zone for mark in memory.ledger.unavailable(50)] == ["us-east-1a"]
@@ -139,12 +139,12 @@ def test_pairings_that_are_asked_for_by_name_leave_out_the_broken_one(memory: Me
 
 
 def test_answers_that_cannot_be_read_count_as_none_and_are_replaced(memory: Memory) -> None:
-    answers = memory.part(Answers)
+    answers = memory.part(PlanningBackOffs)
     memory.put("ANSWERED", "pods", {"classes": {"S": '{"class": [1]}'}})
     assert answers.all() == {}
     assert [one.kind for one in answers.unreadable] == ["ANSWERED"]
 
-    answer = {"class": Answer(Question(1, "2026-11-21T12:00:00Z", "digest"), 1, 100)}
+    answer = {"class": PlanningBackOff(PendingPodClass(1, "2026-11-21T12:00:00Z", "digest"), 1, 100)}
     answers.put(answer, 10)
 
     assert answers.all() == answer
@@ -177,7 +177,7 @@ def test_an_absence_that_cannot_be_read_begins_anew(memory: Memory) -> None:
 
 
 def test_an_emptiness_that_cannot_be_read_begins_anew(memory: Memory) -> None:
-    known = memory.part(Emptiness)
+    known = memory.part(EmptyNodes)
     memory.put("EMPTY", "claim-a", {"since": {"S": "yesterday"}})
     assert known.all() == {}
 

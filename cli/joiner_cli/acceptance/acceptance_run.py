@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.ec2 import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2, Instance
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import AlreadyExists, NotFound
 from joiner.adapters.ledger import Ledger
@@ -95,9 +95,7 @@ class AcceptanceRun:
         return wait_for(
             look,
             step,
-            missing=lambda: (
-                f"EC2NodeClass {self.node_class} is not ready ({json.dumps(said) if said else 'no conditions'})"
-            ),
+            missing=lambda: f"EC2NodeClass {self.node_class} is not ready ({json.dumps(said) if said else 'no conditions'})",
             remedy=unready,
         )
 
@@ -136,9 +134,7 @@ class AcceptanceRun:
             types=acceptance_objects.TYPES[2:3],
         )
         payload = json.dumps({"rehearse": launch.to_json()}).encode()
-        answer = self.here.client("lambda", seconds=60).invoke(
-            FunctionName=self.here.outputs["LaunchFunction"], Payload=payload
-        )
+        answer = self.here.client("lambda", seconds=60).invoke(FunctionName=self.here.outputs["LaunchFunction"], Payload=payload)
         body = json.loads(answer["Payload"].read() or b"{}")
         if answer.get("FunctionError"):
             raise AcceptanceFailed(
@@ -157,9 +153,7 @@ class AcceptanceRun:
         states, arn = self.here.client("stepfunctions"), self.here.outputs["ScaleUpArn"]
         deadline = time.monotonic() + step.seconds
         for number in range(1, step.seconds):
-            started = states.start_execution(
-                stateMachineArn=arn, name=f"accept-{self.run}-{number}", input='{"reason": "joiner accept"}'
-            )
+            started = states.start_execution(stateMachineArn=arn, name=f"accept-{self.run}-{number}", input='{"reason": "joiner accept"}')
             remaining = AcceptanceStep(step.name, step.shows, max(1, int(deadline - time.monotonic())))
             look = self._saw_pods(started["executionArn"])
             said = wait_for(
@@ -179,9 +173,7 @@ class AcceptanceRun:
         def look() -> str:
             described = states.describe_execution(executionArn=execution)
             events = states.get_execution_history(executionArn=execution, maxResults=200)["events"]
-            left = {
-                str(each["stateExitedEventDetails"]["name"]) for each in events if "stateExitedEventDetails" in each
-            }
+            left = {str(each["stateExitedEventDetails"]["name"]) for each in events if "stateExitedEventDetails" in each}
             if FIND_PENDING_PODS in left and described["status"] in ("RUNNING", "SUCCEEDED"):
                 return "find_pending_pods listed the cluster with its own token"
             if described["status"] == "RUNNING":
@@ -198,9 +190,7 @@ class AcceptanceRun:
 
     def ring(self, step: AcceptanceStep) -> str:
         """Create a pod that no node can run: kube-scheduler's event calls the doorbell."""
-        if affected := acceptance_objects.pools_naming_label(
-            [*self.kube().list(kinds.NODEPOOLS), *self.kube().list(kinds.PROVISIONERS)]
-        ):
+        if affected := acceptance_objects.pools_naming_label([*self.kube().list(kinds.NODEPOOLS), *self.kube().list(kinds.PROVISIONERS)]):
             raise AcceptanceFailed(
                 f"the pools {', '.join(affected)} name {acceptance_objects.KEY}",
                 "delete what is left of an earlier run: kubectl delete nodepool",
@@ -223,17 +213,13 @@ class AcceptanceRun:
         return wait_for(
             look,
             step,
-            missing=lambda: (
-                f"the doorbell was not called (rings in the ledger: {before} before, {ledger.lease().rings} now)"
-            ),
+            missing=lambda: f"the doorbell was not called (rings in the ledger: {before} before, {ledger.lease().rings} now)",
             remedy="kubectl get validatingwebhookconfiguration joiner-doorbell; the control plane must reach the DoorbellUrl of the stack",
         )
 
     def _executions(self) -> set[str]:
         """Return the names of the latest scale-ups, without those of this command."""
-        listed = self.here.client("stepfunctions").list_executions(
-            stateMachineArn=self.here.outputs["ScaleUpArn"], maxResults=50
-        )
+        listed = self.here.client("stepfunctions").list_executions(stateMachineArn=self.here.outputs["ScaleUpArn"], maxResults=50)
         return {str(each["name"]) for each in listed["executions"] if not each["name"].startswith("accept-")}
 
     # Steps with one node
@@ -258,9 +244,7 @@ class AcceptanceRun:
         return f"the pod runs after {time.monotonic() - began:.0f} s on {types or 'a node'} ({', '.join(prices)} US$ an hour)"
 
     def _why_not(self) -> str:
-        claims = [
-            f"{each['metadata']['name']}: {json.dumps(acceptance_objects.conditions(each))}" for each in self._claims()
-        ]
+        claims = [f"{each['metadata']['name']}: {json.dumps(acceptance_objects.conditions(each))}" for each in self._claims()]
         events = self.kube().list(kinds.EVENTS, namespace="default", fields=f"regarding.name={self.name}")
         notes = [str(each.get("note") or "") for each in events][-2:]
         return "; ".join([*notes, *claims])[:800] or "there is no NodeClaim and no event"
@@ -307,10 +291,7 @@ class AcceptanceRun:
         return "" if self._claims() or self._instances() else "NodeClaim, Node and instance are gone"
 
     def _what_is_left(self) -> str:
-        claims = [
-            f"NodeClaim {each['metadata']['name']}: {json.dumps(acceptance_objects.conditions(each))}"
-            for each in self._claims()
-        ]
+        claims = [f"NodeClaim {each['metadata']['name']}: {json.dumps(acceptance_objects.conditions(each))}" for each in self._claims()]
         return "; ".join([*claims, *(f"instance {each.id} is {each.state}" for each in self._instances())])[:800]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ec2_client import Ec2
 from tests.local.refusals import clusters, deployments, functions, machines, signals, state_machines, storage, tables
 from tests.local.refusals.table import ROWS, Row, refusal_of
 from tests.local.running_aws import RunningAws

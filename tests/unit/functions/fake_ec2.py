@@ -26,7 +26,7 @@ def lost(operation: str) -> ReadTimeoutError:
 
 @dataclass
 class FakeEc2Client:
-    """What a boto3 client of EC2 offers to `joiner.adapters.ec2`; `asked` lists every call."""
+    """What a boto3 client of EC2 offers to `joiner.adapters.ec2_client`; `asked` lists every call."""
 
     short: set[tuple[str, str]] = field(default_factory=set)
     """Type and zone of offerings that have no capacity."""

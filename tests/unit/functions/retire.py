@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from joiner.adapters.ec2 import Ec2
-from joiner.adapters.guards import Guards
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import Asked, Reason, Retiring
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetiringClaim
 from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NOON, TRIES, Died, World
 
 LOOKS = 12  # of one execution, before it ends and waits for the sweep
-GIVING_WAY = (Reason.EMPTY, Reason.EXPIRED)
+GIVING_WAY = (RetirementReason.EMPTY, RetirementReason.EXPIRED)
 
 Entries = list[dict[str, Any]]
 
@@ -55,7 +55,7 @@ class Retirement:
     def execution(self) -> Execution:
         return Execution(self.name, self.arn, self.started.isoformat())
 
-    def run(self, *asked: Asked, looks: int = LOOKS) -> "Retirement":
+    def run(self, *asked: RetirementRequest, looks: int = LOOKS) -> "Retirement":
         """From the beginning to its end, or until it dies."""
         self.started = self.world.now
         try:
@@ -68,7 +68,7 @@ class Retirement:
         self.world.dead.add(self.arn)
         return self
 
-    def _retire(self, asked: list[Asked], *, voluntary: bool, looks: int) -> None:
+    def _retire(self, asked: list[RetirementRequest], *, voluntary: bool, looks: int) -> None:
         lease = self._take_the_lease() if voluntary else 0
         try:
             begun = self._begin(asked, lease)
@@ -90,12 +90,14 @@ class Retirement:
         )
         return self.world.machine.lease().number
 
-    def _begin(self, asked: list[Asked], lease: int) -> dict[str, Any]:
+    def _begin(self, asked: list[RetirementRequest], lease: int) -> dict[str, Any]:
         world, task = self.world, Task(self.execution, CLUSTER, lease, 1)
         until = int(world.now.timestamp()) + 90
         return self._state(
             "begin_retirement",
-            lambda f: f.Beginning(world.kube, world.ledger, self.retirements, Guards(world.kube)).answer(task, asked, world.now, until),
+            lambda f: f.RetirementStart(world.kube, world.ledger, self.retirements, AutoscalerDetection(world.kube)).answer(
+                task, asked, world.now, until
+            ),
         )
 
     def _drain(self, wave: Entries, looks: int) -> Entries:
@@ -114,30 +116,30 @@ class Retirement:
         return wave
 
     def _look(self, wave: Entries, pause: int) -> dict[str, Any]:
-        read = [Retiring.from_json(each) for each in wave]
+        read = [RetiringClaim.from_json(each) for each in wave]
         return self._state(
-            "evict_pods", lambda f: f.Eviction(self.world.kube, self.retirements).answer(self.execution, read, pause, self.world.now)
+            "evict_pods", lambda f: f.PodEviction(self.world.kube, self.retirements).answer(self.execution, read, pause, self.world.now)
         )
 
-    def _terminate(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
-        termination = function.Termination(Ec2(self.world.ec2), self.retirements, self.world.pause)
+    def _terminate(self, function: Any, read: list[RetiringClaim]) -> dict[str, Any]:
+        termination = function.InstanceTermination(Ec2(self.world.ec2), self.retirements, self.world.pause)
         answer: dict[str, Any] = termination.answer(self.arn, CLUSTER.name, read, self.world.now)
         return answer
 
-    def _confirm(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
-        confirmation = function.Confirmation(Ec2(self.world.ec2), self.retirements)
+    def _confirm(self, function: Any, read: list[RetiringClaim]) -> dict[str, Any]:
+        confirmation = function.TerminationConfirmation(Ec2(self.world.ec2), self.retirements)
         answer: dict[str, Any] = confirmation.answer(self.arn, read, self.world.now)
         return answer
 
-    def _forget(self, function: Any, read: list[Retiring]) -> dict[str, Any]:
-        forgetting = function.Forgetting(self.world.kube, self.world.ledger, self.retirements)
+    def _forget(self, function: Any, read: list[RetiringClaim]) -> dict[str, Any]:
+        forgetting = function.NodeRemoval(self.world.kube, self.world.ledger, self.retirements)
         answer: dict[str, Any] = forgetting.answer(self.arn, read, self.world.now)
         return answer
 
-    def _step(self, wave: Entries, stage: str, name: str, act: Callable[[Any, list[Retiring]], dict[str, Any]]) -> Entries:
+    def _step(self, wave: Entries, stage: str, name: str, act: Callable[[Any, list[RetiringClaim]], dict[str, Any]]) -> Entries:
         if not self._any(wave, stage):
             return wave
-        found: Entries = self._state(name, lambda f: act(f, [Retiring.from_json(each) for each in wave]))["claims"]
+        found: Entries = self._state(name, lambda f: act(f, [RetiringClaim.from_json(each) for each in wave]))["claims"]
         return found
 
     @staticmethod
@@ -164,4 +166,6 @@ class Retirement:
 def retire(world: World, *asked: tuple[str, str], name: str = "retire-1", **more: Any) -> Retirement:
     """Retire these claims, each with its reason."""
     looks = more.pop("looks", LOOKS)
-    return Retirement(world, name, **more).run(*(Asked(claim, Reason(reason)) for claim, reason in asked), looks=looks)
+    return Retirement(world, name, **more).run(
+        *(RetirementRequest(claim, RetirementReason(reason)) for claim, reason in asked), looks=looks
+    )

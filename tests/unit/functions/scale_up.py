@@ -15,15 +15,15 @@ from functions.survey_instances import handler as survey_instances
 from joiner import names
 from joiner.adapters import documents
 from joiner.adapters.absences import Absences
-from joiner.adapters.answers import Answers
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
-from joiner.adapters.ec2 import Ec2
-from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.executions import UNTOLD
-from joiner.adapters.guards import Guards
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.payload import ClusterFacts, Execution, Task, is_express
+from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, InstanceType, Offering
@@ -149,9 +149,9 @@ class World:
     untold: list[str] = field(default_factory=list)
 
     @property
-    def known(self) -> Answers:
+    def known(self) -> PlanningBackOffs:
         """What was answered to hopeless pods, in the ledger's own table."""
-        return Answers(self.ledger._client, self.ledger._table)
+        return PlanningBackOffs(self.ledger._client, self.ledger._table)
 
     def prepare(self, *pods: Mapping[str, Any]) -> "World":
         """A pool, its class, a catalogue, and these pods."""
@@ -215,7 +215,9 @@ class World:
         view = ListedCluster(self.kube)
         found = self._state(
             "find_pending_pods",
-            lambda f: f.Look(view, self.ledger, self.known, self.store, Guards(self.kube)).answer(task, self.now, until),
+            lambda f: f.PendingPodSearch(view, self.ledger, self.known, self.store, AutoscalerDetection(self.kube)).answer(
+                task, self.now, until
+            ),
         )
         if found["refused"] or found["asking"] + found["unfinished"] + found["unwatched"] == 0:
             return False
@@ -224,17 +226,20 @@ class World:
         )["classes"]
         plan = self._state(
             "plan_capacity",
-            lambda f: f.Planner(self.ledger, self.known, self.store, Ceilings()).answer(task, found["snapshot"], classes, self.now, until),
+            lambda f: f.CapacityPlanning(self.ledger, self.known, self.store, Ceilings()).answer(
+                task, found["snapshot"], classes, self.now, until
+            ),
         )
         keys = {"plan": plan["plan"], "classes": classes, "snapshot": found["snapshot"]}
         recorded = self._state(
-            "record_node_claims", lambda f: f.Recording(self.kube, self.ledger, self.known, self.store).answer(task, keys, self.now, until)
+            "record_node_claims",
+            lambda f: f.ClaimRecording(self.kube, self.ledger, self.known, self.store).answer(task, keys, self.now, until),
         )
         for index in recorded["groups"]:
             self._launch(task, recorded["launches"], index, until)
         launched = self._state(
             "record_launches",
-            lambda f: f.Recording(self.kube, self.ledger, self.known, self.store).answer(task, found["snapshot"], self.now, until),
+            lambda f: f.LaunchRecording(self.kube, self.ledger, self.known, self.store).answer(task, found["snapshot"], self.now, until),
         )
         self.untold += [*recorded["events"], *launched["events"]]
         return bool(launched["again"]) or recorded["postponed"] > 0
@@ -260,7 +265,9 @@ class World:
         raise AssertionError(f"{name} waits for ever: {self.answers['check_registration']}")
 
     def check(self, name: str) -> dict[str, Any]:
-        return self._state("check_registration", lambda f: f.Check(self.kube, self.ledger).answer(name, self.now, self._untold()))
+        return self._state(
+            "check_registration", lambda f: f.RegistrationCheck(self.kube, self.ledger).answer(name, self.now, self._untold())
+        )
 
     def _untold(self) -> list[Event]:
         """The events that this execution has kept, as the state machine hands them on once."""
@@ -330,15 +337,17 @@ class World:
         """Both surveys of one sweep; what they find is not acted upon."""
         task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
         table = (self.ledger._client, self.ledger._table)
-        retirements, emptiness, absences = Retirements(*table), Emptiness(*table), Absences(*table)
-        known: dict[str, Any] = {"answers": self.known, "guards": Guards(self.kube)}
-        seen = survey_cluster.Survey(ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known)
+        retirements, emptiness, absences = Retirements(*table), EmptyNodes(*table), Absences(*table)
+        known: dict[str, Any] = {"answers": self.known, "guards": AutoscalerDetection(self.kube)}
+        seen = survey_cluster.ClusterSurveying(ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known)
         cluster = seen.answer(task, self.now)
         if cluster["refused"]:
             return cluster, {}
         module = survey_instances
-        memory = module.Memory(self.ledger, retirements, absences)
-        both = module.Survey(memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value)
+        memory = module.InstanceRecords(self.ledger, retirements, absences)
+        both = module.InstanceSurveying(
+            memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value
+        )
         return cluster, both.answer(task, cluster["survey"], cluster["retire"])
 
     def status(self, execution: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Manifest
 from joiner.adapters.kube_errors import Conflict
-from joiner.adapters.nodes import delete_pod
+from joiner.adapters.kube_nodes import delete_pod
 from joiner.cluster import Pod
 from joiner.names import LEAVING, NODE_OF_POD, PLACED
 from tests.unit.functions.fake_kube import FakeKube

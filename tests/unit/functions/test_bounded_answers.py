@@ -15,11 +15,11 @@ from functions.record_launches import handler as record_launches
 from functions.record_node_claims import handler as record_node_claims
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
-from joiner.adapters.claims import list_claims
-from joiner.adapters.guards import Guards
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, NOON, World, arn, pending
 
 MANY: Final = 5_000
@@ -75,9 +75,11 @@ def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(cr
 
 def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crowded: World) -> None:
     function, retirements = begin_retirement, Retirements(crowded.ledger._client, crowded.ledger._table)
-    asked = [Asked(claim.name, Reason.DELETED, claim.instance_id) for claim in list_claims(crowded.kube).claims]
+    asked = [RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id) for claim in list_claims(crowded.kube).claims]
 
-    answer = function.Beginning(crowded.kube, crowded.ledger, retirements, Guards(crowded.kube)).answer(TASK, asked, NOON, 0)
+    answer = function.RetirementStart(crowded.kube, crowded.ledger, retirements, AutoscalerDetection(crowded.kube)).answer(
+        TASK, asked, NOON, 0
+    )
 
     assert (answer["begun"], sum(map(len, answer["waves"]))) == (function.BEGUN_AT_ONCE, function.BEGUN_AT_ONCE)
     (left,) = answer["leftOut"]
@@ -117,7 +119,7 @@ def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others
 
     with pytest.raises(ClientError, match="maximum allowed size"):
         world.ledger.begin_wave("all", arn("all"), names, 0)
-    mine = function.within(names, function.WAVE_BYTES)
+    mine = function.limit_names(names, function.WAVE_BYTES)
     world.ledger.begin_wave("some", arn("some"), mine, 0)
 
     assert 2_000 < len(mine) < MANY

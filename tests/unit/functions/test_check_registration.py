@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import list_claims
+from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.cluster import Pod
 from joiner.names import FILLING, INITIALIZED, NODEPOOL

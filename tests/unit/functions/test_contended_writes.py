@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from joiner.adapters.dynamodb_table import TRIES
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.table import TRIES
 from tests.unit.functions.scale_up import World, arn
 
 

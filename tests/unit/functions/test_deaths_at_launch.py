@@ -10,16 +10,16 @@ import pytest
 from functions.begin_retirement import handler as begin_retirement
 from functions.resolve_node_classes import handler as resolve_node_classes
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.guards import Guards
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.births import class_id, death_of
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.launch_failures import back_off_id_of_class, find_launch_failure
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.scale_up import CLASS, CLUSTER, NOON, World, arn, pending
 from tests.unit.functions.test_handle_interruption import MINE, NOW, Told, state_change
 
 KMS = ("Client.InternalError", "Client.InternalError: Client error on launch")
-DEFAULT = class_id("default", legacy=False)
+DEFAULT = back_off_id_of_class("default", legacy=False)
 
 
 def die(world: World, code: str, message: str) -> list[str]:
@@ -133,9 +133,11 @@ def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
     assert {each["reason"] for each in found["retire"]} == {"lost"}
     module = begin_retirement
     retirements = Retirements(launched.ledger._client, launched.ledger._table)
-    beginning = module.Beginning(launched.kube, launched.ledger, retirements, Guards(launched.kube))
+    beginning = module.RetirementStart(launched.kube, launched.ledger, retirements, AutoscalerDetection(launched.kube))
     task = Task(Execution("retire-1", arn("retire-1"), ""), CLUSTER, 0, 1)
-    beginning.answer(task, [Asked(each["claim"], Reason.LOST, each["instance"]) for each in found["retire"]], launched.now, 2**33)
+    beginning.answer(
+        task, [RetirementRequest(each["claim"], RetirementReason.LOST, each["instance"]) for each in found["retire"]], launched.now, 2**33
+    )
 
     conditions = [
         condition
@@ -153,7 +155,7 @@ def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
 
 def test_a_class_that_waits_launches_nothing_and_its_pods_are_told_why(launched: World) -> None:
     launched.ledger.back_off(DEFAULT, "instance i-1 ended at its launch: Client.VolumeLimitExceeded", at(launched))
-    held = resolve_node_classes.held_back
+    held = resolve_node_classes.apply_back_offs
     told = held(CLASS, launched.ledger.back_offs(at(launched)))
 
     assert not told.ready
@@ -175,7 +177,7 @@ def test_the_remedy_names_what_a_person_can_do() -> None:
         "Client.Unheard": "look at the message",
     }
     for code, remedy in codes.items():
-        found = death_of("i-1", code=code, message="", **facts)
+        found = find_launch_failure("i-1", code=code, message="", **facts)
         assert found is not None
         assert found.scope == "class#v1#gpu"
         assert remedy in found.said

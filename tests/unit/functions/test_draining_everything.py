@@ -8,9 +8,9 @@ import pytest
 from moto import mock_aws
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import list_claims
+from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.pause import Pause
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import ACTING, DRAINING, KEEPING, PAUSED, pause_parameter
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import World, pending
@@ -47,7 +47,7 @@ def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_say_and_none_be
 def test_a_claim_that_is_retired_already_is_not_retired_twice_and_a_drain_that_is_stopped_goes_no_further(standing: World) -> None:
     first, *others = list_claims(standing.kube).claims
     standing.pause.draining = True
-    Retirement(standing, "retire-1").run(Asked(first.name, Reason.UNINSTALLED, first.instance_id))
+    Retirement(standing, "retire-1").run(RetirementRequest(first.name, RetirementReason.UNINSTALLED, first.instance_id))
 
     assert [each["claim"] for each in retired(standing, 1)] == [claim.name for claim in others]
 
@@ -58,7 +58,7 @@ def test_a_claim_that_is_retired_already_is_not_retired_twice_and_a_drain_that_i
 def test_the_event_says_why_the_node_goes(standing: World) -> None:
     first = list_claims(standing.kube).claims[0]
 
-    Retirement(standing, "retire-1").run(Asked(first.name, Reason.UNINSTALLED, first.instance_id))
+    Retirement(standing, "retire-1").run(RetirementRequest(first.name, RetirementReason.UNINSTALLED, first.instance_id))
 
     notes = {each["note"] for each in standing.kube.all(kinds.EVENTS) if each["regarding"]["name"] == first.name}
     assert "Retiring: Joiner is being uninstalled (joiner uninstall --nodes drain)" in notes

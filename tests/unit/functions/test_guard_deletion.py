@@ -1,5 +1,4 @@
-"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; else the refusal says what to run.
-"""
+"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; else the refusal says what to run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,8 +53,8 @@ class World:
 
     def guard(self) -> None:
         module = guard_deletion
-        around = module.Surroundings(self.lease_is_held, lambda: self.running, lambda: self.at, self.sleep)
-        module.guard("prod", "eu-west-1", self.switch, around)
+        around = module.DeletionContext(self.lease_is_held, lambda: self.running, lambda: self.at, self.sleep)
+        module.refuse_deletion("prod", "eu-west-1", self.switch, around)
 
     def refusal(self, kind: str = "NodesRun") -> str:
         with pytest.raises(getattr(guard_deletion, kind)) as refused:
@@ -92,7 +91,7 @@ def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
     tags = {NODECLAIM: "n" * 63, NODEPOOL: "p" * 57}
     running = [Instance("i-0123456789abcdef0", tags)] * 5000
 
-    said = guard_deletion.refusal("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
+    said = guard_deletion.refusal_reason("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
 
     assert f"joiner uninstall --cluster {'c' * 64} --region ap-southeast-3 --nodes keep (they run on without Joiner)" in said
 

@@ -11,9 +11,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from functions.handle_interruption import handler as handle_interruption
-from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import Executions
-from joiner.adapters.ledger_items import Offering
+from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.loading import FUNCTIONS
@@ -58,8 +58,11 @@ class Told:
         self.world = world
         self.retirements = Retirements(world.ledger._client, world.ledger._table)
         self.states = FakeStepFunctions()
-        memory, machines = module.Memory(world.ledger, self.retirements), module.Machines(scale_up="scale-up", retire="retire")
-        self.desk = module.Desk(memory, Executions(self.states), Ec2(world.ec2), world.pause, machines)
+        memory, machines = (
+            module.InterruptionRecords(world.ledger, self.retirements),
+            module.InterruptionMachines(scale_up="scale-up", retire="retire"),
+        )
+        self.desk = module.InterruptionQueue(memory, Executions(self.states), Ec2(world.ec2), world.pause, machines)
         world.ledger.pair(MINE, "default-a", "l-1")
         where = {"AvailabilityZone": "us-east-1a"}
         state = {"Name": "running"}
@@ -115,7 +118,7 @@ def test_the_offering_that_was_taken_back_is_not_asked_for_again_for_three_minut
     told.tell(warning())
 
     (mark,) = told.world.ledger.unavailable(int(NOW.timestamp()))
-    assert (mark.offering, mark.until) == (Offering("spot", "m5.large", "us-east-1a"), int(NOW.timestamp()) + 180)
+    assert (mark.offering, mark.until) == (OfferingKey("spot", "m5.large", "us-east-1a"), int(NOW.timestamp()) + 180)
 
 
 def test_a_warning_about_a_claim_that_is_being_retired_only_shortens_its_deadline(told: Told) -> None:

@@ -9,7 +9,7 @@ from botocore.exceptions import ParamValidationError
 
 from functions.launch_instances import handler as launch_instances
 from joiner.adapters import documents, environment
-from joiner.adapters.ec2 import Ec2, NoAnswer, Throttled
+from joiner.adapters.ec2_client import Ec2, Ec2Throttled, NoAnswer
 from joiner.adapters.payload import Execution, Task
 from joiner.cluster import Requirements, Resources
 from joiner.launching import Launch, Offer, Outcome, Wanted, group_launches
@@ -116,7 +116,7 @@ def test_a_throttle_says_nothing_of_what_an_earlier_send_launched(pad: LaunchPad
     pad.lose_the_answer()
     pad.refuse("CreateFleet", refused("CreateFleet", "RequestLimitExceeded", status=503))
     pad.world.ec2.instances, there = {}, pad.world.ec2.instances
-    with pytest.raises(Throttled):
+    with pytest.raises(Ec2Throttled):
         pad.send()
 
     pad.world.ec2.instances, pad.world.ec2.fault = there, None

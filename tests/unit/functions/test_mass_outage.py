@@ -13,11 +13,11 @@ from functions.forget_nodes import handler as forget_nodes
 from functions.record_node_claims import handler as record_node_claims
 from infra.function_configuration import CONFIGURATIONS
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import list_claims
-from joiner.adapters.guards import Guards
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel import TimeLeft
-from joiner.lifecycle.retirement import Asked, Reason, Retiring, Stage
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import FILLING
 from joiner.telling.limiting import EVENTS_AT_ONCE
 from tests.unit.functions.retire import Retirement
@@ -57,12 +57,12 @@ def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(worl
     world.prepare(*(pending(f"web-{number}") for number in range(3)))
     late: list[Any] = []
 
-    class LateAtFirst(record_node_claims.Recording):
+    class LateAtFirst(record_node_claims.ClaimRecording):
         def __init__(self, *parts: Any) -> None:
             super().__init__(*parts, *([LATE] if not late else []))
             late.append(parts)
 
-    monkeypatch.setattr(record_node_claims, "Recording", LateAtFirst)
+    monkeypatch.setattr(record_node_claims, "ClaimRecording", LateAtFirst)
     assert world.scale_up("up-1")
 
     assert len(late) == 2
@@ -76,7 +76,7 @@ def test_pods_for_which_no_time_is_left_are_bound_in_the_next_look_and_their_nod
     world.scale_up("up-1")
     world.stop_after = ""
     world.boot()
-    first = check_registration.Check(world.kube, world.ledger, time_left=LATE).answer("up-1", world.now)
+    first = check_registration.RegistrationCheck(world.kube, world.ledger, time_left=LATE).answer("up-1", world.now)
     (node,) = world.kube.all(kinds.NODES)
 
     assert (first["done"], first["waiting"], first["podsPlaced"]) == (False, 1, 0)
@@ -90,9 +90,9 @@ def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_says_so(worl
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
     retiring = Retirement(world, "retire-1")
-    beginning = begin_retirement.Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube), LATE)
+    beginning = begin_retirement.RetirementStart(world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube), LATE)
     task = _task(retiring)
-    left = beginning.answer(task, [Asked(claim.name, Reason.DELETED)], world.now, 0)
+    left = beginning.answer(task, [RetirementRequest(claim.name, RetirementReason.DELETED)], world.now, 0)
 
     assert left["leftOut"] == [{"claim": claim.name, "why": "no time was left; the sweep asks again"}]
     assert left["waves"] == []
@@ -104,14 +104,14 @@ def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: W
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
     retiring = Retirement(world, "retire-1")
-    begun = begin_retirement.Beginning(world.kube, world.ledger, retiring.retirements, Guards(world.kube))
-    ((entry,),) = begun.answer(_task(retiring), [Asked(claim.name, Reason.LOST)], world.now, 0)["waves"]
-    entries = [Retiring.from_json(entry).at(Stage.TERMINATED)]
-    late = forget_nodes.Forgetting(world.kube, world.ledger, retiring.retirements, LATE).answer(retiring.arn, entries, world.now)
+    begun = begin_retirement.RetirementStart(world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube))
+    ((entry,),) = begun.answer(_task(retiring), [RetirementRequest(claim.name, RetirementReason.LOST)], world.now, 0)["waves"]
+    entries = [RetiringClaim.from_json(entry).at(RetirementStage.TERMINATED)]
+    late = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements, LATE).answer(retiring.arn, entries, world.now)
 
     assert (late["forgotten"], late["claims"][0]["why"]) == (0, "no time was left in this look")
     assert len(list_claims(world.kube).claims) == 1
-    after = forget_nodes.Forgetting(world.kube, world.ledger, retiring.retirements).answer(retiring.arn, entries, world.now)
+    after = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements).answer(retiring.arn, entries, world.now)
     assert after["forgotten"] == 1
     assert list_claims(world.kube).claims == ()
 

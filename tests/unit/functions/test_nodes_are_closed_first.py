@@ -1,7 +1,6 @@
-"""The cluster lets Joiner empty and delete closed nodes only, so a node that is open again at the end is closed first.
-"""
+"""The cluster lets Joiner empty and delete closed nodes only, so a node that is open again at the end is closed first."""
 
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import World
@@ -20,7 +19,7 @@ def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_delet
             taints.clear()
             world.kube.asked.clear()
 
-    done = Retirement(world, "opened", before_state=open_again).run(Asked(claim.name, Reason.LOST), looks=1)
+    done = Retirement(world, "opened", before_state=open_again).run(RetirementRequest(claim.name, RetirementReason.LOST), looks=1)
 
     assert done.told[0]["stage"] == "forgotten"
     nothing_is_left_of(world, claim)

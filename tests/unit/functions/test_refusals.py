@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import list_claims
-from joiner.lifecycle.guards import DEFINITIONS
+from joiner.adapters.kube_claims import list_claims
+from joiner.lifecycle.other_autoscalers import DEFINITIONS
 from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.scale_up import NOON, World, pending

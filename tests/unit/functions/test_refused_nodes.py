@@ -1,5 +1,4 @@
-"""Nodes and pods that the cluster does not let Joiner change: their instances go all the same, and so do their claims.
-"""
+"""Nodes and pods that the cluster does not let Joiner change: their instances go all the same, and so do their claims."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +7,7 @@ import pytest
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Forbidden
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, NODEPOOL
 from joiner.pools import NodeClaim
 from tests.unit.functions.retire import Retirement, retire
@@ -106,7 +105,7 @@ def test_pods_that_may_not_be_deleted_do_not_keep_a_node_whose_instance_is_gone(
 
     world.kube.fault = fault
 
-    done = Retirement(world, "refused").run(Asked(claim.name, Reason.LOST), looks=1)
+    done = Retirement(world, "refused").run(RetirementRequest(claim.name, RetirementReason.LOST), looks=1)
 
     assert [each["stage"] for each in done.told] == ["forgotten"]
     assert pods_on(world, claim.node_name) == [refused]  # the garbage collector of pods deletes it: its node is gone

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from functions.install_manifests.releasing import release
+from functions.install_manifests.releasing import release_objects
 from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
 from tests.unit.functions.fake_kube import FakeKube
 
@@ -41,20 +41,20 @@ def kube() -> FakeKube:
 
 
 def test_claims_lose_our_finalizer_and_their_pool_as_owner_and_stay(kube: FakeKube) -> None:
-    assert release(kube) == 2
+    assert release_objects(kube) == 2
 
     kept = kube.get(NODECLAIMS, "a")["metadata"]
     assert kept["finalizers"] == ["example.com/other"]
     assert not kept.get("ownerReferences")
     assert not kube.get(MACHINES, "b")["metadata"].get("finalizers")
-    assert release(kube) == 0
+    assert release_objects(kube) == 0
 
 
 def test_nodes_open_and_owe_joiner_nothing(kube: FakeKube) -> None:
     kube.put(node("filled", "joiner.dev/filling", "team"))
     kube.put(node("drained", "karpenter.sh/disrupted"))
 
-    release(kube)
+    release_objects(kube)
 
     for name, taints in (("filled", ["team"]), ("drained", [])):
         manifest = kube.get(NODES, name)
@@ -73,16 +73,16 @@ def test_a_node_that_has_not_registered_loses_the_taints_that_it_starts_with(kub
     made["spec"]["taints"].append({"key": "karpenter.sh/unregistered", "effect": "NoExecute"})
     kube.put(made)
 
-    release(kube)
+    release_objects(kube)
 
     assert [each["key"] for each in kube.get(NODES, "booting")["spec"]["taints"]] == ["team"]
-    assert release(kube) == 0
+    assert release_objects(kube) == 0
 
 
 def test_foreign_nodes_are_not_touched(kube: FakeKube) -> None:
     kube.put(node("foreign", "karpenter.sh/disrupted", owner=None, finalizers=()))
     before = kube.get(NODES, "foreign")
 
-    release(kube)
+    release_objects(kube)
 
     assert kube.get(NODES, "foreign") == before

@@ -7,7 +7,7 @@ import pytest
 
 from functions.resolve_node_classes import handler as resolve_node_classes
 from joiner.adapters import documents
-from joiner.adapters.ec2 import Ec2, Ec2Error, NoAnswer, Parameters, Throttled
+from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer, Parameters
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.payload import Execution, Task
 from joiner.launching import Allowed, Ceilings
@@ -60,7 +60,7 @@ def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
     bad_pool = {**NODEPOOL, "metadata": {"name": "bad", "uid": "pool-2"}, "spec": {"template": template}}
     lists = {"nodepools": [bad_pool, dict(NODEPOOL)], "ec2nodeclasses": [bad, dict(NODECLASS)]}
     snapshot = documents.put_snapshot(world.store, task, lists, assignments={}, assigned={}, in_flight=())
-    resolver = resolve_node_classes.Resolver(
+    resolver = resolve_node_classes.NodeClassResolver(
         world.ledger,
         world.store,
         ec2=Ec2(account),
@@ -84,7 +84,7 @@ def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: Wor
 
 @pytest.mark.parametrize(
     ("error", "raised"),
-    [(refused("GetInstanceProfile", "Throttling"), Throttled), (lost("GetInstanceProfile"), NoAnswer)],
+    [(refused("GetInstanceProfile", "Throttling"), Ec2Throttled), (lost("GetInstanceProfile"), NoAnswer)],
     ids=["throttled", "no answer"],
 )
 def test_a_lookup_that_says_nothing_of_the_class_is_tried_again(world: World, error: Exception, raised: type[Ec2Error]) -> None:

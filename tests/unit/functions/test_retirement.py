@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, TERMINATION_FINALIZER
 from joiner.pools import ClassRef, NodeClaim
 from tests.unit.functions.conftest import MakeWorld
@@ -277,7 +277,7 @@ def test_what_is_voluntary_does_not_begin_without_the_lease(grown: World) -> Non
     empty(grown, claim)
     execution = Retirement(grown, "retire-1")
 
-    begun = execution._begin([Asked(claim.name, Reason.EMPTY)], 0)
+    begun = execution._begin([RetirementRequest(claim.name, RetirementReason.EMPTY)], 0)
 
     assert begun["leftOut"] == [{"claim": claim.name, "why": "it needs the lease"}]
 

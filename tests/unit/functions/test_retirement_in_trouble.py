@@ -9,9 +9,9 @@ import pytest
 from functions.confirm_termination import handler as confirm_termination
 from functions.forget_nodes import handler as forget_nodes
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import forget
+from joiner.adapters.kube_claims import delete_claim
 from joiner.adapters.kube_errors import Invalid, KubeError, Unreachable
-from joiner.lifecycle.retirement import Asked, Reason, Retiring, Stage
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import DISRUPTED, TERMINATION_FINALIZER
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.loading import load
@@ -77,7 +77,7 @@ def test_a_loss_that_comes_during_the_drain_ends_it(grown: World) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
     execution = Retirement(grown, "retire-1")
-    wave = execution._begin([Asked(claim.name, Reason.DELETED)], 0)["waves"][0]
+    wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     grown.now += timedelta(seconds=10)
     wave = execution._look(wave, 1)["claims"]
     assert wave[0]["stage"] == "draining"
@@ -119,7 +119,9 @@ def test_an_instance_that_ec2_does_not_know_yet_is_not_gone(grown: World) -> Non
 
 def test_the_end_of_an_instance_is_confirmed_once_ec2_could_know_it(grown: World) -> None:
     since = int(grown.now.timestamp())
-    entry = Retiring("default-1", Reason.DELETED, kind="NodeClaim", instance="i-unknown", since=since, stage=Stage.TERMINATING)
+    entry = RetiringClaim(
+        "default-1", RetirementReason.DELETED, kind="NodeClaim", instance="i-unknown", since=since, stage=RetirementStage.TERMINATING
+    )
     execution = Retirement(grown, "retire-1")
 
     def confirmed() -> str:
@@ -144,9 +146,11 @@ def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown:
     claim = first(grown)
     node_of(grown, claim)["spec"]["providerID"] = "aws:///us-east-1a/i-new"
     there = pods_on(grown, claim.node_name)
-    entry = Retiring(claim.name, Reason.DELETED, "NodeClaim", claim.instance_id, claim.node_name, stage=Stage.TERMINATED)
+    entry = RetiringClaim(
+        claim.name, RetirementReason.DELETED, "NodeClaim", claim.instance_id, claim.node_name, stage=RetirementStage.TERMINATED
+    )
 
-    forgetting = forget_nodes.Forgetting(grown.kube, grown.ledger, Retirement(grown, "").retirements)
+    forgetting = forget_nodes.NodeRemoval(grown.kube, grown.ledger, Retirement(grown, "").retirements)
     done = forgetting.answer(arn("retire-1"), [entry], grown.now)
 
     assert done["claims"][0]["stage"] == "forgotten"
@@ -162,7 +166,7 @@ def test_a_claim_that_could_not_be_begun_is_nobodys_again(grown: World) -> None:
     failing(grown, Unreachable("no answer"), ("PATCH", f"/nodes/{bad.node_name}"))
     execution = Retirement(grown, "retire-1")
 
-    begun = execution._begin([Asked(each.name, Reason.DELETED) for each in (bad, good)], 0)
+    begun = execution._begin([RetirementRequest(each.name, RetirementReason.DELETED) for each in (bad, good)], 0)
 
     assert [each["claim"] for wave in begun["waves"] for each in wave] == [good.name]
     assert {name: bool(each.owner) for name, each in execution.retirements.all().items()} == {bad.name: False, good.name: True}
@@ -174,7 +178,7 @@ def test_an_owner_that_looks_keeps_its_claims_and_one_that_does_not_look_loses_t
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
     execution = Retirement(grown, "retire-1")
-    wave = execution._begin([Asked(claim.name, Reason.DELETED)], 0)["waves"][0]
+    wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     for _ in range(4):
         grown.now += timedelta(seconds=60)
         wave = execution._look(wave, 60)["claims"]
@@ -191,11 +195,11 @@ def test_an_owner_that_looks_keeps_its_claims_and_one_that_does_not_look_loses_t
 def test_every_function_says_that_its_execution_is_there(grown: World, stage: str) -> None:
     claim = first(grown)
     execution = Retirement(grown, "retire-1")
-    entry = execution._begin([Asked(claim.name, Reason.DELETED)], 0)["waves"][0][0] | {"stage": stage}
+    entry = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0][0] | {"stage": stage}
     grown.now += timedelta(seconds=90)
     grown.pause.paused = True  # it looks all the same
     failing(grown, Unreachable("no answer"), ("DELETE", f"/nodes/{claim.node_name}"))
-    read = [Retiring.from_json(entry)]
+    read = [RetiringClaim.from_json(entry)]
 
     act = {"drained": execution._terminate, "terminating": execution._confirm, "terminated": execution._forget}[stage]
     act(load({"drained": "terminate_instances", "terminating": "confirm_termination", "terminated": "forget_nodes"}[stage]), read)
@@ -210,7 +214,9 @@ def test_every_function_says_that_its_execution_is_there(grown: World, stage: st
 def test_what_is_refused_for_one_node_keeps_no_other_of_its_wave(grown: World, method: str, path: str) -> None:
     other = claims(grown)[1]
     execution = Retirement(grown, "retire-1")
-    wave = execution._begin([Asked("default-1", Reason.DELETED), Asked(other.name, Reason.DELETED)], 0)["waves"][0]
+    wave = execution._begin(
+        [RetirementRequest("default-1", RetirementReason.DELETED), RetirementRequest(other.name, RetirementReason.DELETED)], 0
+    )["waves"][0]
     failing(grown, Invalid("no"), (method, path))
 
     execution._drain(wave, 5)
@@ -229,7 +235,9 @@ def test_a_status_that_is_never_written_ends_no_drain(grown: World) -> None:
 
 def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: World) -> None:
     bad, good = claims(grown)
-    wave = Retirement(grown, "retire-1")._begin([Asked(each.name, Reason.DELETED) for each in (bad, good)], 0)["waves"][0]
+    wave = Retirement(grown, "retire-1")._begin([RetirementRequest(each.name, RetirementReason.DELETED) for each in (bad, good)], 0)[
+        "waves"
+    ][0]
     list_of = grown.kube.packed
 
     def unlisted(kind: kinds.Kind, **said: Any) -> Any:
@@ -251,7 +259,7 @@ def test_a_node_that_somebody_opened_is_closed_again_while_it_drains(grown: Worl
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
     execution = Retirement(grown, "retire-1")
-    wave = execution._begin([Asked(claim.name, Reason.DELETED)], 0)["waves"][0]
+    wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     node_of(grown, claim)["spec"]["taints"] = []
 
     execution._look(wave, 1)
@@ -267,7 +275,7 @@ def test_what_may_go_does_not_go_without_its_claim(grown: World, reason: str) ->
     del grown.kube.objects["nodeclaims", "", claim.name]
     execution = Retirement(grown, "retire-1")
 
-    begun = execution._begin([Asked(claim.name, Reason(reason), claim.instance_id)], execution._take_the_lease())
+    begun = execution._begin([RetirementRequest(claim.name, RetirementReason(reason), claim.instance_id)], execution._take_the_lease())
 
     assert begun["leftOut"] == [{"claim": claim.name, "why": "its claim is gone"}]
 
@@ -306,7 +314,7 @@ def test_volumes_of_a_node_without_a_claim_are_not_awaited_for_ever(grown: World
     del grown.kube.objects["nodeclaims", "", claim.name]
     began = grown.now
 
-    done = Retirement(grown, "retire-1").run(Asked(claim.name, Reason.DELETED, claim.instance_id), looks=20)
+    done = Retirement(grown, "retire-1").run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), looks=20)
 
     assert done.told[0]["stage"] == "forgotten"
     assert timedelta(minutes=6) <= grown.now - began < timedelta(minutes=8)
@@ -316,7 +324,7 @@ def test_a_claim_of_the_same_name_that_is_another_one_is_not_forgotten(grown: Wo
     claim = first(grown)
     grown.kube.objects["nodeclaims", "", claim.name]["metadata"]["uid"] = "another"
 
-    forget(grown.kube, claim)
+    delete_claim(grown.kube, claim)
 
     assert not first(grown).deleting
 
@@ -332,6 +340,6 @@ def test_a_finalizer_that_came_meanwhile_stays(grown: World) -> None:
         return do()
 
     grown.kube.fault = another_comes_first
-    forget(grown.kube, claim)
+    delete_claim(grown.kube, claim)
 
     assert grown.kube.objects["nodeclaims", "", claim.name]["metadata"]["finalizers"] == ["example.com/other"]

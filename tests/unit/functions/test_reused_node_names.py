@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from functions.begin_retirement.surroundings import Case
-from functions.check_registration.joining import Step
-from functions.check_registration.opening import Opener
+from functions.begin_retirement.candidates import RetirementCandidate
+from functions.check_registration.node_opening import NodeOpening
+from functions.check_registration.node_registration import ClaimProgress
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Unreachable
-from joiner.adapters.nodes import read_node
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.adapters.kube_nodes import read_node
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import FILLING, INITIALIZED
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import NOON, World
@@ -62,7 +62,7 @@ def before(state: str, act: Callable[[], None]) -> Callable[[str], None]:
 def retired(world: World, state: str, act: Callable[[], None]) -> Retirement:
     claim = first(world)
     retirement = Retirement(world, "retire-1", before_state=before(state, act))
-    return retirement.run(Asked(claim.name, Reason.DELETED, claim.instance_id))
+    return retirement.run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id))
 
 
 def test_pods_of_a_node_that_took_the_name_are_neither_evicted_nor_awaited(grown: World) -> None:
@@ -103,7 +103,7 @@ def test_while_nobody_can_say_whose_the_node_is_no_pod_is_evicted(grown: World) 
         return do()
 
     retirement = Retirement(grown, "retire-1", before_state=before("evict_pods", lambda: setattr(grown.kube, "fault", fault)))
-    retirement.run(Asked(claim.name, Reason.DELETED, claim.instance_id), looks=2)
+    retirement.run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), looks=2)
 
     assert "web-1" in pods_on(grown, claim.node_name)
     assert [(each["stage"], each["why"]) for each in retirement.told] == [("draining", "no answer")]
@@ -142,7 +142,7 @@ def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(gr
 def test_a_retirement_that_is_taken_back_opens_no_other_node_of_the_name(grown: World) -> None:
     claim = first(grown)
     node = read_node(grown.kube.get(kinds.NODES, claim.node_name))
-    case = Case(Asked(claim.name, Reason.EMPTY, claim.instance_id), claim, node)
+    case = RetirementCandidate(RetirementRequest(claim.name, RetirementReason.EMPTY, claim.instance_id), claim, node)
     assert case.newest(grown.kube) == node
 
     take_the_name(grown, claim.node_name)
@@ -152,11 +152,11 @@ def test_a_retirement_that_is_taken_back_opens_no_other_node_of_the_name(grown: 
 
 def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: World) -> None:
     claim = first(grown)
-    step = Step(claim, "ready", "may take pods", read_node(grown.kube.get(kinds.NODES, claim.node_name)))
+    step = ClaimProgress(claim, "ready", "may take pods", read_node(grown.kube.get(kinds.NODES, claim.node_name)))
     take_the_name(grown, claim.node_name)
     grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] = [{"key": FILLING, "effect": "NoSchedule"}]
 
-    (after,) = Opener(grown.kube, grown.ledger, NOON).open("up-1", [step])
+    (after,) = NodeOpening(grown.kube, grown.ledger, NOON).open("up-1", [step])
 
     assert after.stage == "ready"
     node = grown.kube.objects["nodes", "", claim.node_name]

@@ -56,9 +56,9 @@ class Rung:
         self.states = FakeStepFunctions()
         self.reads = 0
         self.secrets = DoorbellSecrets(current=secret)
-        machines = module.Machines(scale_up="arn:scale-up", sweep="arn:sweep")
+        machines = module.RungMachines(scale_up="arn:scale-up", sweep="arn:sweep")
         slot = SweepSlot(ledger._client, ledger._table)
-        self.doorbell = module.Doorbell(module.Secrets(self._read), ledger, slot, Executions(self.states), machines)
+        self.doorbell = module.DoorbellRequests(module.CachedSecrets(self._read), ledger, slot, Executions(self.states), machines)
 
     def _read(self) -> DoorbellSecrets:
         self.reads += 1

@@ -9,10 +9,10 @@ from functions.check_registration import handler as check_registration
 from functions.find_pending_pods import handler as find_pending_pods
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.claims import list_claims
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
-from joiner.adapters.guards import Guards
-from joiner.adapters.ledger_items import Offering
+from joiner.adapters.kube_claims import list_claims
+from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.payload import Execution, Task
 from joiner.pools import Problem
 from tests.unit.functions import scale_up as machine
@@ -133,7 +133,7 @@ def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(worl
     assert types(world) == ["m5.xlarge"]
     nothing_is_left(world)
     marks = {mark.offering for mark in world.ledger.unavailable(int(world.now.timestamp()))}
-    assert marks <= {Offering("on-demand", "m5.large", "us-east-1a"), Offering("on-demand", "m5.large", "us-east-1b")}
+    assert marks <= {OfferingKey("on-demand", "m5.large", "us-east-1a"), OfferingKey("on-demand", "m5.large", "us-east-1b")}
 
 
 def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: World) -> None:
@@ -285,7 +285,7 @@ def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(world:
     world.stop_after = "record_launches"
     world.scale_up("up-1")
     slept: list[float] = []
-    check = check_registration.Check(world.kube, world.ledger, slept.append)
+    check = check_registration.RegistrationCheck(world.kube, world.ledger, slept.append)
 
     world.machine.ring_wave("up-1", at=world.now.timestamp() - 10.0)
     check.answer("up-1", world.now)
@@ -349,7 +349,7 @@ def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: W
         slept.append(seconds)
         world.kube.put(pending("web-1"))  # what rang is there from now on
 
-    look = find_pending_pods.Look(view, world.ledger, world.known, world.store, Guards(world.kube), sleep=sleep)
+    look = find_pending_pods.PendingPodSearch(view, world.ledger, world.known, world.store, AutoscalerDetection(world.kube), sleep=sleep)
     number = world._take_lease("up-1")
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)
     at = world.now.timestamp()

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.begin_retirement.noted import noted_claims
+from functions.begin_retirement.noted_retirements import take_noted_claims
 from functions.handle_interruption import handler as handle_interruption
-from joiner.adapters.ec2 import Ec2
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
 from joiner.adapters.ledger_items import LEASE, UNAVAILABLE
 from joiner.adapters.ledger_items import Retirement as Noted
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import World
@@ -63,8 +63,10 @@ class Storm:
     def __init__(self, world: World, nodes: int) -> None:
         module = handle_interruption
         self.world, self.nodes, self.states = world, nodes, FakeStepFunctions()
-        memory = module.Memory(world.ledger, Retirements(world.ledger._client, world.ledger._table))
-        self.desk = module.Desk(memory, Executions(self.states), Ec2(world.ec2), world.pause, module.Machines("scale-up", "retire"))
+        memory = module.InterruptionRecords(world.ledger, Retirements(world.ledger._client, world.ledger._table))
+        self.desk = module.InterruptionQueue(
+            memory, Executions(self.states), Ec2(world.ec2), world.pause, module.InterruptionMachines("scale-up", "retire")
+        )
         for number in range(nodes):
             world.machine.pair(f"i-{number:04}", f"default-{number:04}", "l-1")
             world.ec2.instances[f"i-{number:04}"] = {
@@ -279,8 +281,8 @@ NOW = int(STORM.timestamp())
 ME = "arn:retire-me"
 
 
-def read(*noted: Noted) -> list[Asked]:
-    return noted_claims(noted, owner=ME, now=STORM)
+def read(*noted: Noted) -> list[RetirementRequest]:
+    return take_noted_claims(noted, owner=ME, now=STORM)
 
 
 def note(claim: str, *reasons: str, **more: Any) -> Noted:
@@ -296,10 +298,10 @@ def test_what_was_noted_is_asked_for_with_its_most_urgent_reason_lost_first_then
     ]
 
     assert read(*noted) == [
-        Asked("lost", Reason.LOST, "i-lost"),
-        Asked("soon", Reason.SPOT, "i-soon"),
-        Asked("late", Reason.SPOT, "i-late"),
-        Asked("never", Reason.SPOT, "i-never"),
+        RetirementRequest("lost", RetirementReason.LOST, "i-lost"),
+        RetirementRequest("soon", RetirementReason.SPOT, "i-soon"),
+        RetirementRequest("late", RetirementReason.SPOT, "i-late"),
+        RetirementRequest("never", RetirementReason.SPOT, "i-never"),
     ]
 
 
@@ -328,4 +330,4 @@ def test_a_note_ends_the_rest_of_a_claim(world: World) -> None:
 
     retirements.hurry("a", "spot", NOW + 3600, NOW, instance="i-a")
 
-    assert read(*retirements.all().values()) == [Asked("a", Reason.SPOT, "i-a")]
+    assert read(*retirements.all().values()) == [RetirementRequest("a", RetirementReason.SPOT, "i-a")]

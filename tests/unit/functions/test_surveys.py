@@ -12,13 +12,13 @@ from functions.rebuild_claims import handler as rebuild_claims
 from functions.survey_instances import handler as survey_instances
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.absences import Absences
-from joiner.adapters.claims import list_claims
-from joiner.adapters.ec2 import Ec2
-from joiner.adapters.emptiness import Emptiness
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.empty_nodes import EmptyNodes
+from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import Asked, Reason
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.pools import NodeClaim
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.retire import Retirement, express_arn
@@ -67,7 +67,7 @@ def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(stan
 
     assert {name: value for name, value in cluster.items() if value} == {"survey": "surveys/sweep-s1.json.gz"}
     assert {name: value for name, value in instances.items() if value} == {"instances": len(claims(standing))}
-    assert memory(standing, Emptiness).all() == memory(standing, Absences).since() == {}
+    assert memory(standing, EmptyNodes).all() == memory(standing, Absences).since() == {}
 
 
 def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_when_a_pod_comes(standing: World) -> None:
@@ -80,11 +80,11 @@ def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_w
 
     assert first["retire"] == [{"claim": claim.name, "reason": "empty", "instance": claim.instance_id, "notBefore": at + 30}]
     assert second["retire"] == []
-    assert memory(standing, Emptiness).all()[claim.name].since == at
+    assert memory(standing, EmptyNodes).all()[claim.name].since == at
 
     standing.kube.put({**pending("new"), "spec": {"nodeName": claim.node_name, "containers": []}, "status": {"phase": "Running"}})
     assert retired(looked(standing, 3)[1]) == []
-    assert memory(standing, Emptiness).all() == {}
+    assert memory(standing, EmptyNodes).all() == {}
 
 
 def test_a_retirement_of_an_empty_node_that_never_began_is_asked_for_again(standing: World) -> None:
@@ -133,7 +133,7 @@ def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its
     """Nobody can ask whether it runs: what it said of itself counts."""
     claim = claims(standing)[0]
     end_pods(standing, claim)
-    Retirement(standing, "retire-1", express=True).run(Asked(claim.name, Reason.EMPTY), looks=1)
+    Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), looks=1)
 
     for number in range(14):
         memory(standing, Retirements).see([claim.name], express_arn("retire-1"), int(standing.now.timestamp()))
@@ -141,7 +141,7 @@ def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its
     _, freed = looked(standing, 14, after=20)  # five minutes after its start
     assert (retired(freed), freed["deadRetirements"]) == ([(claim.name, "deleted")], 1)
 
-    Retirement(standing, "retire-2").run(Asked(claim.name, Reason.DELETED))
+    Retirement(standing, "retire-2").run(RetirementRequest(claim.name, RetirementReason.DELETED))
     assert claim.name not in [each.name for each in claims(standing)]
     assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
     assert memory(standing, Retirements).all() == {}
@@ -150,7 +150,7 @@ def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its
 def test_an_express_execution_that_has_not_looked_for_minutes_is_followed_before_its_time_is_over(standing: World) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
-    Retirement(standing, "retire-1", express=True).run(Asked(claim.name, Reason.EMPTY), looks=1)
+    Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), looks=1)
 
     assert retired(looked(standing, 1, after=170)[1]) == []
     assert retired(looked(standing, 2, after=10)[1]) == [(claim.name, "deleted")]
@@ -170,7 +170,7 @@ def blocked_until_its_execution_ended(world: World, name: str) -> NodeClaim:
     """A node whose pod is held by its budget; the execution ends and says so."""
     claim = claims(world)[0]
     world.kube.held.update(each["metadata"]["name"] for each in world.kube.all(kinds.PODS))
-    Retirement(world, name).run(Asked(claim.name, Reason.DELETED), looks=2)
+    Retirement(world, name).run(RetirementRequest(claim.name, RetirementReason.DELETED), looks=2)
     world.ended.add(retire_arn(name))
     return claim
 
@@ -201,7 +201,7 @@ def test_nothing_rests_whose_deadline_is_near_whose_instance_is_gone_or_whose_ex
 
 def test_a_retirement_that_ended_while_its_pods_were_leaving_goes_on_at_once(standing: World) -> None:
     claim = claims(standing)[0]
-    Retirement(standing, "retire-1").run(Asked(claim.name, Reason.DELETED), looks=1)
+    Retirement(standing, "retire-1").run(RetirementRequest(claim.name, RetirementReason.DELETED), looks=1)
     standing.ended.add(retire_arn("retire-1"))
 
     assert retired(looked(standing, 1, after=10)[1]) == [(claim.name, "deleted")]
@@ -283,8 +283,7 @@ def test_an_instance_that_is_shown_again_was_never_lost(standing: World) -> None
 
 
 def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing: World) -> None:
-    """Both functions may wait for a sandbox: the instance was launched, and its claim told, after the cluster was read.
-    """
+    """Both functions may wait for a sandbox: the instance was launched, and its claim told, after the cluster was read."""
     claim = claims(standing)[0]
     without_claim(standing, claim)
     without_node(standing, claim)
@@ -292,8 +291,8 @@ def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing
     standing.now += timedelta(minutes=10)
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
     module = survey_instances
-    parts = module.Memory(standing.ledger, memory(standing, Retirements), memory(standing, Absences))
-    slow = module.Survey(parts, standing, Ec2(standing.ec2), standing.store, clock=lambda: standing.now)
+    parts = module.InstanceRecords(standing.ledger, memory(standing, Retirements), memory(standing, Absences))
+    slow = module.InstanceSurveying(parts, standing, Ec2(standing.ec2), standing.store, clock=lambda: standing.now)
 
     assert slow.answer(task, old["survey"], [])["garbage"] == []
 
@@ -334,7 +333,7 @@ def test_an_instance_without_claim_and_node_is_garbage_at_the_second_look_and_is
     without_node(standing, claim)
 
     first, second = (looked(standing, number)[1]["garbage"] for number in (1, 2))
-    collection = collect_garbage.Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    collection = collect_garbage.GarbageCollection(standing.ledger, Ec2(standing.ec2), standing.pause)
     answer = collection.answer(CLUSTER.name, second)
 
     assert (first, second) == ([], [claim.instance_id])
@@ -357,7 +356,7 @@ def test_a_node_without_a_claim_gets_it_back_at_the_second_look(standing: World)
 
     (_, first), (_, second) = (looked(standing, number) for number in (1, 2))
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
-    answer = rebuild_claims.Rebuilding(standing.kube).answer(task, second["rebuild"], standing.now)
+    answer = rebuild_claims.ClaimRebuilding(standing.kube).answer(task, second["rebuild"], standing.now)
 
     assert first["rebuild"] == []
     assert second["rebuild"] == [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
@@ -375,7 +374,7 @@ def test_a_claim_whose_rebuilding_died_halfway_is_completed_by_a_later_sweep(sta
     without_claim(standing, claim)
     looked(standing, 1)
     task = Task(Execution("sweep", arn("sweep"), ""), CLUSTER, 0, 1)
-    rebuilding = rebuild_claims.Rebuilding(standing.kube)
+    rebuilding = rebuild_claims.ClaimRebuilding(standing.kube)
 
     def breaks_at_the_status(_method: str, path: str, do: Any) -> Any:
         if path.endswith(f"{claim.name}/status"):
@@ -404,7 +403,7 @@ def test_a_node_without_a_claim_whose_instance_is_gone_is_retired_at_the_second_
 
     first, second = (retired(looked(standing, number)[1]) for number in (1, 2))
     standing.now += timedelta(minutes=5)  # so long EC2 may not know a new instance
-    Retirement(standing, "retire-1").run(Asked(claim.name, Reason.LOST, claim.instance_id))
+    Retirement(standing, "retire-1").run(RetirementRequest(claim.name, RetirementReason.LOST, claim.instance_id))
 
     assert (first, second) == ([], [(claim.name, "lost")])
     assert ("nodes", "", claim.node_name) not in standing.kube.objects
@@ -424,7 +423,7 @@ def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(
     asked = [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
 
-    assert rebuild_claims.Rebuilding(standing.kube).answer(task, asked, standing.now) == {"rebuilt": [], "left": []}
+    assert rebuild_claims.ClaimRebuilding(standing.kube).answer(task, asked, standing.now) == {"rebuilt": [], "left": []}
 
 
 def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_own(standing: World) -> None:
@@ -433,7 +432,7 @@ def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_o
     asked = [{"instance": mine.instance_id, "node": mine.node_name, "claim": other.name}]
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
 
-    answer = rebuild_claims.Rebuilding(standing.kube).answer(task, asked, standing.now)
+    answer = rebuild_claims.ClaimRebuilding(standing.kube).answer(task, asked, standing.now)
 
     assert answer == {"rebuilt": [f"default-{mine.instance_id[-7:]}"], "left": []}
 
@@ -451,7 +450,7 @@ def test_more_orphans_than_can_be_true_end_nothing_and_are_told(standing: World)
 
 
 def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_nor_if_its_launch_is_not_recorded(standing: World) -> None:
-    collect = collect_garbage.Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    collect = collect_garbage.GarbageCollection(standing.ledger, Ec2(standing.ec2), standing.pause)
     instance = claims(standing)[0].instance_id
     standing.ec2.instances["i-stranger"] = {**standing.ec2.instances[instance], "InstanceId": "i-stranger", "Tags": []}
     standing.machine._update("LAUNCH", launch_of(standing, instance), "SET recorded = :no", {":no": False})
@@ -463,7 +462,7 @@ def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_n
 
 
 def test_more_garbage_than_there_can_be_is_refused_by_whoever_would_end_it(standing: World) -> None:
-    collect = collect_garbage.Collection(standing.ledger, Ec2(standing.ec2), standing.pause)
+    collect = collect_garbage.GarbageCollection(standing.ledger, Ec2(standing.ec2), standing.pause)
     like = next(iter(standing.ec2.instances.values()))
     names = [f"i-x{number}" for number in range(6)]
     standing.ec2.instances |= {name: {**like, "InstanceId": name} for name in names}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from joiner.adapters.claims import list_claims
+from joiner.adapters.kube_claims import list_claims
 from joiner.pools import NodeClaim
 from tests.unit.functions.scale_up import World, pending
 

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from joiner.cluster import Pod
-from joiner.lifecycle.answered import BACK_OFF, Answer, Question, answered, questions, refused, to_ask
+from joiner.lifecycle.planning_back_off import (
+    BACK_OFF_SECONDS,
+    PendingPodClass,
+    PlanningBackOff,
+    back_off_after_plan,
+    back_off_after_refusal,
+    describe_pending_classes,
+    find_classes_to_plan,
+)
 
 POOL = {"metadata": {"name": "default", "uid": "pool-1", "generation": 1}}
 LISTS: dict[str, list[dict[str, Any]]] = {
@@ -34,28 +42,28 @@ def running(name: str, node: str, labels: dict[str, str], **spec: Any) -> Pod:
     return waiting(name, cpu="1", labels=labels, nodeName=node, **spec)
 
 
-def asked(*pods: Pod, bound: tuple[Pod, ...] = (), short: tuple[str, ...] = SHORT, **lists: Any) -> dict[str, Question]:
-    return questions(pods, bound=bound, lists={**LISTS, **lists}, unavailable=short)
+def asked(*pods: Pod, bound: tuple[Pod, ...] = (), short: tuple[str, ...] = SHORT, **lists: Any) -> dict[str, PendingPodClass]:
+    return describe_pending_classes(pods, bound=bound, lists={**LISTS, **lists}, unavailable=short)
 
 
-def asking(first: dict[str, Question], then: dict[str, Question]) -> bool:
+def asking(first: dict[str, PendingPodClass], then: dict[str, PendingPodClass]) -> bool:
     """Whether pods that asked `first`, and were answered, are looked at again a second later when they ask `then`."""
-    answers = answered(first, set(first), {}, at=1000)
-    return bool(to_ask(then, answers, at=1001))
+    answers = back_off_after_plan(first, set(first), {}, at=1000)
+    return bool(find_classes_to_plan(then, answers, at=1001))
 
 
 def test_a_question_that_was_answered_is_asked_again_after_one_two_four_eight_and_ever_again_ten_minutes() -> None:
     question = asked(waiting("web"))
-    answers: dict[str, Answer] = {}
+    answers: dict[str, PlanningBackOff] = {}
     looked_at = []
 
     for second in range(0, 60 * 60, 10):
-        if to_ask(question, answers, second):
+        if find_classes_to_plan(question, answers, second):
             looked_at.append(second // 60)
-            answers = answered(question, set(question), answers, second)
+            answers = back_off_after_plan(question, set(question), answers, second)
 
     assert [later - sooner for sooner, later in pairwise(looked_at)] == [1, 2, 4, 8, 10, 10, 10, 10]
-    assert [seconds // 60 for seconds in BACK_OFF] == [1, 2, 4, 8, 10]
+    assert [seconds // 60 for seconds in BACK_OFF_SECONDS] == [1, 2, 4, 8, 10]
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -135,33 +143,33 @@ def test_a_volume_that_is_bound_makes_those_ask_who_mount_it() -> None:
 
 def test_a_look_for_the_sake_of_others_makes_nobody_wait_longer() -> None:
     question = asked(waiting("web"))
-    first = answered(question, set(question), {}, at=0)
+    first = back_off_after_plan(question, set(question), {}, at=0)
 
-    assert answered(question, set(question), first, at=30) == first
+    assert back_off_after_plan(question, set(question), first, at=30) == first
 
 
 def test_a_launch_that_is_refused_again_and_again_is_tried_less_and_less_though_each_plan_finds_a_node() -> None:
     question = asked(waiting("web"))
-    answers: dict[str, Answer] = {}
+    answers: dict[str, PlanningBackOff] = {}
     tried = []
 
     for second in range(0, 30 * 60, 60):
-        if to_ask(question, answers, second):
+        if find_classes_to_plan(question, answers, second):
             tried.append(second // 60)
-            answers = answered(question, (), answers, second)
-            answers = refused(question, set(question), answers, second)
+            answers = back_off_after_plan(question, (), answers, second)
+            answers = back_off_after_refusal(question, set(question), answers, second)
 
     assert tried == [0, 1, 3, 7, 15, 25]
 
 
 def test_a_class_that_a_plan_helps_may_ask_at_once_whatever_becomes_of_the_plan() -> None:
     question = asked(waiting("web"))
-    hopeless = answered(question, set(question), {}, at=0)
+    hopeless = back_off_after_plan(question, set(question), {}, at=0)
 
-    assert to_ask(question, answered(question, (), hopeless, at=10), at=11) == set(question)
+    assert find_classes_to_plan(question, back_off_after_plan(question, (), hopeless, at=10), at=11) == set(question)
 
 
 def test_pods_that_are_gone_are_forgotten() -> None:
     question = asked(waiting("web"))
 
-    assert answered({}, (), answered(question, set(question), {}, at=0), at=1) == {}
+    assert back_off_after_plan({}, (), back_off_after_plan(question, set(question), {}, at=0), at=1) == {}

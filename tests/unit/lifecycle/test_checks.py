@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from joiner.cluster import Node, Pod
-from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey, Due
-from joiner.lifecycle.checks.deleted import DELETED
-from joiner.lifecycle.checks.empty import EMPTY, empty_claims
-from joiner.lifecycle.checks.expired import EXPIRED
-from joiner.lifecycle.checks.never_joined import NEVER_JOINED
+from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey, DueRetirement
+from joiner.lifecycle.checks.deleted_claims import DELETED
+from joiner.lifecycle.checks.empty_claims import EMPTY, empty_claims
+from joiner.lifecycle.checks.expired_claims import EXPIRED
+from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 from joiner.lifecycle.emptiness import SETTLING, SHORTEST
 from joiner.pools import Budget, ClassRef, Disruption, NodeClaim, NodePool
@@ -42,7 +42,7 @@ def survey(*claims: NodeClaim, pods: tuple[Pod, ...] = (), **said: Any) -> Clust
     return ClusterSurvey(now=NOON, claims=claims, pods=pods, **{"pools": (pool(),), "nodes": nodes, **said})
 
 
-def told(found: list[Due]) -> list[tuple[str, str, int]]:
+def told(found: list[DueRetirement]) -> list[tuple[str, str, int]]:
     return [(due.claim.name, due.reason, due.not_before) for due in found]
 
 

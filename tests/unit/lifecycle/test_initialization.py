@@ -74,23 +74,23 @@ def test_no_node_is_closed_for_more_than_five_minutes() -> None:
 
 
 def test_bindings_that_fail_keep_a_ready_node_closed_for_ten_seconds_at_most() -> None:
-    assert not deadlines.placing_is_over(NOON - timedelta(seconds=9), NOON)
-    assert deadlines.placing_is_over(NOON - timedelta(seconds=11), NOON)
+    assert not deadlines.binding_timed_out(NOON - timedelta(seconds=9), NOON)
+    assert deadlines.binding_timed_out(NOON - timedelta(seconds=11), NOON)
 
 
 def test_a_node_that_takes_no_pods_in_a_quarter_of_an_hour_is_given_up() -> None:
     joined = claim().as_registered("node-1", at=NOON)
 
-    assert not deadlines.never_initialized(joined, NOON + timedelta(minutes=14))
-    assert deadlines.never_initialized(joined, NOON + timedelta(minutes=16))
-    assert not deadlines.never_initialized(joined.as_initialized(at=NOON), NOON + timedelta(minutes=16))
-    assert not deadlines.never_initialized(claim(), NOON + timedelta(minutes=16))
+    assert not deadlines.initialization_timed_out(joined, NOON + timedelta(minutes=14))
+    assert deadlines.initialization_timed_out(joined, NOON + timedelta(minutes=16))
+    assert not deadlines.initialization_timed_out(joined.as_initialized(at=NOON), NOON + timedelta(minutes=16))
+    assert not deadlines.initialization_timed_out(claim(), NOON + timedelta(minutes=16))
 
 
 def test_a_node_that_has_not_joined_in_a_quarter_of_an_hour_is_given_up() -> None:
     launched = claim().with_condition("Launched", "True", at=NOON)
 
-    assert not deadlines.never_registered(launched, NOON + timedelta(minutes=14))
-    assert deadlines.never_registered(launched, NOON + timedelta(minutes=16))
-    assert not deadlines.never_registered(launched.as_registered("node-1", at=NOON), NOON + timedelta(minutes=16))
-    assert not deadlines.never_registered(claim(), NOON + timedelta(minutes=16))
+    assert not deadlines.registration_timed_out(launched, NOON + timedelta(minutes=14))
+    assert deadlines.registration_timed_out(launched, NOON + timedelta(minutes=16))
+    assert not deadlines.registration_timed_out(launched.as_registered("node-1", at=NOON), NOON + timedelta(minutes=16))
+    assert not deadlines.registration_timed_out(claim(), NOON + timedelta(minutes=16))

@@ -7,9 +7,9 @@ import pytest
 
 from joiner.cluster import Pod, Taint
 from joiner.lifecycle.checks import ClusterSurvey
-from joiner.lifecycle.checks.half_begun import HALF_BEGUN
-from joiner.lifecycle.progress import uncovered
-from joiner.lifecycle.retirement import Reason, Retiring, Stage
+from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
+from joiner.lifecycle.progress import list_uncovered_pods
+from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim
 from joiner.names import DISRUPTED
 from joiner.pools.leaving import leaving_nodes
 from tests.unit.lifecycle.world import NOON, claim, node, pod
@@ -36,9 +36,9 @@ def test_a_node_leaves_when_it_or_its_claim_is_deleted_or_when_it_is_closed() ->
 def test_pods_of_a_leaving_node_want_a_place_unless_a_slot_waits_for_them() -> None:
     one = moving()
 
-    assert uncovered([one], []) == []
-    assert uncovered([one], [], leaving={"node-1"}) == [one]
-    assert uncovered([one], [{one.class_key: 1}], leaving={"node-1"}) == []
+    assert list_uncovered_pods([one], []) == []
+    assert list_uncovered_pods([one], [], leaving={"node-1"}) == [one]
+    assert list_uncovered_pods([one], [{one.class_key: 1}], leaving={"node-1"}) == []
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_pods_of_a_leaving_node_want_a_place_unless_a_slot_waits_for_them() -> N
     ids=str,
 )
 def test_pods_that_nobody_makes_anew_or_that_stay_want_none(staying: dict[str, Any]) -> None:
-    assert uncovered([replace(moving(), **staying)], [], leaving={"node-1"}) == []
+    assert list_uncovered_pods([replace(moving(), **staying)], [], leaving={"node-1"}) == []
 
 
 def test_a_node_that_was_closed_for_a_retirement_that_died_is_asked_for_again() -> None:
@@ -61,21 +61,23 @@ def test_a_node_that_was_closed_for_a_retirement_that_died_is_asked_for_again() 
 
 
 def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> None:
-    said = sorted(Reason, key=lambda reason: reason.urgency, reverse=True)
+    said = sorted(RetirementReason, key=lambda reason: reason.urgency, reverse=True)
 
     assert [str(reason) for reason in said] == ["lost", "spot", "deleted", "uninstalled", "never-joined", "expired", "empty"]
 
 
 def test_a_retirement_travels_between_states_whole_but_for_a_long_reason() -> None:
-    one = Retiring("a", Reason.SPOT, "NodeClaim", "i-1", "node-1", since=1, launched=2, emptied=3).at(Stage.DRAINED, "x" * 999)
+    one = RetiringClaim("a", RetirementReason.SPOT, "NodeClaim", "i-1", "node-1", since=1, launched=2, emptied=3).at(
+        RetirementStage.DRAINED, "x" * 999
+    )
 
-    assert Retiring.from_json(one.to_json()) == one
+    assert RetiringClaim.from_json(one.to_json()) == one
     assert len(one.why) == 300
 
 
 def test_what_ec2_does_not_know_is_gone_minutes_after_its_launch() -> None:
     now = int(NOON.timestamp())
-    one = Retiring("a", Reason.LOST, kind="NodeClaim", since=now)
+    one = RetiringClaim("a", RetirementReason.LOST, kind="NodeClaim", since=now)
 
     assert replace(one, launched=now - 300).unknown_is_gone(NOON)
     assert not replace(one, since=now - 999, launched=now - 299).unknown_is_gone(NOON)
@@ -85,5 +87,5 @@ def test_what_ec2_does_not_know_is_gone_minutes_after_its_launch() -> None:
 def test_what_ec2_does_not_know_is_gone_at_once_where_another_retirement_came_to_its_end() -> None:
     now = int(NOON.timestamp())
 
-    assert Retiring("a", Reason.DELETED, instance="i-1", since=now).unknown_is_gone(NOON)
-    assert not Retiring("a", Reason.LOST, instance="i-1", node="n", since=now).unknown_is_gone(NOON)
+    assert RetiringClaim("a", RetirementReason.DELETED, instance="i-1", since=now).unknown_is_gone(NOON)
+    assert not RetiringClaim("a", RetirementReason.LOST, instance="i-1", node="n", since=now).unknown_is_gone(NOON)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from joiner.lifecycle.checks import INSTANCE_CHECKS, Case, InstanceSurvey, SeenClaim, SeenInstance
-from joiner.lifecycle.orphans import REBUILT_AT_ONCE, Verdict, judge
+from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, Mismatch, SeenClaim, SeenInstance
+from joiner.lifecycle.orphans import REBUILT_AT_ONCE, OrphanVerdict, judge_orphans
 
 NOW = 1_795_262_400
 APART = 45
@@ -22,7 +22,7 @@ def survey(*claims: SeenClaim, instances: dict[str, str] | None = None, **said: 
     return InstanceSurvey(claims, nodes, {each: SeenInstance(each, state, "launch-1") for each, state in states.items()}, **said)
 
 
-def cases(given: InstanceSurvey) -> list[Case]:
+def cases(given: InstanceSurvey) -> list[Mismatch]:
     return [case for check in INSTANCE_CHECKS for case in check.look(given)]
 
 
@@ -91,13 +91,13 @@ def test_a_second_instance_of_one_claim_is_garbage() -> None:
     assert [(case.action, case.instance) for case in cases(both)] == [("collect", "i-x")]
 
 
-def garbage(count: int) -> list[Case]:
+def garbage(count: int) -> list[Mismatch]:
     return cases(survey(instances={f"i-{index:03d}": "running" for index in range(count)}))
 
 
-def judged(found: list[Case], *, seen_at: int | None, instances: int = 10) -> Verdict:
+def judged(found: list[Mismatch], *, seen_at: int | None, instances: int = 10) -> OrphanVerdict:
     since = {} if seen_at is None else {case.absent: seen_at for case in found}
-    return judge(found, absent_since=since, now=NOW, apart=APART, instances=instances)
+    return judge_orphans(found, absent_since=since, now=NOW, apart=APART, instances=instances)
 
 
 def test_nothing_is_garbage_by_one_look_nor_by_two_that_are_too_close() -> None:
@@ -106,20 +106,20 @@ def test_nothing_is_garbage_by_one_look_nor_by_two_that_are_too_close() -> None:
     for seen_at in (None, NOW, NOW - APART + 1):
         verdict = judged(found, seen_at=seen_at)
         assert (len(verdict.collect), set(verdict.waiting)) == (0, {"claim-of/i-000"})
-    assert judged(found, seen_at=NOW - APART) == Verdict(collect=tuple(found))
+    assert judged(found, seen_at=NOW - APART) == OrphanVerdict(collect=tuple(found))
 
 
 def test_what_ec2_says_itself_waits_for_nobody() -> None:
     lost = cases(survey(seen("a", "i-a"), instances={"i-a": "terminated"}))
 
-    assert judged(lost, seen_at=None) == Verdict(retire=tuple(lost))
+    assert judged(lost, seen_at=None) == OrphanVerdict(retire=tuple(lost))
 
 
 def test_more_orphans_than_can_be_true_end_nothing_at_all() -> None:
     five, six = garbage(5), garbage(6)
 
     assert len(judged(five, seen_at=0).collect) == 5
-    assert judged(six, seen_at=0) == Verdict(refused=6)
+    assert judged(six, seen_at=0) == OrphanVerdict(refused=6)
     assert len(judged(six, seen_at=0, instances=120).collect) == 6
 
 
@@ -127,7 +127,7 @@ def test_claims_without_instances_count_as_orphans_too() -> None:
     """An empty answer of EC2 to a good question must not drain a cluster."""
     nothing = cases(survey(*(seen(f"c{index}", f"i-{index}") for index in range(20)), instances={}))
 
-    assert judged(nothing, seen_at=0, instances=0) == Verdict(refused=20)
+    assert judged(nothing, seen_at=0, instances=0) == OrphanVerdict(refused=20)
 
 
 def test_too_many_orphans_keep_nobody_who_is_really_lost_or_only_wants_a_claim() -> None:

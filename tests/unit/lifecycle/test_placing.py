@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.cluster import Node, Pod, total
-from joiner.lifecycle.placing import World, open_slots, place
+from joiner.lifecycle.binding import BindingInput, choose_bindings, count_open_slots
 from tests.unit.lifecycle.world import FILLING, LINGERING, daemon_pod, node, pod
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -17,15 +17,17 @@ WEB = {"app": "web"}
 
 def bound(target: Node, slots: Mapping[str, int], pods: Sequence[Pod], *others: Node) -> list[str]:
     """The pods bound to one node, in the order of the bindings."""
-    world = World({each.name: each for each in (target, *others)}, pods)
-    return [binding.pod for binding in place([(target, slots)], world)[target.name].bindings]
+    world = BindingInput({each.name: each for each in (target, *others)}, pods)
+    return [binding.pod for binding in choose_bindings([(target, slots)], world)[target.name].bindings]
 
 
 def refusal(target: Node, waiting: Pod, *others: Any) -> str:
     """Why the one pod that waits is left to the scheduler."""
     nodes = [each for each in others if isinstance(each, Node)]
     pods = [waiting, *(each for each in others if isinstance(each, Pod))]
-    placement = place([(target, {waiting.class_key: 1})], World({each.name: each for each in (target, *nodes)}, pods))[target.name]
+    placement = choose_bindings([(target, {waiting.class_key: 1})], BindingInput({each.name: each for each in (target, *nodes)}, pods))[
+        target.name
+    ]
     return "" if placement.bindings else placement.left[waiting.class_key]
 
 
@@ -90,7 +92,7 @@ def test_a_second_look_counts_the_pods_that_the_first_one_bound() -> None:
 
     assert bound(node(), {waiting.class_key: 1}, [there, waiting]) == []
     assert bound(node(), {waiting.class_key: 2}, [there, waiting]) == ["waiting"]
-    assert open_slots("node-1", {waiting.class_key: 3}, [there]) == {waiting.class_key: 2}
+    assert count_open_slots("node-1", {waiting.class_key: 3}, [there]) == {waiting.class_key: 2}
 
 
 def test_the_live_node_decides_what_fits() -> None:
@@ -101,7 +103,7 @@ def test_the_live_node_decides_what_fits() -> None:
 
 def test_bindings_name_the_pod_that_was_looked_at() -> None:
     waiting = pod("web")
-    (binding,) = place([(node(), {waiting.class_key: 1})], World({"node-1": node()}, [waiting]))["node-1"].bindings
+    (binding,) = choose_bindings([(node(), {waiting.class_key: 1})], BindingInput({"node-1": node()}, [waiting]))["node-1"].bindings
 
     assert (binding.namespace, binding.uid, binding.resource_version, binding.node) == ("default", "uid-of-web", "5", "node-1")
 
@@ -169,7 +171,7 @@ def test_pods_bound_in_this_look_count_for_the_nodes_after_it() -> None:
     ]
     slots = {pods[0].class_key: 2}
 
-    placements = place([(one, slots), (two, slots)], World({"node-1": one, "node-2": two}, pods))
+    placements = choose_bindings([(one, slots), (two, slots)], BindingInput({"node-1": one, "node-2": two}, pods))
 
     assert {name: [each.pod for each in placement.bindings] for name, placement in placements.items()} == {
         "node-1": ["web-1"],
@@ -182,7 +184,7 @@ def test_pods_that_are_spread_over_zones_are_dealt_out_to_their_nodes_in_turns()
     pods = [pod(f"web-{number}", labels=WEB, cpu="100m", spec=spread(ZONE)) for number in range(9)]
     slots = {pods[0].class_key: 3}
 
-    placements = place([(each, slots) for each in nodes], World({each.name: each for each in nodes}, pods))
+    placements = choose_bindings([(each, slots) for each in nodes], BindingInput({each.name: each for each in nodes}, pods))
 
     assert {name: len(placement.bindings) for name, placement in placements.items()} == {"node-a": 3, "node-b": 3, "node-c": 3}
     assert all(not placement.left for placement in placements.values())
@@ -192,7 +194,7 @@ def test_a_spread_that_waits_for_another_zone_is_not_the_scheduler_s_to_end() ->
     here, booting = node(), node("node-2", labels={ZONE: "us-east-1b"})
     pods = [pod(f"web-{number}", labels=WEB, cpu="100m", spec=spread(ZONE)) for number in range(4)]
 
-    placed = place([(here, {pods[0].class_key: 2})], World({"node-1": here, "node-2": booting}, pods))["node-1"]
+    placed = choose_bindings([(here, {pods[0].class_key: 2})], BindingInput({"node-1": here, "node-2": booting}, pods))["node-1"]
 
     assert [binding.pod for binding in placed.bindings] == ["web-0"]
     assert (placed.uneven, placed.for_the_scheduler) == (True, False)
@@ -209,7 +211,7 @@ def test_nothing_is_ever_bound_over_capacity_nor_twice(cpus: list[int], counts: 
     waiting = [pod(f"p-{index}", cpu=f"{cpu}m") for index, cpu in enumerate(cpus)]
     slots = {each.class_key: count for each, count in zip(waiting, counts, strict=False)}
 
-    placements = place([(each, slots) for each in nodes], World({each.name: each for each in nodes}, [*there, *waiting]))
+    placements = choose_bindings([(each, slots) for each in nodes], BindingInput({each.name: each for each in nodes}, [*there, *waiting]))
 
     by_name = {each.name: each for each in (*there, *waiting)}
     names = [binding.pod for placement in placements.values() for binding in placement.bindings]

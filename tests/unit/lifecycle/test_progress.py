@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from joiner.lifecycle.checks import CHECKS, ClusterSurvey
-from joiner.lifecycle.giving_up import CONDITION
-from joiner.lifecycle.progress import open_assignments, progress, uncovered
+from joiner.lifecycle.failed_claims import CONDITION_OF_REASON
+from joiner.lifecycle.progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.planning.model.pending_pods import GIVEN_UP
 from joiner.pools import NodeClaim
 from joiner.pools.conditions import Status
@@ -27,7 +27,7 @@ def launched(name: str, instance: str = "i-1") -> NodeClaim:
 def stands(
     claims: list[NodeClaim], *, launching: tuple[str, ...] = (), watched: tuple[str, ...] = (), lease: int = 4
 ) -> dict[str, list[str]]:
-    state = progress(claims, launching=launching, watched=watched, lease=lease)
+    state = assess_progress(claims, launching=launching, watched=watched, lease=lease)
     parts = {"way": state.on_their_way, "entering": state.entering, "stale": state.stale, "unwatched": state.unwatched}
     return {name: [each.name for each in found] for name, found in parts.items() if found}
 
@@ -68,7 +68,7 @@ def test_a_node_that_boots_is_not_given_up_whatever_its_conditions_say() -> None
 
 
 def test_plans_and_the_sweep_give_up_the_same_claims() -> None:
-    assert {(condition, reason) for reason, condition in CONDITION.items()} == set(GIVEN_UP)
+    assert {(condition, reason) for reason, condition in CONDITION_OF_REASON.items()} == set(GIVEN_UP)
 
 
 def test_a_claim_that_is_being_deleted_is_nobodys() -> None:
@@ -87,12 +87,12 @@ def test_room_is_kept_for_the_pods_that_have_not_come_yet() -> None:
 def test_pods_are_covered_by_class_not_by_name() -> None:
     pods = [pod("one"), pod("two"), pod("other", cpu="500m")]
 
-    assert [each.name for each in uncovered(pods, [{pods[0].class_key: 1}])] == ["two", "other"]
-    assert uncovered(pods, [{pods[0].class_key: 2}, {pods[2].class_key: 1}]) == []
+    assert [each.name for each in list_uncovered_pods(pods, [{pods[0].class_key: 1}])] == ["two", "other"]
+    assert list_uncovered_pods(pods, [{pods[0].class_key: 2}, {pods[2].class_key: 1}]) == []
 
 
 def test_only_pods_that_a_node_could_help_are_counted() -> None:
-    assert uncovered([pod("untried", unschedulable=False), pod("daemon", owner="DaemonSet"), pod("runs", on="node-1")], []) == []
+    assert list_uncovered_pods([pod("untried", unschedulable=False), pod("daemon", owner="DaemonSet"), pod("runs", on="node-1")], []) == []
 
 
 def findings(survey: ClusterSurvey) -> dict[str, list[str]]:

@@ -1,26 +1,26 @@
 """A node joins its claim: it is found by its instance, and carries from then on what the claim says."""
 
 from joiner.cluster import Taint
-from joiner.lifecycle.registration import came_without_guard, is_registered, meet, registration_patch
+from joiner.lifecycle.registration import is_registered, joined_without_taint, match_nodes, registration_patch
 from tests.unit.lifecycle.world import FILLING, UNREGISTERED, claim, node
 
 
 def test_a_claim_meets_the_node_of_its_instance() -> None:
     mine, other = node("node-1"), node("node-2", provider_id="aws:///us-east-1b/i-2")
 
-    (meeting,) = meet([claim()], [other, mine])
+    (meeting,) = match_nodes([claim()], [other, mine])
 
     assert meeting.node == mine
 
 
 def test_a_claim_without_an_instance_meets_nobody() -> None:
-    (meeting,) = meet([claim(provider_id="")], [node(provider_id="")])
+    (meeting,) = match_nodes([claim(provider_id="")], [node(provider_id="")])
 
     assert meeting.node is None
 
 
 def test_two_nodes_of_one_instance_are_told_and_none_is_joined() -> None:
-    (meeting,) = meet([claim()], [node("node-2"), node("node-1")])
+    (meeting,) = match_nodes([claim()], [node("node-2"), node("node-1")])
 
     assert (meeting.node, meeting.others) == (None, ("node-1", "node-2"))
 
@@ -70,7 +70,7 @@ def test_the_claims_taints_are_put_on_unless_the_node_says_not_to() -> None:
 
 
 def test_a_node_without_the_guard_did_not_start_from_our_user_data() -> None:
-    assert came_without_guard(node(taints=[FILLING]))
-    assert not came_without_guard(node(taints=[UNREGISTERED, FILLING]))
-    assert not came_without_guard(node(taints=[FILLING], labels={"karpenter.sh/registered": "true"}))
+    assert joined_without_taint(node(taints=[FILLING]))
+    assert not joined_without_taint(node(taints=[UNREGISTERED, FILLING]))
+    assert not joined_without_taint(node(taints=[FILLING], labels={"karpenter.sh/registered": "true"}))
     assert is_registered(node(labels={"karpenter.sh/registered": "true"}))

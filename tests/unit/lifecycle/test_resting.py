@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from joiner.lifecycle.resting import NEAR, drained_by, is_blocked, may_rest
 from joiner.lifecycle.retirement import as_detaching, as_draining, as_terminating
+from joiner.lifecycle.retirement_back_off import NEAR_DEADLINE, drained_by, is_blocked, may_back_off
 from tests.unit.lifecycle.world import NOON, claim
 
 GOING = claim(deletion=NOON)
@@ -27,13 +27,13 @@ def test_a_claim_is_blocked_that_says_what_keeps_its_pods_or_its_volumes() -> No
     [
         (101, (0, 0), True),
         (100, (0, 0), False),
-        (101, (0, 101 + NEAR), True),
-        (101, (0, 100 + NEAR), False),
-        (101, (100 + NEAR, 0), False),
+        (101, (0, 101 + NEAR_DEADLINE), True),
+        (101, (0, 100 + NEAR_DEADLINE), False),
+        (101, (100 + NEAR_DEADLINE, 0), False),
     ],
 )
 def test_it_rests_until_its_time_and_not_when_a_deadline_is_near(look_at: int, deadlines: tuple[int, int], rests: bool) -> None:
-    assert may_rest(look_at, deadlines, now=100) == rests
+    assert may_back_off(look_at, deadlines, now=100) == rests
 
 
 def test_a_claims_own_deadline_counts_from_its_deletion() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from joiner.cluster import Resources
 from joiner.lifecycle.deadlines import INITIALIZATION
 from joiner.lifecycle.declared_status import status_patches
-from joiner.lifecycle.launched import launched_claim
+from joiner.lifecycle.launched_claims import launched_claim
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.pools import ClassRef, InvalidManifest, NodePool, Problem, ResolvedNodeClass
 from tests.unit.lifecycle.world import NOON, claim

@@ -6,15 +6,15 @@ Nothing is done about an absence before a second look agrees (`joiner.lifecycle.
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import number, text
-from joiner.adapters.table import Table
 
 ABSENT: Final = "ABSENT"
 UNUSED: Final = "UNUSED"
 KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first look after a day begins anew
 
 
-class Absences(Table):
+class Absences(DynamoTable):
     """The memory of absences."""
 
     _kind = ABSENT

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifests
 from joiner.adapters.kube_errors import KubeError, NotFound
-from joiner.adapters.parallel import each
+from joiner.adapters.parallel import call_each
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -76,7 +76,7 @@ class ListedCluster:
 
     def _read(self, wanted: Sequence[kinds.Kind]) -> dict[str, Manifests]:
         found: dict[str, Manifests] = {}
-        for kind, answer in each(wanted, lambda kind: self._kube.list(kind, consistent=self._consistent), KubeError):
+        for kind, answer in call_each(wanted, lambda kind: self._kube.list(kind, consistent=self._consistent), KubeError):
             if isinstance(answer, NotFound) and kind in PERHAPS:
                 found[kind.plural] = []
                 continue

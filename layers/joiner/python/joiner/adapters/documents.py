@@ -20,8 +20,8 @@ from joiner.catalogue import Catalogue
 from joiner.cluster import Pod
 from joiner.cluster.listing import PODS, Packed
 from joiner.launching import Launch
-from joiner.lifecycle.answered import Question
 from joiner.lifecycle.checks import SeenClaim
+from joiner.lifecycle.planning_back_off import PendingPodClass
 from joiner.planning import Plan, Snapshot
 from joiner.pools import ResolvedNodeClass
 from joiner.telling.events import Event
@@ -45,7 +45,7 @@ def put_snapshot(
     assignments: Mapping[str, Mapping[str, int]],
     assigned: Mapping[str, Mapping[str, int]],
     in_flight: Collection[str],
-    questions: Mapping[str, Question] | None = None,
+    questions: Mapping[str, PendingPodClass] | None = None,
 ) -> str:
     """Keep what the API server told, without what nobody plans by; returns the key.
 
@@ -79,9 +79,9 @@ def get_snapshot(store: Store, key: str) -> Snapshot:
     return Snapshot.from_lists(lists, assignments=said["assignments"], in_flight=said["inFlight"])
 
 
-def get_questions(store: Store, key: str) -> dict[str, Question]:
+def get_questions(store: Store, key: str) -> dict[str, PendingPodClass]:
     """What the pending pods of a kept snapshot ask, by class."""
-    return {name: Question(*asked) for name, asked in store.get_as(key, _Questions).get("questions", {}).items()}
+    return {name: PendingPodClass(*asked) for name, asked in store.get_as(key, _Questions).get("questions", {}).items()}
 
 
 class _Name(TypedDict, total=False):

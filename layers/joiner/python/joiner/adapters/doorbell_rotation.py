@@ -9,8 +9,8 @@ after the other. An installation that dies between the two leaves both valid; th
 from datetime import datetime, timedelta
 from typing import Final
 
+from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import DOORBELL, DoorbellSecrets
-from joiner.adapters.table import Table
 
 TOKEN: Final = "token"  # noqa: S105 - the item's id
 
@@ -21,14 +21,12 @@ PREVIOUS_VALID: Final = timedelta(minutes=15)
 """API servers see a changed webhook within seconds; the rest is for a control plane that is busy or replaced meanwhile."""
 
 
-class DoorbellRotation(Table):
+class DoorbellRotation(DynamoTable):
     """The item `DOORBELL/token`, as the installer writes it."""
 
     def begin(self, fresh: str) -> DoorbellSecrets:
         """The secrets with a following one: `fresh`, or what an earlier installation left that did not finish."""
-        return DoorbellSecrets.of(
-            self._update(DOORBELL, TOKEN, "SET following = if_not_exists(following, :fresh)", {":fresh": fresh})
-        )
+        return DoorbellSecrets.of(self._update(DOORBELL, TOKEN, "SET following = if_not_exists(following, :fresh)", {":fresh": fresh}))
 
     def finish(self, begun: DoorbellSecrets, now: datetime) -> None:
         """The webhook has the following secret. Called again with the same secrets, it changes nothing but the time."""

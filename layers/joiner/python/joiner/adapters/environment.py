@@ -20,12 +20,12 @@ from joiner.adapters.store import Store
 
 if TYPE_CHECKING:
     from joiner.adapters.absences import Absences, Disuse
-    from joiner.adapters.answers import Answers
     from joiner.adapters.doorbell_rotation import DoorbellRotation
-    from joiner.adapters.emptiness import Emptiness
+    from joiner.adapters.empty_nodes import EmptyNodes
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
     from joiner.adapters.pause import Pause
+    from joiner.adapters.planning_back_offs import PlanningBackOffs
     from joiner.adapters.retirements import Retirements
     from joiner.adapters.sweep_slot import SweepSlot
 
@@ -111,11 +111,11 @@ def ledger() -> "Ledger":
 
 
 @functools.cache
-def answers() -> "Answers":
+def planning_back_offs() -> "PlanningBackOffs":
     """What was answered to pods that no plan helped."""
-    from joiner.adapters.answers import Answers
+    from joiner.adapters.planning_back_offs import PlanningBackOffs
 
-    return Answers(client("dynamodb"), setting("JOINER_TABLE"))
+    return PlanningBackOffs(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache
@@ -135,11 +135,11 @@ def retirements() -> "Retirements":
 
 
 @functools.cache
-def emptiness() -> "Emptiness":
+def empty_nodes() -> "EmptyNodes":
     """The memory of empty nodes."""
-    from joiner.adapters.emptiness import Emptiness
+    from joiner.adapters.empty_nodes import EmptyNodes
 
-    return Emptiness(client("dynamodb"), setting("JOINER_TABLE"))
+    return EmptyNodes(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache
@@ -191,10 +191,10 @@ def kube(cluster: ClusterFacts) -> "Kube":
     from joiner.adapters.tokens import EksTokens
 
     name, loopback = setting("JOINER_CLUSTER"), os.environ.get("JOINER_LOOPBACK_ENDPOINT") == "true"
-    known = known_cluster.read(client("dynamodb"), setting("JOINER_TABLE"))
+    known = known_cluster.read_known_cluster(client("dynamodb"), setting("JOINER_TABLE"))
     if known is None:
         raise known_cluster.ForeignCluster(f"no endpoint is recorded for the cluster {name}: deploy again, describe_cluster records it")
-    if why := known_cluster.refusal(cluster, known, name=name, region=region(), loopback=loopback):
+    if why := known_cluster.refusal_reason(cluster, known, name=name, region=region(), loopback=loopback):
         raise known_cluster.ForeignCluster(why)
     tokens = EksTokens(name, region(), _credentials, time.time)
     return Kube(ClusterAccess(known.endpoint, known.ca, tokens))

@@ -10,7 +10,7 @@ from joiner.names import TERMINATION_FINALIZER
 TRIES: Final = 5  # whoever else has a finalizer here takes it off at about the same time
 
 
-def let_go(kube: Kube, kind: Kind, name: str, *, uid: str) -> None:
+def delete_and_release(kube: Kube, kind: Kind, name: str, *, uid: str) -> None:
     """Delete an object, and take our finalizer off it. One that is gone, or another of its name by now, is success."""
     try:
         kube.delete(kind, name, uid=uid)

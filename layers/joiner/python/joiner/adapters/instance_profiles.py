@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from joiner.adapters.ec2 import our_errors
+from joiner.adapters.ec2_client import translate_errors
 
 
 class InstanceProfiles:
@@ -18,7 +18,7 @@ class InstanceProfiles:
         """The role names of each profile that exists; a refusal is raised as `Ec2Error`, like EC2's own."""
         found: dict[str, tuple[str, ...]] = {}
         for name in names:
-            with our_errors():
+            with translate_errors():
                 try:
                     profile = self._client().get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
                 except ClientError as reason:

@@ -87,7 +87,7 @@ def is_loopback(endpoint: str) -> bool:
         return False
 
 
-def refusal(facts: ClusterFacts, known: KnownCluster, *, name: str, region: str, loopback: bool) -> str:
+def refusal_reason(facts: ClusterFacts, known: KnownCluster, *, name: str, region: str, loopback: bool) -> str:
     """Why no token may be sent for these facts; empty if it may. `loopback` allows endpoints of this machine, and only those."""
     return _difference(facts, known, name) or _misplaced(known.endpoint, region, loopback=loopback)
 
@@ -113,7 +113,7 @@ def _misplaced(endpoint: str, region: str, *, loopback: bool) -> str:
     return "" if is_eks_endpoint(endpoint, region) else f"{endpoint!r} is not the endpoint of an EKS cluster in {region}"
 
 
-def read(dynamodb: Any, table: str) -> KnownCluster | None:
+def read_known_cluster(dynamodb: Any, table: str) -> KnownCluster | None:
     """The record; None if there is none."""
     key = {"kind": {"S": KIND}, "id": {"S": ID}}
     item = dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
@@ -122,7 +122,7 @@ def read(dynamodb: Any, table: str) -> KnownCluster | None:
     return KnownCluster(item["endpoint"]["S"], item["ca"]["S"], item.get("serviceCidr", {}).get("S", ""))
 
 
-def record(dynamodb: Any, table: str, known: KnownCluster, *, at: int) -> None:
+def record_known_cluster(dynamodb: Any, table: str, known: KnownCluster, *, at: int) -> None:
     """Write the record; `at` are epoch seconds."""
     dynamodb.update_item(
         TableName=table,

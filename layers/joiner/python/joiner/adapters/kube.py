@@ -62,7 +62,7 @@ class ClusterAccess:
     key_file: str = ""
 
 
-class Answer(NamedTuple):
+class KubeResponse(NamedTuple):
     """What the API server answered; `retry_after` is the header of that name, empty if there is none."""
 
     status: int
@@ -250,7 +250,7 @@ class Kube:
         *,
         accept: str,
         fresh: bool,
-    ) -> "Answer":
+    ) -> "KubeResponse":
         headers = {"Accept": accept, "User-Agent": "joiner"}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -259,7 +259,7 @@ class Kube:
         url = self._endpoint + path + (f"?{urlencode(query)}" if query else "")
         try:
             answer = self._rest.request(method, url, headers=headers, body=body, _request_timeout=(CONNECT_SECONDS, READ_SECONDS))
-            return Answer(int(answer.status), bytes(answer.read()), str(answer.headers.get("Retry-After") or ""))
+            return KubeResponse(int(answer.status), bytes(answer.read()), str(answer.headers.get("Retry-After") or ""))
         except (ApiException, urllib3.exceptions.HTTPError) as reason:
             raise Unreachable(f"no answer ({type(reason).__name__})", asked=f"{method} {path}") from reason
 

@@ -10,6 +10,13 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from joiner.adapters import ledger_items as items
+from joiner.adapters.dynamodb_table import (
+    ConditionFailed,
+    DynamoTable,
+    is_condition_failure,
+    key,
+    write_with_retries,
+)
 from joiner.adapters.ledger_items import (
     Assignment,
     BackOff,
@@ -17,7 +24,7 @@ from joiner.adapters.ledger_items import (
     LaunchRecord,
     Lease,
     LeaseLost,
-    Offering,
+    OfferingKey,
     Pairing,
     Unavailable,
     Wave,
@@ -26,15 +33,14 @@ from joiner.adapters.ledger_items import (
     written,
 )
 from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER
-from joiner.adapters.table import ConditionFailed, Table, is_condition, key, written_at_last
-from joiner.lifecycle.births import FORGOTTEN_AFTER, next_wait
+from joiner.lifecycle.launch_failures import BACK_OFF_RESET_AFTER, extend_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is history; a day is enough to ask what happened
 WAVE_KEPT: Final = 24 * 3600  # a wave that nobody ended is found by the sweep long before
 BATCH_GET: Final = 100  # DynamoDB's limit
 
 
-class Ledger(Table):
+class Ledger(DynamoTable):
     """One deployment's table."""
 
     # The lease
@@ -110,7 +116,7 @@ class Ledger(Table):
         }
         put = {"TableName": self._table, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
         try:
-            written_at_last(self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}])
+            write_with_retries(self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}])
         except ClientError as reason:
             if reason.response["Error"]["Code"] != "TransactionCanceledException":
                 raise
@@ -232,12 +238,12 @@ class Ledger(Table):
         try:
             self._client.delete_item(**asked)
         except ClientError as reason:
-            if not is_condition(reason):
+            if not is_condition_failure(reason):
                 raise
 
     # Offerings that were short
 
-    def mark_unavailable(self, offering: Offering, until: int, reason: str) -> None:
+    def mark_unavailable(self, offering: OfferingKey, until: int, reason: str) -> None:
         """Do not ask for `offering` before `until`. A longer mark that stands is kept."""
         self._try_update(
             items.UNAVAILABLE,
@@ -258,10 +264,10 @@ class Ledger(Table):
         """Count one instance that ended at its launch, and wait longer than the last time; several within one wait count once."""
         item = self._get(items.BACKOFF, what)
         before = BackOff.of(item) if item else BackOff(what, 0, 0, "")
-        tries, until = next_wait(before.tries, before.until, now)
+        tries, until = extend_back_off(before.tries, before.until, now)
         if until == before.until:
             return before
-        values = {":tries": tries, ":until": until, ":said": said, ":expires": until + FORGOTTEN_AFTER, ":before": before.until}
+        values = {":tries": tries, ":until": until, ":said": said, ":expires": until + BACK_OFF_RESET_AFTER, ":before": before.until}
         self._try_update(  # another death that is counted at this moment began the same wait
             items.BACKOFF,
             what,
@@ -312,7 +318,7 @@ class Ledger(Table):
     def ring_wave(self, name: str, at: float) -> str:
         """Count one ring `at` a moment (epoch) and take the sleeper's task token, in one write; empty when nobody sleeps, or it ended."""
         try:
-            answer = written_at_last(
+            answer = write_with_retries(
                 self._client.update_item,
                 TableName=self._table,
                 Key=key(items.WAVE, name),
@@ -323,7 +329,7 @@ class Ledger(Table):
                 ReturnValues="ALL_OLD",
             )
         except ClientError as reason:
-            if is_condition(reason):
+            if is_condition_failure(reason):
                 return ""
             raise
         return text(answer.get("Attributes", {}), "token")

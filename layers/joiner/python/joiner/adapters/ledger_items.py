@@ -184,7 +184,8 @@ class Retirement:
     terminate_instances takes a loss back that was none) and forget_nodes (deletes).
 
     `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not known; `deadline` is 0
-    when there is none, and only ever gets shorter; `look_at` is until when it may rest without an owner (`joiner.lifecycle.resting`).
+    when there is none, and only ever gets shorter; `look_at` is until when it may rest without an owner
+    (`joiner.lifecycle.retirement_back_off`).
     `ends_by` is when the owner has ended whatever happens, 0 for one that can be asked after. `said` is what EC2 says of an instance that
     ended at its launch, written by handle_interruption and survey_instances. `noted_at` is when an interruption was noted last, 0 if none
     was, and `instance` the one that it was noted for.
@@ -233,7 +234,7 @@ class Retirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Offering:
+class OfferingKey:
     """The name of an offering that was short, as the ledger keeps it.
 
     >>> Offering("spot", "m5.large", "us-east-1a").id
@@ -249,7 +250,7 @@ class Offering:
         return f"{self.capacity_type}#{self.instance_type}#{self.zone}"
 
     @classmethod
-    def of(cls, text_id: str) -> "Offering":
+    def of(cls, text_id: str) -> "OfferingKey":
         capacity_type, instance_type, zone = text_id.split("#")
         return cls(capacity_type, instance_type, zone)
 
@@ -258,20 +259,20 @@ class Offering:
 class Unavailable:
     """An offering that is not asked for again before `until`. Written by launch_instances, record_launches and handle_interruption."""
 
-    offering: Offering
+    offering: OfferingKey
     until: int
     reason: str
 
     @classmethod
     def of(cls, item: Item) -> "Unavailable":
-        return cls(Offering.of(text(item, "id")), number(item, "until"), text(item, "reason"))
+        return cls(OfferingKey.of(text(item, "id")), number(item, "until"), text(item, "reason"))
 
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
     """A node class or an offering whose instances ended at their launch: how often in a row, until when nothing is launched, and why.
 
-    Written by handle_interruption and survey_instances; the id is `joiner.lifecycle.births.class_id` or an offering's.
+    Written by handle_interruption and survey_instances; the id is `joiner.lifecycle.launch_failures.class_id` or an offering's.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """Many similar calls at a time, each with its own ending: a refusal of one object never stops the others.
 
-A function has a timeout and its work does not: `each_in_time` begins no call when the time is over, and returns what is left.
+A function has a timeout and its work does not: `call_each_in_time` begins no call when the time is over, and returns what is left.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ class TimeLeft:
 UNBOUNDED: Final = TimeLeft()
 
 
-def each(
+def call_each(
     items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS
 ) -> list[tuple[Item, Result | Failure]]:
     """`call` for each item, several at a time; the result or the `failure` it raised stands beside the item, in the items' order.
@@ -55,7 +55,7 @@ def each(
         return list(zip(todo, pool.map(attempt, todo), strict=True))
 
 
-def every(items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS) -> list[Result]:
+def call_all(items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS) -> list[Result]:
     """`call` for each item, several at a time; all are tried, then the first `failure` is raised if there was one.
 
     The results come in no particular order.
@@ -65,13 +65,13 @@ def every(items: Iterable[Item], call: Callable[[Item], Result], failure: type[F
     def keep(item: Item) -> None:
         results.append(call(item))
 
-    for _, answer in each(items, keep, failure, workers=workers):
+    for _, answer in call_each(items, keep, failure, workers=workers):
         if answer is not None:
             raise answer
     return results
 
 
-def each_in_time(
+def call_each_in_time(
     items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], time_left: TimeLeft
 ) -> tuple[list[tuple[Item, Result | Failure]], list[Item]]:
     """Like `each` for as long as there is time; then also the items whose call did not begin, in the items' order.
@@ -83,7 +83,7 @@ def each_in_time(
     def attempt(item: Item) -> Result | Failure | _Left:
         return _Left() if time_left.over else call(item)
 
-    answers = each(items, attempt, failure)
+    answers = call_each(items, attempt, failure)
     return [(item, answer) for item, answer in answers if not isinstance(answer, _Left)], [
         item for item, answer in answers if isinstance(answer, _Left)
     ]

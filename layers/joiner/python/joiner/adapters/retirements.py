@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable, is_condition_failure, key
 from joiner.adapters.ledger_items import RETIREMENT, UNSEEN_FOR, Retirement, written
-from joiner.adapters.parallel import every
+from joiner.adapters.parallel import call_all
 from joiner.adapters.records import UnreadableRecord
-from joiner.adapters.table import ConditionFailed, Table, is_condition, key
 
 KEPT: Final = 24 * 3600  # an item whose claim went another way; each execution that goes on with it keeps it longer
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 OWNER: Final = {"#owner": "owner"}  # a reserved word of DynamoDB
 
 
-class Retirements(Table):
+class Retirements(DynamoTable):
     """The retirements of one deployment."""
 
     def begin(self, claim: str, owner: str, reason: str, now: int, *, ends_by: int = 0) -> Retirement | None:
@@ -85,7 +85,7 @@ class Retirements(Table):
         """Say that `owner` looked at its claims at `now`; those that are not its own (any more) stay as they are."""
         condition: Mapping[str, Any] = {"condition": "#owner = :me", "names": OWNER}
         values = {":me": owner, ":now": now}
-        every(claims, lambda claim: self._try_update(RETIREMENT, claim, "SET seenAt = :now", values, **condition), Exception)
+        call_all(claims, lambda claim: self._try_update(RETIREMENT, claim, "SET seenAt = :now", values, **condition), Exception)
 
     def add(self, claim: str, reason: str) -> bool:
         """Tell the owner one more reason; False if the claim has none."""
@@ -133,5 +133,5 @@ class Retirements(Table):
                 ExpressionAttributeValues={":me": written(owner)},
             )
         except ClientError as reason:
-            if not is_condition(reason):
+            if not is_condition_failure(reason):
                 raise

@@ -8,15 +8,15 @@ next look comes a few seconds after the last.
 from datetime import datetime
 from typing import Final
 
+from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable
 from joiner.adapters.ledger_items import LEASE, STORED_AFTER, number
-from joiner.adapters.table import ConditionFailed, Table
 
 SWEEP: Final = "sweep"
 FIRST: Final = 1000  # milliseconds from the first ring to the look
 NEXT: Final = 4000  # milliseconds from one look to the next
 
 
-class SweepSlot(Table):
+class SweepSlot(DynamoTable):
     """The slot of the next look."""
 
     def take(self, now: datetime) -> int:

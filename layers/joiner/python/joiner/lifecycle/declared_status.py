@@ -80,7 +80,7 @@ def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: i
     return {"conditions": after.with_ready("ValidationSucceeded", at=at, generation=generation).to_kube()}
 
 
-def untold(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> int:
+def count_unreported(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> int:
     """How many pools nobody has answered since they were written, and how many answered classes changed since.
 
     >>> untold([{"metadata": {"generation": 2}, "status": {"conditions": [{"type": "Ready", "observedGeneration": 1}]}}], [])

@@ -50,7 +50,7 @@ def must_not_be_disrupted(claim: NodeClaim, node: Node) -> bool:
     return any(each.get(names.DO_NOT_DISRUPT) == "true" for each in said)
 
 
-def disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int) -> str:
+def find_disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int) -> str:
     """Why the node must be left in peace by whatever is not urgent; empty if it need not. `pods` are of any node, `slots` counts the pods
     that an assignment still sends to this one.
     """

@@ -16,7 +16,7 @@ from typing import Any, Final
 from joiner.pools.conditions import read_time
 
 
-class Kind(Enum):
+class InterruptionKind(Enum):
     """Why an instance is in the news."""
 
     SPOT = "spot interruption"
@@ -30,7 +30,7 @@ class Kind(Enum):
 class Interruption:
     """One instance and what is said of it. `state` is the instance's new state where the event tells one, `told_at` the event's time."""
 
-    kind: Kind
+    kind: InterruptionKind
     instance: str
     state: str = ""
     told_at: datetime | None = None
@@ -38,12 +38,12 @@ class Interruption:
     @property
     def is_warning(self) -> bool:
         """Is its capacity about to be taken back, so that there are minutes left to drain it?"""
-        return self.kind in (Kind.SPOT, Kind.RESERVATION)
+        return self.kind in (InterruptionKind.SPOT, InterruptionKind.RESERVATION)
 
     @property
     def is_loss(self) -> bool:
         """Is it gone, or stopped, or on its way there, behind our back or by our own hand?"""
-        return self.kind is Kind.STATE
+        return self.kind is InterruptionKind.STATE
 
     def drained_by(self, now: datetime) -> datetime:
         """Until when it can be drained after a warning."""
@@ -51,10 +51,10 @@ class Interruption:
 
 
 _OF_EC2: Final = {
-    "EC2 Spot Instance Interruption Warning": Kind.SPOT,
-    "EC2 Instance Rebalance Recommendation": Kind.REBALANCE,
-    "EC2 Instance State-change Notification": Kind.STATE,
-    "EC2 Capacity Reservation Instance Interruption Warning": Kind.RESERVATION,
+    "EC2 Spot Instance Interruption Warning": InterruptionKind.SPOT,
+    "EC2 Instance Rebalance Recommendation": InterruptionKind.REBALANCE,
+    "EC2 Instance State-change Notification": InterruptionKind.STATE,
+    "EC2 Capacity Reservation Instance Interruption Warning": InterruptionKind.RESERVATION,
 }
 
 NOTICE: Final = timedelta(minutes=2)
@@ -67,7 +67,7 @@ class UnknownEvent(ValueError):
     """Not an event that the rules ask for; the message says what it was."""
 
 
-def interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
+def read_interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
     """The instances that an EventBridge event speaks of; none for an instance that merely starts.
 
     UnknownEvent for anything else, so that a message that cannot be read is told and dropped instead of coming back for ever.
@@ -83,9 +83,9 @@ def interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
     raise UnknownEvent(f"{kind} from {source}")
 
 
-def _of_ec2(kind: Kind, detail: Mapping[str, Any], told_at: datetime | None) -> tuple[Interruption, ...]:
+def _of_ec2(kind: InterruptionKind, detail: Mapping[str, Any], told_at: datetime | None) -> tuple[Interruption, ...]:
     state = str(detail.get("state", ""))
-    if kind is Kind.STATE and state not in _LEAVING:
+    if kind is InterruptionKind.STATE and state not in _LEAVING:
         return ()
     return (Interruption(kind, str(detail["instance-id"]), state, told_at),)
 
@@ -101,4 +101,4 @@ def _of_health(detail: Mapping[str, Any]) -> tuple[Interruption, ...]:
     if detail["service"] != "EC2" or detail["eventTypeCategory"] != "scheduledChange" or detail.get("statusCode") == "closed":
         return ()
     entities = (str(entity["entityValue"]) for entity in detail.get("affectedEntities", ()))
-    return tuple(Interruption(Kind.HEALTH, entity) for entity in sorted(set(entities)) if entity.startswith("i-"))
+    return tuple(Interruption(InterruptionKind.HEALTH, entity) for entity in sorted(set(entities)) if entity.startswith("i-"))

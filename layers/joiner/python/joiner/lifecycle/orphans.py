@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from joiner.lifecycle.checks.instance_survey import Case
+from joiner.lifecycle.checks.instance_survey import Mismatch
 
 FEW: Final = 5
 SHARE: Final = 0.05
@@ -17,17 +17,17 @@ REBUILT_AT_ONCE: Final = 20  # the rest at the next sweep; each is a few writes 
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OrphanVerdict:
     """What to do now. `waiting` names what is absent and was not seen so for long enough; `refused` counts what is too much to end."""
 
-    retire: tuple[Case, ...] = ()
-    collect: tuple[Case, ...] = ()
-    rebuild: tuple[Case, ...] = ()
+    retire: tuple[Mismatch, ...] = ()
+    collect: tuple[Mismatch, ...] = ()
+    rebuild: tuple[Mismatch, ...] = ()
     waiting: frozenset[str] = frozenset()
     refused: int = 0
 
 
-def at_most(instances: int) -> int:
+def removal_limit(instances: int) -> int:
     """How many of so many instances of ours may turn out orphaned in one sweep.
 
     >>> at_most(0), at_most(100), at_most(240)
@@ -36,7 +36,7 @@ def at_most(instances: int) -> int:
     return max(FEW, int(instances * SHARE))
 
 
-def judge(cases: Iterable[Case], *, absent_since: Mapping[str, int], now: int, apart: int, instances: int) -> Verdict:
+def judge_orphans(cases: Iterable[Mismatch], *, absent_since: Mapping[str, int], now: int, apart: int, instances: int) -> OrphanVerdict:
     """`absent_since` is when each absence was first seen, the look being over; `now` is when this look began (both in epoch seconds).
 
     `apart` is how many seconds must lie between the two.
@@ -45,9 +45,9 @@ def judge(cases: Iterable[Case], *, absent_since: Mapping[str, int], now: int, a
     waiting = {case.absent for case in known if case.absent and absent_since.get(case.absent, now) > now - apart}
     sure = [case for case in known if case.absent not in waiting]
     ending = [case for case in sure if case.absent and case.action != "rebuild"]
-    refused = len(ending) if len(ending) > at_most(instances) else 0
+    refused = len(ending) if len(ending) > removal_limit(instances) else 0
     done = [case for case in sure if not (refused and case in ending)]
-    return Verdict(
+    return OrphanVerdict(
         retire=tuple(case for case in done if case.action == "retire"),
         collect=tuple(case for case in done if case.action == "collect"),
         rebuild=tuple(case for case in done if case.action == "rebuild")[:REBUILT_AT_ONCE],

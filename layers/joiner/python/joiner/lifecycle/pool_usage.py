@@ -7,7 +7,7 @@ from joiner.cluster import Resources, total
 from joiner.pools import NodeClaim, NodePool
 
 
-def usage(pool: NodePool, claims: Iterable[NodeClaim]) -> tuple[Resources, int]:
+def sum_usage(pool: NodePool, claims: Iterable[NodeClaim]) -> tuple[Resources, int]:
     """The capacity and the number of a pool's launched claims."""
     mine = [claim for claim in claims if claim.pool_key == pool.key and claim.provider_id]
     return total(claim.capacity for claim in mine), len(mine)
@@ -18,7 +18,7 @@ def usage_patches(pools: Iterable[NodePool], claims: Iterable[NodeClaim]) -> lis
     known = list(claims)
     patches: list[tuple[NodePool, dict[str, Any]]] = []
     for pool in pools:
-        used, nodes = usage(pool, known)
+        used, nodes = sum_usage(pool, known)
         gone = Resources({name: 0 for name in pool.used if name not in used})
         if (used + gone).without_zeros() != pool.used.without_zeros():
             patches.append((pool, {"status": {"resources": (used + gone).to_kube(), "nodes": nodes}}))

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from joiner.cluster import Node, Pod
-from joiner.lifecycle.giving_up import given_up_for
-from joiner.lifecycle.placing import open_slots
+from joiner.lifecycle.binding import count_open_slots
+from joiner.lifecycle.failed_claims import failure_reason
 from joiner.pools import NodeClaim
 
 
@@ -24,7 +24,7 @@ class Progress:
     unwatched: tuple[NodeClaim, ...] = ()
 
 
-def progress(
+def assess_progress(
     claims: Iterable[NodeClaim], *, launching: Collection[str], watched: Collection[str], lease: int, late: Collection[str] = ()
 ) -> Progress:
     """`launching` names the claims of unrecorded launches, `watched` those of waves that somebody looks after, `late` late joiners.
@@ -32,7 +32,7 @@ def progress(
     `lease` is the number under which claims may still be launched; claims that a person made (no number) are never stale.
     """
     living = [claim for claim in claims if not claim.deleting]
-    mine = [claim for claim in living if not given_up_for(claim)]
+    mine = [claim for claim in living if not failure_reason(claim)]
     entering = tuple(claim for claim in mine if not claim.launched and claim.name in launching)
     waiting = tuple(claim for claim in mine if claim.launched and not claim.initialized)
     wanting = {claim.name for claim in waiting}.union(late).difference(watched)
@@ -54,11 +54,11 @@ def open_assignments(
     for claim in on_their_way:
         assigned = assignments.get(claim.name, {})
         node = node_of.get(claim.provider_id, "") if claim.provider_id else ""
-        found[claim.name] = open_slots(node, assigned, bound) if node else dict(assigned)
+        found[claim.name] = count_open_slots(node, assigned, bound) if node else dict(assigned)
     return found
 
 
-def uncovered(pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]], *, leaving: Collection[str] = ()) -> list[Pod]:
+def list_uncovered_pods(pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]], *, leaving: Collection[str] = ()) -> list[Pod]:
     """The pods for which no node is on its way, counted by class: a slot is for a class, not for a pod.
 
     They are those that found no node, and those that will soon have to leave theirs: `leaving` names the nodes that are being drained.

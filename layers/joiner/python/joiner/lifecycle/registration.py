@@ -15,11 +15,11 @@ from joiner.cluster import Node, Taint
 from joiner.pools import NodeClaim
 
 DO_NOT_SYNC_TAINTS: Final = "karpenter.sh/do-not-sync-taints"
-OURS_ALONE: Final = frozenset({names.LEASE})  # annotations of a claim that say nothing about its node
+NOT_ON_NODES: Final = frozenset({names.LEASE})  # annotations of a claim that say nothing about its node
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class ClaimAndNode:
     """A launched claim and the node of its instance, if one has joined. `others` are nodes that claim the same instance."""
 
     claim: NodeClaim
@@ -27,7 +27,7 @@ class Meeting:
     others: tuple[str, ...] = ()
 
 
-def meet(claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> list[Meeting]:
+def match_nodes(claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> list[ClaimAndNode]:
     """Each claim with the node of its provider id, in the claims' order. Two nodes of one instance meet nobody: a person must look."""
     by_provider_id: dict[str, list[Node]] = {}
     for node in nodes:
@@ -37,7 +37,7 @@ def meet(claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> list[Meeting]:
     for claim in claims:
         found = by_provider_id.get(claim.provider_id, []) if claim.provider_id else []
         several = tuple(sorted(node.name for node in found)) if len(found) > 1 else ()
-        meetings.append(Meeting(claim, found[0] if len(found) == 1 else None, several))
+        meetings.append(ClaimAndNode(claim, found[0] if len(found) == 1 else None, several))
     return meetings
 
 
@@ -46,7 +46,7 @@ def is_registered(node: Node) -> bool:
     return node.labels.get(names.REGISTERED) == "true"
 
 
-def came_without_guard(node: Node) -> bool:
+def joined_without_taint(node: Node) -> bool:
     """Did the node join without the taint that keeps pods off until it is ours? Its user data is not what Joiner wrote."""
     return not is_registered(node) and not node.has_taint(names.UNREGISTERED)
 
@@ -62,7 +62,7 @@ def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[st
         "metadata": {
             "resourceVersion": node.resource_version,
             "labels": {**claim.labels, names.REGISTERED: "true"},
-            "annotations": {key: value for key, value in claim.annotations.items() if key not in OURS_ALONE},
+            "annotations": {key: value for key, value in claim.annotations.items() if key not in NOT_ON_NODES},
             "ownerReferences": [*others, mine],
             "finalizers": [*(name for name in node.finalizers if name != names.TERMINATION_FINALIZER), names.TERMINATION_FINALIZER],
         },

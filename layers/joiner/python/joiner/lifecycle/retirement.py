@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Node, Pod, Taint
-from joiner.lifecycle.emptiness import disturbance, is_empty
-from joiner.lifecycle.giving_up import given_up_for
+from joiner.lifecycle.emptiness import find_disturbance, is_empty
+from joiner.lifecycle.failed_claims import failure_reason
 from joiner.pools import NodeClaim
 from joiner.pools.conditions import read_time, write_time
 
@@ -27,10 +27,10 @@ DRAINED: Final = "Drained"
 VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
 
-WHY_AT_MOST: Final = 300
+WHY_LIMIT: Final = 300
 """Characters: the reasons of a hundred claims travel between states, and a state's data end at 256 KB."""
 
-BORN_BY: Final = 300
+KNOWN_TO_EC2_AFTER: Final = 300
 """Seconds after its launch from which on EC2 not knowing an instance means that it is gone."""
 
 STILL_LAUNCHED: Final = "it may still be launched"
@@ -40,7 +40,7 @@ VOLUMES_AWAITED: Final = timedelta(minutes=6)
 """From the last pod's end until the instance goes with volumes attached: as long as Kubernetes waits before it detaches by force."""
 
 
-class Reason(StrEnum):
+class RetirementReason(StrEnum):
     """Why a claim is retired, as those who start a retirement say it."""
 
     EMPTY = "empty"
@@ -58,17 +58,17 @@ class Reason(StrEnum):
 
 
 BY_URGENCY: Final = (
-    Reason.LOST,
-    Reason.SPOT,
-    Reason.DELETED,
-    Reason.UNINSTALLED,
-    Reason.NEVER_JOINED,
-    Reason.EXPIRED,
-    Reason.EMPTY,
+    RetirementReason.LOST,
+    RetirementReason.SPOT,
+    RetirementReason.DELETED,
+    RetirementReason.UNINSTALLED,
+    RetirementReason.NEVER_JOINED,
+    RetirementReason.EXPIRED,
+    RetirementReason.EMPTY,
 )
 
 
-class Stage(StrEnum):
+class RetirementStage(StrEnum):
     """How far a retirement is."""
 
     DRAINING = "draining"
@@ -79,20 +79,20 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RetirementRequest:
     """A claim whose retirement was asked for."""
 
     claim: str
-    reason: Reason
+    reason: RetirementReason
     instance: str = ""
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Asked":
-        return cls(str(said["claim"]), Reason(said["reason"]), str(said.get("instance") or ""))
+    def from_json(cls, said: Mapping[str, Any]) -> "RetirementRequest":
+        return cls(str(said["claim"]), RetirementReason(said["reason"]), str(said.get("instance") or ""))
 
 
 @dataclass(frozen=True, slots=True)
-class Retiring:
+class RetiringClaim:
     """One claim on its way out, as the states hand it from one to the next.
 
     `since` is when it began, `launched` when its instance was launched, and `emptied` when its last pod was seen gone (epoch seconds, 0 for
@@ -100,28 +100,28 @@ class Retiring:
     """
 
     claim: str
-    reason: Reason
+    reason: RetirementReason
     kind: str = ""
     instance: str = ""
     node: str = ""
     since: int = 0
     launched: int = 0
     emptied: int = 0
-    stage: Stage = Stage.DRAINING
+    stage: RetirementStage = RetirementStage.DRAINING
     why: str = ""
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Retiring":
+    def from_json(cls, said: Mapping[str, Any]) -> "RetiringClaim":
         return cls(
             claim=str(said["claim"]),
-            reason=Reason(said["reason"]),
+            reason=RetirementReason(said["reason"]),
             kind=str(said.get("kind") or ""),
             instance=str(said.get("instance") or ""),
             node=str(said.get("node") or ""),
             since=int(said.get("since") or 0),
             launched=int(said.get("launched") or 0),
             emptied=int(said.get("emptied") or 0),
-            stage=Stage(said["stage"]),
+            stage=RetirementStage(said["stage"]),
             why=str(said.get("why") or ""),
         )
 
@@ -139,17 +139,17 @@ class Retiring:
             "why": self.why,
         }
 
-    def at(self, stage: Stage, why: str = "") -> "Retiring":
+    def at(self, stage: RetirementStage, why: str = "") -> "RetiringClaim":
         """The same claim, one stage on, or still there for a reason."""
-        return replace(self, stage=stage, why=why[:WHY_AT_MOST])
+        return replace(self, stage=stage, why=why[:WHY_LIMIT])
 
-    def lost(self, why: str) -> "Retiring":
+    def lost(self, why: str) -> "RetiringClaim":
         """There is nothing to drain any more."""
-        return replace(self.at(Stage.DRAINED, why), reason=Reason.LOST)
+        return replace(self.at(RetirementStage.DRAINED, why), reason=RetirementReason.LOST)
 
-    def found(self, why: str) -> "Retiring":
+    def found(self, why: str) -> "RetiringClaim":
         """The instance that was thought lost is there: its node is drained like any other whose claim is deleted."""
-        return replace(self.at(Stage.DRAINING, why), reason=Reason.DELETED)
+        return replace(self.at(RetirementStage.DRAINING, why), reason=RetirementReason.DELETED)
 
     def unknown_is_gone(self, now: datetime) -> bool:
         """Is its instance gone if EC2 does not know it?
@@ -158,11 +158,11 @@ class Retiring:
         that EC2 shows after all is no claim's, and the sweep collects it.
         """
         forgotten = not self.kind and not self.node
-        return forgotten or now.timestamp() - (self.launched or self.since) >= BORN_BY
+        return forgotten or now.timestamp() - (self.launched or self.since) >= KNOWN_TO_EC2_AFTER
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class RetirementContext:
     """What a decision to begin looks at. `launching` are claims that may still be launched, `pods` those of the nodes concerned,
     `slots` how many pods an assignment still counts on a claim's node for, and `kept_for` pods that will soon want an empty node, by its
     name."""
@@ -173,27 +173,27 @@ class World:
     kept_for: Mapping[str, str] = field(default_factory=dict)
 
 
-def voluntary(reason: Reason, claim: NodeClaim | None) -> bool:
+def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
     """Would nothing be wrong if it did not happen? Then it gives way to pods, and happens under the lease.
 
     An expired NodeClaim must go whatever runs there; an expired Machine gave way to pods that must not be evicted.
     """
-    return reason is Reason.EMPTY or (reason is Reason.EXPIRED and claim is not None and claim.kind == "Machine")
+    return reason is RetirementReason.EMPTY or (reason is RetirementReason.EXPIRED and claim is not None and claim.kind == "Machine")
 
 
-def objection(reason: Reason, claim: NodeClaim | None, node: Node | None, world: World) -> str:
+def find_objection(reason: RetirementReason, claim: NodeClaim | None, node: Node | None, world: RetirementContext) -> str:
     """Why the retirement may not begin now; empty if it may."""
     if claim is None:
-        return "its claim is gone" if reason in (Reason.EMPTY, Reason.EXPIRED) else ""
+        return "its claim is gone" if reason in (RetirementReason.EMPTY, RetirementReason.EXPIRED) else ""
     if not claim.launched and claim.name in world.launching:
         return STILL_LAUNCHED
-    if reason is Reason.NEVER_JOINED and claim.registered and not (claim.deleting or given_up_for(claim)):
+    if reason is RetirementReason.NEVER_JOINED and claim.registered and not (claim.deleting or failure_reason(claim)):
         return "its node joined"
-    if claim.deleting or node is None or not voluntary(reason, claim):
+    if claim.deleting or node is None or not is_voluntary(reason, claim):
         return ""
-    if why := disturbance(claim, node, world.pods, slots=world.slots.get(claim.name, 0)):
+    if why := find_disturbance(claim, node, world.pods, slots=world.slots.get(claim.name, 0)):
         return why
-    return _landed(node, world.pods) or _wanted(node, world.kept_for) if reason is Reason.EMPTY else ""
+    return _landed(node, world.pods) or _wanted(node, world.kept_for) if reason is RetirementReason.EMPTY else ""
 
 
 def _landed(node: Node, pods: Iterable[Pod]) -> str:
@@ -204,14 +204,14 @@ def _wanted(node: Node, kept_for: Mapping[str, str]) -> str:
     return f"pod {kept_for[node.name]} has to move and may want its node" if node.name in kept_for else ""
 
 
-def first_stage(reason: Reason, instance: str, node: Node | None) -> Stage:
+def first_stage(reason: RetirementReason, instance: str, node: Node | None) -> RetirementStage:
     """Where a retirement begins: nobody can be asked to leave a node that is gone, or that never was."""
-    if node is not None and reason is not Reason.LOST:
-        return Stage.DRAINING
-    return Stage.DRAINED if instance else Stage.TERMINATED
+    if node is not None and reason is not RetirementReason.LOST:
+        return RetirementStage.DRAINING
+    return RetirementStage.DRAINED if instance else RetirementStage.TERMINATED
 
 
-def tainted(node: Node) -> dict[str, Any] | None:
+def taint_patch(node: Node) -> dict[str, Any] | None:
     """The merge patch that closes a node to pods and takes it out of load balancers; None if that is done."""
     there = any(taint.matches(DISRUPTED) for taint in node.taints)
     if there and names.EXCLUDE_FROM_LOAD_BALANCERS in node.labels:
@@ -220,7 +220,7 @@ def tainted(node: Node) -> dict[str, Any] | None:
     return _patch(node, taints, node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED))
 
 
-def untainted(node: Node) -> dict[str, Any] | None:
+def untaint_patch(node: Node) -> dict[str, Any] | None:
     """The merge patch that takes both back."""
     taints = tuple(taint for taint in node.taints if not taint.matches(DISRUPTED))
     label = node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS)
@@ -236,7 +236,7 @@ def _patch(node: Node, taints: Iterable[Taint], label: str | None) -> dict[str, 
     }
 
 
-def deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
+def drain_deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
     """Until when its node may drain: what was noted (epoch seconds, 0 for nothing), or what the claim allows, whichever comes first."""
     found = [datetime.fromtimestamp(noted, UTC)] if noted else []
     if claim is not None and claim.deletion is not None and claim.termination_grace_period is not None:

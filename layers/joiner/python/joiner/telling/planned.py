@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from joiner.cluster import Pod
-from joiner.lifecycle.deadlines import joins_by
+from joiner.lifecycle.deadlines import registration_deadline
 from joiner.planning import ExistingNode, PendingPod, PlannedNode, Reason
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, ResolvedNodeClass
 from joiner.pools.conditions import write_time
@@ -24,7 +24,7 @@ def new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> E
 def room_on_its_way(pod: Pod, existing: ExistingNode, claim: NodeClaim | None = None) -> Event:
     """The pod fits what is there or comes anyway; ``claim`` is that of a node that has not joined yet, where it is known."""
     where = f"node {existing.node}" if existing.node else f"the node of claim {existing.claim}, which is on its way"
-    deadline = joins_by(claim) if claim is not None and not existing.node else None
+    deadline = registration_deadline(claim) if claim is not None and not existing.node else None
     if claim is not None and deadline is not None:
         where += f" (instance {claim.instance_id}; it is given up if it has not joined by {write_time(deadline)})"
     return Event(Subject.pod(pod), "Nominated", "ScaleUp", f"It fits {where}", owner=Subject.owner_of(pod))

@@ -6,20 +6,20 @@ from typing import Final
 
 from joiner.cluster import Node
 from joiner.lifecycle.draining import DrainingPod
-from joiner.lifecycle.retirement import Reason, Retiring
+from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
 from joiner.pools import NodeClaim
 from joiner.telling.events import Event, Subject
 
 CODE: Final = re.compile(r"(Client|Server)\.[\w.]+\w")  # of EC2's StateReason
 
 WHY = {
-    Reason.EMPTY: "it is empty",
-    Reason.EXPIRED: "it is as old as its pool lets it become",
-    Reason.DELETED: "it was deleted",
-    Reason.LOST: "its instance is gone",
-    Reason.SPOT: "its spot instance is about to be interrupted",
-    Reason.NEVER_JOINED: "its node never joined",
-    Reason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
+    RetirementReason.EMPTY: "it is empty",
+    RetirementReason.EXPIRED: "it is as old as its pool lets it become",
+    RetirementReason.DELETED: "it was deleted",
+    RetirementReason.LOST: "its instance is gone",
+    RetirementReason.SPOT: "its spot instance is about to be interrupted",
+    RetirementReason.NEVER_JOINED: "its node never joined",
+    RetirementReason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
 }
 
 
@@ -40,7 +40,7 @@ def ended_at_launch(claim: NodeClaim, said: str) -> list[Event]:
     ]
 
 
-def begun(claim: NodeClaim, node: Node | None, reason: Reason) -> list[Event]:
+def begun(claim: NodeClaim, node: Node | None, reason: RetirementReason) -> list[Event]:
     """The retirement has begun: no more pods come."""
     note = f"Retiring: {WHY[reason]}"
     told = [Event(Subject.claim(claim), "DisruptionTerminating", "Retire", note)]
@@ -69,23 +69,23 @@ def deleted(pod: DrainingPod, node: str, grace: int) -> Event:
     return Event(subject, "Evicted", "Delete", note, "Warning")
 
 
-def blocked(retiring: Retiring, claim: NodeClaim | None, blockers: Iterable[str]) -> list[Event]:
+def blocked(retiring: RetiringClaim, claim: NodeClaim | None, blockers: Iterable[str]) -> list[Event]:
     """What keeps a node from being drained. The note names few, so that it stays the same while they stay the same."""
     note = f"Waits to be drained: {'; '.join(sorted(blockers)[:3])}"
     return _both(retiring, claim, "FailedDraining", note, "Warning")
 
 
-def detaching(retiring: Retiring, claim: NodeClaim | None, volumes: Iterable[str]) -> list[Event]:
+def detaching(retiring: RetiringClaim, claim: NodeClaim | None, volumes: Iterable[str]) -> list[Event]:
     """The node is drained; its volumes are not detached yet."""
     return _both(retiring, claim, "AwaitingVolumeDetachment", f"Waits for volumes: {', '.join(sorted(volumes)[:5])}", "Normal")
 
 
-def terminating(retiring: Retiring, claim: NodeClaim | None) -> list[Event]:
+def terminating(retiring: RetiringClaim, claim: NodeClaim | None) -> list[Event]:
     """The instance goes next."""
     return _both(retiring, claim, "InstanceTerminating", f"Drained; instance {retiring.instance} is terminated", "Normal")
 
 
-def _both(retiring: Retiring, claim: NodeClaim | None, reason: str, note: str, kind: str) -> list[Event]:
+def _both(retiring: RetiringClaim, claim: NodeClaim | None, reason: str, note: str, kind: str) -> list[Event]:
     subjects = [Subject("v1", "Node", retiring.node, retiring.node)] if retiring.node else []
     subjects += [Subject.claim(claim)] if claim is not None else []
     return [Event(subject, reason, "Retire", note, "Warning" if kind == "Warning" else "Normal") for subject in subjects]

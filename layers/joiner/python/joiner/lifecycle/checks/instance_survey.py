@@ -59,7 +59,7 @@ class InstanceSurvey:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Mismatch:
     """Something that does not fit together, and what would put it right.
 
     `absent` names what was not found, if the case follows from that alone; it is empty where EC2 itself says that an instance is gone.
@@ -79,4 +79,4 @@ class InstanceCheck:
     """One way in which the two sides may not fit together."""
 
     name: str
-    look: Callable[[InstanceSurvey], list[Case]]
+    look: Callable[[InstanceSurvey], list[Mismatch]]

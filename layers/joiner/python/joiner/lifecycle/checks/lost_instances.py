@@ -1,17 +1,17 @@
 """Claims whose instances are gone or stopped behind our back. EC2 says so itself: one look is enough."""
 
-from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, InstanceSurvey
+from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch
 
 
-def look(survey: InstanceSurvey) -> list[Case]:
+def find_lost_instances(survey: InstanceSurvey) -> list[Mismatch]:
     """One claim each, also if it is being deleted: there is nothing to drain."""
     found = []
     for claim in survey.claims:
         instance = survey.instances.get(claim.instance)
         if instance is not None and instance.gone:
             said = f"instance {instance.id} of {claim.kind}/{claim.name} is {instance.state}"
-            found.append(Case("retire", said, claim=claim.name, instance=instance.id, reason="lost"))
+            found.append(Mismatch("retire", said, claim=claim.name, instance=instance.id, reason="lost"))
     return found
 
 
-LOST_INSTANCES = InstanceCheck("lostInstances", look)
+LOST_INSTANCES = InstanceCheck("lostInstances", find_lost_instances)

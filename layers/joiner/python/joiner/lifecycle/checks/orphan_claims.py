@@ -1,9 +1,9 @@
 """Claims that have lost their other half: EC2 knows no such instance, or the node that had joined is not there any more."""
 
-from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, InstanceSurvey, SeenClaim
+from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch, SeenClaim
 
 
-def look(survey: InstanceSurvey) -> list[Case]:
+def find_orphan_claims(survey: InstanceSurvey) -> list[Mismatch]:
     """One claim each; nothing was launched yet for a claim without an instance's id."""
     found = []
     for claim in survey.claims:
@@ -16,8 +16,8 @@ def look(survey: InstanceSurvey) -> list[Case]:
     return found
 
 
-def _case(claim: SeenClaim, reason: str, said: str, absent: str) -> Case:
-    return Case("retire", said, claim=claim.name, instance=claim.instance, reason=reason, absent=f"{absent}-of/{claim.name}")
+def _case(claim: SeenClaim, reason: str, said: str, absent: str) -> Mismatch:
+    return Mismatch("retire", said, claim=claim.name, instance=claim.instance, reason=reason, absent=f"{absent}-of/{claim.name}")
 
 
-ORPHAN_CLAIMS = InstanceCheck("orphanClaims", look)
+ORPHAN_CLAIMS = InstanceCheck("orphanClaims", find_orphan_claims)

@@ -4,10 +4,10 @@ One of a launch whose outcome is not on its claims yet will be told to its claim
 yet, because whoever rebuilt it died, is rebuilt to its end.
 """
 
-from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, InstanceSurvey
+from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch
 
 
-def look(survey: InstanceSurvey) -> list[Case]:
+def find_orphan_instances(survey: InstanceSurvey) -> list[Mismatch]:
     """One instance each."""
     known = {claim.instance for claim in survey.claims if claim.instance}
     found = []
@@ -18,10 +18,10 @@ def look(survey: InstanceSurvey) -> list[Case]:
         node, absent = survey.nodes.get(instance.id, ""), f"claim-of/{instance.id}"
         if node:
             said = f"no claim knows instance {instance.id}, and node {node} runs on it"
-            found.append(Case("rebuild", said, claim=claim, instance=instance.id, node=node, absent=absent))
+            found.append(Mismatch("rebuild", said, claim=claim, instance=instance.id, node=node, absent=absent))
         else:
-            found.append(Case("collect", f"no claim knows instance {instance.id}", claim=claim, instance=instance.id, absent=absent))
+            found.append(Mismatch("collect", f"no claim knows instance {instance.id}", claim=claim, instance=instance.id, absent=absent))
     return found
 
 
-ORPHAN_INSTANCES = InstanceCheck("orphanInstances", look)
+ORPHAN_INSTANCES = InstanceCheck("orphanInstances", find_orphan_instances)

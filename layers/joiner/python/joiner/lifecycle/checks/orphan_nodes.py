@@ -3,12 +3,12 @@
 They are retired under the name of the claim that was, or under their own if nobody knows it: nothing is left but the Node.
 """
 
-from joiner.lifecycle.checks.instance_survey import Case, InstanceCheck, InstanceSurvey
+from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch
 
 ENDED = frozenset({"shutting-down", "terminated"})
 
 
-def look(survey: InstanceSurvey) -> list[Case]:
+def find_orphan_nodes(survey: InstanceSurvey) -> list[Mismatch]:
     """One node each."""
     known = {claim.instance for claim in survey.claims}
     found = []
@@ -17,8 +17,8 @@ def look(survey: InstanceSurvey) -> list[Case]:
         if seen is None or seen.state in ENDED:
             said = f"node {node} has no claim, and its instance {instance} {'is gone' if seen is None else f'is {seen.state}'}"
             claim = survey.pairings.get(instance, "") or node
-            found.append(Case("retire", said, claim=claim, instance=instance, node=node, reason="lost", absent=f"halves-of/{instance}"))
+            found.append(Mismatch("retire", said, claim=claim, instance=instance, node=node, reason="lost", absent=f"halves-of/{instance}"))
     return found
 
 
-ORPHAN_NODES = InstanceCheck("orphanNodes", look)
+ORPHAN_NODES = InstanceCheck("orphanNodes", find_orphan_nodes)

@@ -1,0 +1,164 @@
+"""What there is around the claims that shall be retired: their nodes, the pods on them, and what is on its way to them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import index_by_name, list_claims
+from joiner.adapters.kube_errors import NotFound
+from joiner.adapters.kube_nodes import list_pods_on, read_node
+from joiner.adapters.ledger import Ledger
+from joiner.cluster import InvalidField, Node, Pod
+from joiner.lifecycle.draining import DrainingPod, must_move
+from joiner.lifecycle.kept_nodes import assign_kept_nodes, find_recently_draining
+from joiner.lifecycle.retirement import (
+    RetirementContext,
+    RetirementReason,
+    RetirementRequest,
+    drain_deadline,
+    find_objection,
+    is_voluntary,
+)
+from joiner.pools import NodeClaim
+from joiner.pools.leaving import leaving_nodes
+
+logger = Logger(child=True)
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementCandidate:
+    """One claim that was asked for, as far as it and its node are there. `unreadable` names a node that is there and cannot be read."""
+
+    asked: RetirementRequest
+    claim: NodeClaim | None
+    node: Node | None
+    unreadable: str = ""
+
+    @property
+    def voluntary(self) -> bool:
+        """May it be taken back? A claim that is deleted already cannot."""
+        return is_voluntary(self.asked.reason, self.claim) and not (self.claim is not None and self.claim.deleting)
+
+    def newest(self, kube: Kube) -> Node | None:
+        """The node as it stands now; None if it is gone, or if another node has its name."""
+        if self.node is None:
+            return None
+        try:
+            node = read_node(kube.get(kinds.NODES, self.node.name))
+        except NotFound:
+            return None
+        return node if node.uid == self.node.uid else None
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementCandidates:
+    """One look. `leased` says whether what is voluntary may happen; `pods` are the manifests of the pods on the nodes concerned."""
+
+    claims: Mapping[str, NodeClaim]
+    nodes: Mapping[str, Node]
+    owners: Mapping[str, str]
+    pods: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
+    world: RetirementContext = field(default_factory=RetirementContext)
+    leased: bool = False
+    instances: Mapping[str, str] = field(default_factory=dict)
+    """Names of all nodes, also of those that cannot be read, by instance."""
+
+    @classmethod
+    def read(cls, kube: Kube, ledger: Ledger, asked: Iterable[RetirementRequest], now: datetime, *, leased: bool) -> "RetirementCandidates":
+        """The ledger first: a launch that it knows is on its claim by the time that claims are listed, or still counts."""
+        lease, launches, assignments = ledger.lease(), ledger.unrecorded_launches(), ledger.assignments()
+        claims = index_by_name(list_claims(kube).claims)
+        manifests = kube.list(kinds.NODES)
+        nodes = {node.name: node for node in map(_node, manifests) if node is not None}
+        owners = {owner: str(each["metadata"]["name"]) for each in manifests for owner in _owners(each)}
+        instances = {instance: str(each["metadata"]["name"]) for each in manifests if (instance := _instance(each))}
+        here = cls(claims, nodes, owners, leased=leased, instances=instances)
+        cases = here.cases(asked)
+        mine = {case.node.name for case in cases if case.node is not None}
+        leaving = leaving_nodes(nodes.values(), claims.values()) if leased else frozenset[str]()
+        pods = list_pods_on(kube, mine | leaving)
+        current = lease.number if lease.living(int(now.timestamp())) else 0
+        here_now = tuple(pod for name in sorted(mine) for pod in _pods(pods[name]))
+        moving = (
+            pod for name in find_recently_draining(leaving, nodes.values(), claims.values(), now) for pod in _pods(pods[name]) if pod.moves
+        )
+        empty = [case.node for case in cases if case.node is not None and case.asked.reason is RetirementReason.EMPTY]
+        world = RetirementContext(
+            pods=here_now,
+            launching=frozenset(
+                {claim for launch in launches for claim in launch.claims}
+                | {claim.name for claim in claims.values() if current and claim.lease >= current and not claim.provider_id}
+            ),
+            slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
+            kept_for=assign_kept_nodes(empty, moving, here_now),
+        )
+        return cls(here.claims, here.nodes, here.owners, pods, world, leased, instances)
+
+    def cases(self, asked: Iterable[RetirementRequest]) -> list[RetirementCandidate]:
+        """What was asked for, with what there is of it."""
+        by_instance = {node.instance_id: node for node in sorted(self.nodes.values(), key=lambda node: node.name) if node.provider_id}
+        found = []
+        for one in asked:
+            claim = self.claims.get(one.claim)
+            instance = (claim.instance_id if claim else "") or one.instance
+            node = (by_instance.get(instance) if instance else None) or self.nodes.get(self.owners.get(one.claim, ""))
+            unreadable = "" if node is not None else self.instances.get(instance) or self.owners.get(one.claim, "")
+            found.append(RetirementCandidate(one, claim, node, unreadable))
+        return found
+
+    def objection(self, case: RetirementCandidate) -> str:
+        """Why the retirement may not begin; empty if it may."""
+        if case.voluntary and not self.leased:
+            return "it needs the lease"
+        if case.unreadable:  # it may well run pods, and nobody would ask them to leave
+            return f"its node {case.unreadable} cannot be read"
+        return find_objection(case.asked.reason, case.claim, case.node, self.world)
+
+    def again(self, kube: Kube, case: RetirementCandidate) -> str:
+        """The same, now that no pod comes any more: one may have come just before."""
+        if case.node is None:
+            return ""
+        pods = tuple(_pods(list_pods_on(kube, [case.node.name])[case.node.name]))
+        world = RetirementContext(pods, self.world.launching, self.world.slots, self.world.kept_for)
+        return find_objection(case.asked.reason, case.claim, case.node, world)
+
+    def moving(self, case: RetirementCandidate, claim: NodeClaim | None, noted: int, now: datetime) -> int:
+        """How many pods will want another place."""
+        pods = (DrainingPod.from_kube(each) for each in self.pods.get(case.node.name if case.node else "", ()))
+        return must_move(pods, now=now, deadline=drain_deadline(claim, noted))
+
+
+def _owners(node: Manifest) -> list[str]:
+    return [str(each.get("name")) for each in node["metadata"].get("ownerReferences") or () if each.get("kind") in ("NodeClaim", "Machine")]
+
+
+def _instance(node: Manifest) -> str:
+    return str((node.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
+
+
+def _node(manifest: Manifest) -> Node | None:
+    try:
+        return read_node(manifest)
+    except InvalidField as invalid:
+        logger.warning("a node cannot be read", node=manifest["metadata"]["name"], reason=str(invalid))
+        return None
+
+
+def _pods(manifests: Iterable[Manifest]) -> list[Pod]:
+    """Pods as values. One that cannot be read holds its node, as far as that can be told."""
+    found = []
+    for manifest in manifests:
+        try:
+            found.append(Pod.from_kube(manifest))
+        except InvalidField:
+            metadata = manifest["metadata"]
+            node, phase = (manifest.get("spec") or {}).get("nodeName") or "", (manifest.get("status") or {}).get("phase") or ""
+            found.append(Pod(str(metadata.get("namespace")), str(metadata["name"]), node_name=node, phase=phase))
+    return found

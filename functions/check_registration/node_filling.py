@@ -1,0 +1,182 @@
+"""Filling nodes that are closed to everybody else: pods of the classes that were assigned to a node's claim are bound to it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from functions.check_registration.node_registration import ClaimProgress
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.cluster_view import LIVING
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.cluster import Node, Pod
+from joiner.lifecycle.binding import (
+    Binding,
+    BindingInput,
+    WaitingPod,
+    choose_bindings,
+    count_open_slots,
+    list_smallest_new,
+    list_smallest_waiting,
+)
+from joiner.lifecycle.deadlines import PLANNED_WITHIN
+from joiner.names import FILLING
+from joiner.planning import Snapshot
+from joiner.pools.conditions import read_time
+
+logger = Logger(child=True)
+
+TRIES: Final = 3  # whoever schedules a waiting pod writes to it whenever it has tried it again
+PROBLEMS_TOLD: Final = 20
+
+
+class BindingPostponed(KubeError):
+    """A binding that is left for the next look."""
+
+
+Slots = Mapping[str, int]
+"""Class -> how many pods of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledNode:
+    """A node with the pods that are `here` now, `bound` by us: of the `planned` slots of its claim, `open` have no pod."""
+
+    step: ClaimProgress
+    node: Node
+    ready_since: datetime | None
+    planned: int
+    open: int
+    here: Sequence[Pod]
+    bound: Sequence[Pod]
+    failed: Sequence[KubeError]
+    for_the_scheduler: bool
+    """Do pods that only the scheduler may place wait for it to open?"""
+
+    @property
+    def placed(self) -> int:
+        """How many slots have their pod."""
+        return self.planned - self.open
+
+
+@dataclass(frozen=True, slots=True)
+class FilledNodes:
+    """The nodes of one look, and those pods that would go anywhere first: of those that wait for other nodes, and of the new ones.
+
+    `important` are of those that wait for other nodes or were bound in this very look: the scheduler learns of pods and of nodes apart, and
+    may see a node open before it sees that a pod needs none any more. To bind that pod again is refused; what it preempts is lost.
+    """
+
+    nodes: Sequence[FilledNode]
+    promised: Sequence[WaitingPod]
+    important: Sequence[WaitingPod]
+    newcomers: Sequence[WaitingPod]
+
+    def tempts(self, one: FilledNode) -> bool:
+        """Would the scheduler put a pod on this node that is meant for another?"""
+        return not one.for_the_scheduler and any(pod.fits(one.node, one.here) for pod in self.promised)
+
+    @staticmethod
+    def costs_pods(one: FilledNode, others: Iterable[WaitingPod]) -> bool:
+        """Would the scheduler even take pods off this node for one of the others?"""
+        return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in others)
+
+
+class NodeFilling:
+    """Fills the closed nodes of one look; `assigned` are the slots of all claims there are, by their names."""
+
+    def __init__(self, kube: Kube, assigned: Mapping[str, Slots], now: datetime, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
+        self._kube = kube
+        self._assigned = assigned
+        self._now = now
+
+    def fill(self, fillable: Iterable[ClaimProgress]) -> FilledNodes:
+        """Bind what can be bound, to all nodes before any of them opens."""
+        manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
+        listed = {"nodes": list(manifests.values()), "namespaces": self._kube.list(kinds.NAMESPACES)}
+        # Pods last: each counts once, on its node or waiting
+        world = read_snapshot({**listed, "pods": self._kube.packed(kinds.PODS, fields=LIVING)})
+        nodes = {node.name: node for node in world.nodes}
+        steps = {step.claim.node_name: step for step in fillable if _is_its(nodes.get(step.claim.node_name), step)}
+        # The scheduler fills an open node, and two that bind to one node would overfill it
+        closed = {name: self._assigned.get(step.claim.name, {}) for name, step in steps.items() if nodes[name].has_taint(FILLING)}
+        placements = choose_bindings(
+            ((nodes[name], slots) for name, slots in closed.items()), BindingInput(nodes, world.pods, world.namespaces)
+        )
+        bound, failed = self._bind_all([each for placement in placements.values() for each in placement.bindings], world.pods)
+        here: dict[str, list[Pod]] = {name: [] for name in steps}
+        for pod in world.pods:
+            if (name := bound.get(pod.uid, pod.node_name)) in here and not pod.terminal:
+                here[name].append(replace(pod, node_name=name))
+        filled = [
+            FilledNode(
+                step,
+                nodes[name],
+                _ready_since(manifests[name]),
+                planned=sum(closed.get(name, {}).values()),
+                open=sum(count_open_slots(name, closed.get(name, {}), here[name]).values()),
+                here=here[name],
+                bound=[pod for pod in here[name] if pod.uid in bound and not pod.stays_with_node],
+                failed=failed.get(name, ()),
+                for_the_scheduler=name in placements and placements[name].for_the_scheduler,
+            )
+            for name, step in steps.items()
+        ]
+        waiting = [pod for pod in world.pods if pod.uid not in bound]
+        slots = self._assigned.values()
+        fresh = list_smallest_new(slots, waiting, self._now - PLANNED_WITHIN)
+        return FilledNodes(filled, list_smallest_waiting(slots, waiting), list_smallest_waiting(slots, world.pods), fresh)
+
+    def _bind_all(self, bindings: Sequence[Binding], pods: Iterable[Pod]) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
+        """The uids of pods that were bound, with their nodes; and by node what has to be tried again."""
+        by_uid = {pod.uid: pod for pod in pods}
+        bound: dict[str, str] = {}
+        failed: dict[str, list[KubeError]] = {}
+        answers, left = call_each_in_time(bindings, lambda binding: self._bind(binding, by_uid[binding.uid]), KubeError, self._time_left)
+        for binding in left:  # bound in the next look; until then the node stays closed for them
+            failed.setdefault(binding.node, []).append(BindingPostponed("no time was left in this look"))
+        for binding, answer in answers:
+            if answer is None:
+                bound[binding.uid] = binding.node
+            elif not isinstance(answer, Conflict | NotFound):  # somebody was faster, or the pod is gone: both are done
+                failed.setdefault(binding.node, []).append(answer)
+        return bound, failed
+
+    def _bind(self, binding: Binding, pod: Pod) -> None:
+        """Bind the very pod that was looked at; one that still waits, and was merely written to, is tried again."""
+        for _ in range(TRIES - 1):
+            try:
+                self._kube.bind(pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version)
+            except Conflict:
+                now = Pod.from_kube(self._kube.get(kinds.PODS, pod.name, namespace=pod.namespace))
+                if now.uid != pod.uid or now.node_name or now.deletion or now.class_key != pod.class_key:
+                    raise
+                pod = now
+            else:
+                return
+        self._kube.bind(pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version)
+
+
+def _is_its(node: Node | None, step: ClaimProgress) -> bool:
+    """Is it the claim's own node? Nodes are listed anew for the filling, and another instance may have taken the name."""
+    return node is not None and node.provider_id == step.claim.provider_id
+
+
+def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
+    """When the node became Ready, as its condition says it."""
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    ready: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "Ready" and each.get("status") == "True"), {})
+    return read_time(ready.get("lastTransitionTime"))
+
+
+def read_snapshot(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> Snapshot:
+    """The lists as values. What cannot be read is told and left out: whoever may create pods must not keep all nodes closed."""
+    world = Snapshot.from_lists(lists)
+    for problem in world.problems[:PROBLEMS_TOLD]:
+        logger.warning("could not be read", object=problem.object, field=problem.field, value=problem.value[:100])
+    return world

@@ -1,0 +1,126 @@
+"""Filling the nodes that may take pods, and opening them.
+
+The order is safe to die in: pods are bound, the node opens (one patch: initialized, filling off), its assignment goes, and last the claim
+says that it is initialized. A claim that does not say so yet is looked at again, by this execution or by the one that the sweep starts.
+
+A node that is Ready gets its pods even while the node controller's last taint lingers, and opens once that is off.
+
+A node that has its pods stays closed a little longer while a pod that is meant for another node would fit into what it has left, or
+would even push out what runs there: the scheduler would put it there, and the plan would come undone.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from aws_lambda_powertools import Logger
+
+from functions.check_registration.node_filling import FilledNode, FilledNodes, NodeFilling
+from functions.check_registration.node_registration import ClaimProgress
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import write_status
+from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
+from joiner.cluster import InvalidField, Node
+from joiner.lifecycle import deadlines
+from joiner.lifecycle.initialization import closed_too_long, initialization_patch, is_initialized, may_be_filled, opening_patch
+from joiner.names import FILLING
+from joiner.telling import joining as telling
+from joiner.telling.events import Event
+
+logger = Logger(child=True)
+
+TRIES: Final = 3  # see joining
+
+
+class NodeOpening:
+    """Places pods on nodes that may take them, and opens those that are ready for all."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, now: datetime, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
+        self._kube = kube
+        self._ledger = ledger
+        self._now = now
+
+    def open(self, wave: str, steps: Sequence[ClaimProgress]) -> list[ClaimProgress]:
+        """The steps, with every node filled that may be, and every ready one opened."""
+        fillable = [step for step in steps if step.stage == "ready" or (step.stage == "registered" and _may_be_filled(step))]
+        filled = self._fill(wave, fillable) if fillable else {}
+        return [filled.get(step.claim.name) or step for step in steps]
+
+    def open_closed(self, nodes: Iterable[Node]) -> None:
+        """Every node of ours that was closed for too long, whatever became of its claim."""
+        late = [node for node in nodes if closed_too_long(node, self._now)]
+        answers, left = call_each_in_time(late, lambda node: self._open(node, initialized=False), Exception, self._time_left)
+        for node, answer in answers:
+            if isinstance(answer, KubeError | InvalidField):
+                logger.warning("a node that was closed for too long could not be opened", node=node.name, reason=str(answer))
+            elif isinstance(answer, Exception):
+                raise answer
+            else:
+                logger.warning("opened a node that was closed for too long", node=node.name)
+        if left:
+            logger.warning("no time was left to open all nodes that were closed for too long", left=len(left))
+
+    def _fill(self, wave: str, fillable: Sequence[ClaimProgress]) -> dict[str, ClaimProgress]:
+        assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
+        filling = NodeFilling(self._kube, assigned, self._now, self._time_left).fill(fillable)
+        steps = {step.claim.name: step for step in call_all(filling.nodes, lambda one: self._finish(one, filling), KubeError)}
+        done = [one for one in filling.nodes if steps[one.step.claim.name].stage == "initialized"]
+        if done:
+            self._ledger.count_placed(wave, planned=sum(one.planned for one in done), placed=sum(one.placed for one in done))
+        return steps
+
+    def _finish(self, one: FilledNode, filling: FilledNodes) -> ClaimProgress:
+        step, node, claim = one.step, one.node, one.step.claim
+        events: list[Event] = [*step.events, *(telling.placed(pod, node, claim) for pod in one.bound)]
+        if step.stage != "ready":
+            troubled = f", {len(one.failed)} bindings failed: {one.failed[0]}" if one.failed else ""
+            return replace(step, said=f"has {one.placed} of its {one.planned} pods{troubled}; {step.said}", events=tuple(events))
+        if said := _kept_closed_for(one, filling, self._now):
+            return replace(step, stage="registered", said=said, events=tuple(events))
+        try:
+            node = self._open(node, initialized=True)
+            self._ledger.unassign(claim.name)
+            claim = claim.as_initialized(at=self._now, capacity=node.capacity, allocatable=node.allocatable)
+            write_status(self._kube, claim)
+        except KubeError as reason:
+            return replace(step, stage="registered", said=f"could not be opened now: {reason}", events=tuple(events))
+        events += telling.initialized(claim, node)
+        return replace(step, claim=claim, node=node, stage="initialized", said="is initialized", events=tuple(events))
+
+    def _open(self, node: Node, *, initialized: bool) -> Node:
+        for _ in range(TRIES):
+            if not node.has_taint(FILLING) and (is_initialized(node) or not initialized):
+                return node
+            try:
+                patch = initialization_patch(node) if initialized else opening_patch(node)
+                return Node.from_kube(self._kube.patch(kinds.NODES, node.name, patch))
+            except Conflict:
+                now = Node.from_kube(self._kube.get(kinds.NODES, node.name))
+                if now.uid != node.uid:
+                    raise NotFound(f"node {node.name} is another one by now") from None
+                node = now
+        raise Conflict(f"node {node.name} changes all the time")
+
+
+def _may_be_filled(step: ClaimProgress) -> bool:
+    return step.node is not None and not step.fresh and may_be_filled(step.claim, step.node)
+
+
+def _kept_closed_for(one: FilledNode, filling: FilledNodes, now: datetime) -> str:
+    """Why a node is not opened yet; empty if there is no reason."""
+    if not one.node.has_taint(FILLING):
+        return ""
+    if not deadlines.binding_timed_out(one.ready_since, now) and one.failed:
+        return f"{len(one.failed)} bindings failed and are tried again: {one.failed[0]}"
+    if not deadlines.may_take_other_pods(one.ready_since, now) and filling.tempts(one):
+        return f"has its {one.placed} pods, and stays closed to those that wait for other nodes"
+    if not deadlines.may_be_preempted(one.ready_since, now) and filling.costs_pods(one, filling.important):
+        return f"has its {one.placed} pods, and stays closed to more important ones that wait for other nodes or were just bound to them"
+    if not deadlines.may_take_other_pods(one.ready_since, now) and filling.costs_pods(one, filling.newcomers):
+        return f"has its {one.placed} pods, and stays closed to more important ones that are new and have no node planned yet"
+    return ""

@@ -1,0 +1,110 @@
+"""What one closed launch makes of its claims: launched ones learn their instance, those that got none go."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters.documents import launch_of
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import delete_claim, index_by_name, write_metadata, write_status
+from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import LaunchRecord
+from joiner.adapters.parallel import call_all
+from joiner.adapters.records import BROKEN
+from joiner.catalogue import Catalogue, allocatable, capacity
+from joiner.launching import Launch, Launched, Outcome
+from joiner.lifecycle.launched_claims import launched_claim
+from joiner.planning import Snapshot
+from joiner.pools import NodeClaim
+from joiner.telling import launching as telling
+from joiner.telling.events import Event
+
+logger = Logger(child=True)
+
+Content = tuple[Launch, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLaunch:
+    """One launch, recorded: its claims that have an instance, and the names of those that were forgotten."""
+
+    launch: str
+    launched: Sequence[NodeClaim]
+    forgotten: Sequence[str]
+    short: int
+    failed: int
+    later: bool
+    """EC2 throttled the launch, or had trouble of its own: what is planned next waits."""
+    price_per_hour: float
+    events: Sequence[Event]
+
+
+class LaunchRecorder:
+    """Records launches, one after the other."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, catalogue: Catalogue, world: Snapshot, now: datetime) -> None:
+        self._kube = kube
+        self._ledger = ledger
+        self._catalogue = catalogue
+        self._world = world
+        self._now = now
+
+    @staticmethod
+    def content(record: LaunchRecord) -> Content | None:
+        """What was launched and what became of it; None if the record's content is not what a launch consists of, which stops no other."""
+        try:
+            return launch_of(record), Outcome.from_json(record.outcome) if record.closed else Outcome()
+        except BROKEN as reason:
+            said = f"{type(reason).__name__}: {reason}"
+            logger.error("a launch cannot be recorded: its content in the memory table cannot be read", launch=record.id, reason=said)
+            return None
+
+    def record(self, record: LaunchRecord, content: Content, claims: Iterable[NodeClaim]) -> RecordedLaunch:
+        """Write the outcome to the launch's claims; an API server that refuses a write fails the whole recording, which is tried again."""
+        (launch, outcome), known = content, index_by_name(claims)
+        fortunate = [(each, known[each.claim], launch.zone_ids.get(each.zone, "")) for each in outcome.launched if each.claim in known]
+        launched = [claim for claim in call_all(fortunate, self._write_launched, KubeError) if claim is not None]
+        for lost in outcome.launched:
+            if lost.claim not in known:  # a person deleted the claim while it was launched; its instance is for the garbage collection
+                logger.warning("an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id)
+        unmet = [known[name] for name in outcome.unmet if name in known]
+        call_all(unmet, lambda claim: delete_claim(self._kube, claim), KubeError)
+        call_all(outcome.unmet, self._ledger.unassign, KubeError)
+        pool = next((each for each in self._world.pools if each.key == launch.pool), None)
+        return RecordedLaunch(
+            launch=record.id,
+            launched=launched,
+            forgotten=outcome.unmet,
+            short=len(outcome.unmet) if outcome.again else 0,
+            failed=0 if outcome.again else len(outcome.unmet),
+            later=bool(outcome.unmet) and outcome.later,
+            price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
+            events=telling.outcome(outcome, launched, pool),
+        )
+
+    def _write_launched(self, each: tuple[Launched, NodeClaim, str]) -> NodeClaim | None:
+        instance, claim, zone_id = each
+        if claim.launched:
+            return claim
+        kind = self._catalogue.types.get(instance.instance_type)
+        pool = next((pool for pool in self._world.pools if pool.key == claim.pool_key), None)
+        node_class = next((node_class for node_class in self._world.classes if node_class.ref == claim.class_ref), None)
+        after = launched_claim(
+            claim,
+            instance,
+            labels=kind.labels if kind else {},
+            capacity=capacity(kind, node_class, pool) if kind else None,
+            allocatable=allocatable(kind, node_class, pool) if kind else None,
+            at=self._now,
+            zone_id=zone_id,
+        )
+        try:
+            write_metadata(self._kube, after)
+            write_status(self._kube, after)
+        except NotFound:  # see record()
+            return None
+        logger.info("launched", nodeclaim=claim.name, nodepool=claim.pool, instance=instance.instance_id)
+        return after

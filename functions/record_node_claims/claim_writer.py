@@ -1,0 +1,119 @@
+"""From planned nodes to claims: what is to be written, and the writing."""
+
+import base64
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import create_claim, kind_of
+from joiner.adapters.kube_errors import AlreadyExists, KubeError
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.payload import Task
+from joiner.launching import Offer, Refusal, Wanted
+from joiner.names import EXECUTION, LEASE
+from joiner.planning import Plan, PlannedNode, Snapshot
+from joiner.planning.model.node_offers import INSTANCE_LABELS
+from joiner.pools import NodeClaim, ResolvedNodeClass, claim_for
+from joiner.pools.hashes import hash_annotations
+
+logger = Logger(child=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimIntent:
+    """One planned node and the claim that it becomes."""
+
+    node: PlannedNode
+    wanted: Wanted
+
+    @property
+    def claim(self) -> NodeClaim:
+        return self.wanted.claim
+
+
+def list_intents(plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNodeClass], task: Task) -> list[ClaimIntent]:
+    """What to write for each planned node, in the plan's order."""
+    pools = {pool.key: pool for pool in world.pools}
+    found = []
+    for index, node in enumerate(plan.nodes):
+        pool = pools[node.pool]
+        node_class = world.node_class(pool)
+        resolved = classes.get(pool.class_ref.key)
+        if node_class is None or resolved is None:
+            raise LookupError(f"the plan has a node of {pool.key}, whose class {pool.class_ref.key} was not resolved")
+        claim = claim_for(
+            pool,
+            suffix=name_suffix(task, index),
+            requirements=node.requirements,
+            requests=node.requests + node.daemon_overhead,
+            lease=task.lease_number,
+            execution=task.execution.name,
+            # What the instance decides is known when it runs: EC2 chooses among the alternatives
+            labels={key: value for key, value in node.labels.items() if not INSTANCE_LABELS.fullmatch(key)},
+            annotations=hash_annotations(pool, node_class),
+            capacity=node.capacity,
+            allocatable=node.allocatable,
+        )
+        alike = (offer for offer in (node.offer, *node.alternatives) if offer.capacity_type == node.capacity_type)
+        offers = dict.fromkeys(Offer(offer.price_per_hour, offer.instance_type, offer.zone) for offer in alike)
+        found.append(ClaimIntent(node, Wanted(claim, pool, node_class, resolved, node.capacity_type, tuple(offers))))
+    return found
+
+
+def name_suffix(task: Task, index: int) -> str:
+    """The end of a claim's name: the same for the same node of the same round of the same execution."""
+    digest = hashlib.sha256(f"{task.execution.arn}/{task.round}/{index}".encode()).digest()
+    return base64.b32encode(digest)[:7].decode().lower()
+
+
+class ClaimWriter:
+    """Writes assignments and claims; `failures` are the claims that the API server refused, with its reason, and `left` those for which
+    there was no time."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, task: Task, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._time_left = time_left
+        self.left: list[ClaimIntent] = []
+        self._kube = kube
+        self._ledger = ledger
+        self._task = task
+        self.failures: list[tuple[NodeClaim, Refusal]] = []
+
+    def write(self, wanted: Sequence[ClaimIntent]) -> list[str]:
+        """Write all; the names of the claims that stand. One that is refused never stops the others."""
+        written: list[str] = []
+        answers, self.left = call_each_in_time(wanted, self._write, KubeError, self._time_left)
+        for intent, answer in answers:
+            if isinstance(answer, KubeError):
+                self._ledger.unassign(intent.claim.name, self._task.lease_number)
+                self.failures.append((intent.claim, Refusal(intent.claim.name, "ClaimNotWritten", str(answer))))
+                continue
+            written.append(intent.claim.name)
+            planned = f"{intent.node.instance_type} in {intent.node.zone}, {intent.node.capacity_type}"
+            logger.info(f"created node claim for {planned}", nodeclaim=intent.claim.name, nodepool=intent.claim.pool)
+        return written
+
+    def _write(self, intent: ClaimIntent) -> None:
+        claim = intent.claim
+        self._ledger.assign(claim.name, intent.node.classes, self._task.lease_number)
+        try:
+            create_claim(self._kube, claim)
+        except AlreadyExists:
+            standing = NodeClaim.from_kube(self._kube.get(kind_of(claim), claim.name))
+            mine = (standing.annotations.get(EXECUTION), standing.annotations.get(LEASE))
+            if mine != (claim.annotations[EXECUTION], claim.annotations[LEASE]):
+                raise
+
+    def assign_rooms(self, plan: Plan, assigned: Mapping[str, Mapping[str, int]], *, on_their_way: Collection[str]) -> None:
+        """Add the pods that the plan puts on claims on their way to what those claims are for.
+
+        Counted from the assignments of the snapshot, not from what stands now: a second try adds nothing twice.
+        """
+        for room in plan.existing:
+            if room.claim in on_their_way:
+                before = assigned.get(room.claim, {})
+                together = {key: before.get(key, 0) + room.classes.get(key, 0) for key in {*before, *room.classes}}
+                self._ledger.assign(room.claim, together, self._task.lease_number)

@@ -1,0 +1,45 @@
+"""Tags that instances still lack: the name of their claim, which a launch writes after the instance exists.
+
+EC2 is eventually consistent: CreateTags may refuse an instance that was launched a moment ago, or the launching function may stop before
+it tags. Each sweep tags what lacks its name, until it has it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters.ec2_client import Ec2, Ec2Error, Instance, NoAnswer
+from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL
+
+logger = Logger(child=True)
+
+NAMED_AT_ONCE: Final = 50
+"""Instances tagged by one sweep, a call each; the next sweep tags the others."""
+
+OURS: Final = (CLUSTER_NAME_TAG, NODEPOOL)
+"""Tags without which IAM refuses to tag an instance."""
+
+
+def name_instances(ec2: Ec2, instances: Iterable[Instance], claims: Mapping[str, str], in_time: Callable[[], bool]) -> list[str]:
+    """Tag living instances that Joiner launched with their claims (instance id -> name); the ids of those that were tagged.
+
+    One that cannot be tagged is left to the next sweep. A throttle, a lost answer, or `in_time` saying no ends this one's tagging.
+    """
+    launched = [each for each in instances if each.works and each.launch and each.id in claims and NODECLAIM not in each.tags]
+    nameless = sorted(each.id for each in launched if all(tag in each.tags for tag in OURS))
+    named = []
+    for instance in nameless[:NAMED_AT_ONCE]:
+        if not in_time():
+            break
+        claim = claims[instance]
+        try:
+            ec2.tag([instance], {NODECLAIM: claim, NAME_TAG: claim})
+        except Ec2Error as reason:
+            logger.warning("an instance could not be tagged", instance=instance, nodeclaim=claim, code=reason.code, reason=reason.message)
+            if reason.throttled or isinstance(reason, NoAnswer):
+                break
+            continue
+        named.append(instance)
+        logger.info("tagged an instance that lacked the name of its claim", instance=instance, nodeclaim=claim)
+    return named

@@ -1,0 +1,65 @@
+"""Looking for other autoscalers, and telling of them: three small requests before whatever acts."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Kube, Manifests
+from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.kube_events import publish_events
+from joiner.adapters.parallel import call_all
+from joiner.lifecycle.other_autoscalers import DEFINITIONS, LEASES, OtherAutoscaler, find_other_autoscalers
+from joiner.names import MANAGED_BY
+from joiner.telling.events import Event, Subject
+from joiner.telling.guards import found_beside
+
+OURS = f"{MANAGED_BY}=joiner"
+POOLS = (kinds.NODEPOOLS, kinds.PROVISIONERS)
+
+
+class AutoscalerDetection:
+    """One cluster's."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    def look(self, now: datetime) -> tuple[OtherAutoscaler, ...]:
+        """Everybody else who makes nodes here, at `now`. Raises KubeError: who cannot look must not act."""
+        return find_other_autoscalers(self._leases(), self._strangers(), now)
+
+    def tell(self, found: Iterable[OtherAutoscaler], *, at: datetime, instance: str) -> list[str]:
+        """A Warning event on each NodePool and Provisioner; returns what could not be told."""
+        told = list(found)
+        events = [found_beside(subject, other) for subject in self._pools() for other in told] if told else []
+        return publish_events(self._kube, events, at=at, instance=instance)
+
+    def publish(self, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
+        """Write events about this cluster; returns what could not be told."""
+        return publish_events(self._kube, events, at=at, instance=instance)
+
+    def _leases(self) -> Manifests:
+        """Of any namespace: Karpenter has lived in two."""
+        lists = call_all(LEASES, lambda name: self._kube.list(kinds.LEASES, fields=f"metadata.name={name}"), KubeError)
+        return [lease for found in lists for lease in found]
+
+    def _strangers(self) -> list[str]:
+        """As long as all definitions are ours, one request, and of their metadata only: they are long."""
+        ours = {str(each["metadata"]["name"]) for each in self._kube.list_metadata(kinds.CUSTOM_RESOURCE_DEFINITIONS, labels=OURS)}
+        return [name for name in DEFINITIONS if name not in ours and self._is_there(name)]
+
+    def _is_there(self, definition: str) -> bool:
+        try:
+            self._kube.get(kinds.CUSTOM_RESOURCE_DEFINITIONS, definition)
+        except NotFound:
+            return False
+        return True
+
+    def _pools(self) -> Iterator[Subject]:
+        for kind in POOLS:
+            try:
+                found: list[Any] = self._kube.list(kind)
+            except KubeError:
+                continue  # a Karpenter of today has no Provisioners, and its definitions are what this tells about
+            for each in found:
+                yield Subject(kind.api_version, kind.kind, each["metadata"]["name"], each["metadata"].get("uid", ""))

@@ -1,0 +1,349 @@
+"""EC2 as Joiner asks it: what there is (by pages, always), one fleet, its launch template, tags, an end.
+
+Answers stay EC2's own dictionaries where another room reads them (`joiner.launching`, `joiner.catalogue`); instances become values here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+from joiner.launching.fleet import TEMPLATE_VERSION
+from joiner.launching.remedies import TEMPLATE_DIFFERS
+from joiner.launching.template_content import differences
+from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
+
+Answer = Mapping[str, Any]
+
+ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
+THROTTLES: Final = frozenset(
+    {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "EC2ThrottledException"}
+)
+UNKNOWN_INSTANCE: Final = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
+TAGGED_AT_ONCE: Final = 500
+NAMED_AT_ONCE: Final = 200  # values of all filters of one call
+TERMINATED_AT_ONCE: Final = 500  # EC2 takes 1,000 ids; half of them keeps a refused call small
+
+
+class Ec2Error(Exception):
+    """EC2 refused; `code` is its error code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+    @property
+    def throttled(self) -> bool:
+        """Was it asked too often?"""
+        return self.code in THROTTLES
+
+
+class Ec2Throttled(Ec2Error):
+    """Asked too often. It says nothing about capacity: the same request again, later."""
+
+
+class NoAnswer(Ec2Error):
+    """The connection or the answer was lost: what was asked may have happened or not."""
+
+
+class InstanceNotFound(Ec2Error):
+    """One of the named things does not exist (any more)."""
+
+
+class TemplateDiffers(Ec2Error):
+    """A launch template has the name of one of ours and another content. It must not be used."""
+
+    def __init__(self, name: str, fields: Sequence[str]) -> None:
+        super().__init__(
+            TEMPLATE_DIFFERS, f"launch template {name} was not made by Joiner or was replaced; it differs in {', '.join(fields)}"
+        )
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """What boto3 raises inside, as what callers treat differently."""
+    try:
+        yield
+    except ClientError as reason:
+        code, message = reason.response["Error"].get("Code", ""), reason.response["Error"].get("Message", "")
+        status = reason.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        kind: type[Ec2Error] = Ec2Error
+        if code in THROTTLES:
+            kind = Ec2Throttled
+        elif code.endswith((".NotFound", ".NotFoundException")) or code == "ParameterNotFound":
+            kind = InstanceNotFound
+        elif status >= 500:
+            kind = NoAnswer
+        raise kind(code, message) from reason
+    except ParamValidationError as reason:  # boto3 did not even send it
+        raise Ec2Error("InvalidRequest", str(reason)) from reason
+    except BotoCoreError as reason:
+        raise NoAnswer(type(reason).__name__, str(reason)) from reason
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One instance as DescribeInstances shows it."""
+
+    id: str
+    instance_type: str
+    zone: str
+    image: str
+    state: str
+    capacity_type: str
+    launched_at: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    state_code: str = ""
+    """EC2's ``StateReason``: why it is in its state, such as ``Client.VolumeLimitExceeded``."""
+    state_message: str = ""
+
+    @property
+    def launch(self) -> str:
+        """The launch that asked for it; empty for a stranger."""
+        return self.tags.get(LAUNCH, "")
+
+    @property
+    def alive(self) -> bool:
+        """Not terminated, and not on its way there."""
+        return self.state in ("pending", "running", "stopping", "stopped")
+
+    @property
+    def works(self) -> bool:
+        """Does it run pods, or will it in a moment?"""
+        return self.state in ("pending", "running")
+
+    @classmethod
+    def from_ec2(cls, said: Answer) -> "Instance":
+        launched = said.get("LaunchTime")
+        return cls(
+            id=said["InstanceId"],
+            instance_type=said["InstanceType"],
+            zone=said["Placement"]["AvailabilityZone"],
+            image=said.get("ImageId", ""),
+            state=said["State"]["Name"],
+            capacity_type="spot" if said.get("InstanceLifecycle") == "spot" else "on-demand",
+            launched_at=launched.isoformat() if launched is not None else "",
+            tags={tag["Key"]: tag["Value"] for tag in said.get("Tags", ())},
+            state_code=(said.get("StateReason") or {}).get("Code", ""),
+            state_message=(said.get("StateReason") or {}).get("Message", ""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """What became of instances that were to be terminated, by id; each is in one of the three parts.
+
+    `ended` are those whose end EC2 accepted, `absent` those that it does not know, `refused` all others with the reason.
+    """
+
+    ended: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    refused: Mapping[str, Ec2Error] = field(default_factory=dict)
+
+
+class Ec2:
+    """One region of one account. `fleets` is the client for CreateFleet, which takes longer than the rest and is not to be sent twice."""
+
+    def __init__(self, client: Any, fleets: Any = None) -> None:
+        self._client = client
+        self._fleets = fleets or client
+
+    # What there is
+
+    def pages(self, operation: str, result: str, **asked: Any) -> list[Answer]:
+        """All results of a Describe call, page by page (unpaginated calls are throttled first)."""
+        with translate_errors():
+            paginator = self._client.get_paginator(operation)
+            return [item for page in paginator.paginate(**asked) for item in page.get(result, ())]
+
+    def instances_of_launch(self, launch_id: str) -> list[Instance]:
+        """The living instances that carry a launch's tag, by id.
+
+        DescribeInstances lags behind CreateFleet by seconds: an empty answer is no proof that nothing was launched.
+        """
+        return self._instances([{"Name": f"tag:{LAUNCH}", "Values": [launch_id]}])
+
+    def instances_of_cluster(self, cluster: str, *, ended: bool = False) -> list[Instance]:
+        """The instances that Joiner launched for a cluster and may terminate: those that live, or with `ended` also those that do not.
+
+        They carry the launch tag and the three tags that the condition of `ec2:TerminateInstances` asks for (infra/aws_permissions.py).
+        """
+        owned = [{"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]}, {"Name": "tag-key", "Values": [NODEPOOL]}]
+        return self._instances([*_launched_for(cluster), *owned], ended=ended)
+
+    def instances_left_of_cluster(self, cluster: str) -> list[Instance]:
+        """The living instances that Joiner launched for a cluster, also those that lost the other tags by which Joiner may terminate them.
+
+        For what asks whether any is left before Joiner is removed.
+        """
+        return self._instances(_launched_for(cluster))
+
+    def instances(self, ids: Iterable[str]) -> list[Instance]:
+        """Those of `ids` that live, by id."""
+        wanted, at_once = sorted(set(ids)), NAMED_AT_ONCE - len(ALIVE)  # the states are values of the same call
+        parts = (wanted[start : start + at_once] for start in range(0, len(wanted), at_once))
+        return [found for part in parts for found in self._instances([{"Name": "instance-id", "Values": part}])]
+
+    def _instances(self, filters: Sequence[Mapping[str, Any]], *, ended: bool = False) -> list[Instance]:
+        living = [] if ended else [{"Name": "instance-state-name", "Values": list(ALIVE)}]
+        reservations = self.pages("describe_instances", "Reservations", Filters=[*filters, *living])
+        found = [Instance.from_ec2(each) for reservation in reservations for each in reservation["Instances"]]
+        return sorted((each for each in found if ended or each.alive), key=lambda instance: instance.id)
+
+    def whatever_became_of(self, ids: Iterable[str]) -> dict[str, Instance]:
+        """Those of `ids` that EC2 still shows, in any state: a terminated instance is shown for about an hour."""
+        wanted = sorted(set(ids))
+        found: dict[str, Instance] = {}
+        for start in range(0, len(wanted), NAMED_AT_ONCE):
+            named = {"Name": "instance-id", "Values": wanted[start : start + NAMED_AT_ONCE]}
+            reservations = self.pages("describe_instances", "Reservations", Filters=[named])
+            found |= {one.id: one for each in reservations for one in map(Instance.from_ec2, each["Instances"])}
+        return found
+
+    def whereabouts(self, ids: Iterable[str]) -> dict[str, Instance]:
+        """As `whatever_became_of`, but each one that a filter does not find is asked for by its name: who is missing here is not known to
+        EC2 at all. That is an end, but not seconds after the launch, which EC2's answers follow with a delay.
+        """
+        wanted = set(ids)
+        found = self.whatever_became_of(wanted) if wanted else {}
+        named = (self._named(each) for each in sorted(wanted - set(found)))
+        return found | {each.id: each for each in named if each is not None}
+
+    def _named(self, instance: str) -> Instance | None:
+        try:
+            reservations = self.pages("describe_instances", "Reservations", InstanceIds=[instance])
+        except Ec2Error as reason:
+            if reason.code in UNKNOWN_INSTANCE:
+                return None
+            raise
+        return next((Instance.from_ec2(one) for each in reservations for one in each["Instances"]), None)
+
+    def subnets(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
+        """As DescribeSubnets shows them."""
+        return self.pages("describe_subnets", "Subnets", Filters=list(filters))
+
+    def security_groups(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
+        """As DescribeSecurityGroups shows them."""
+        return self.pages("describe_security_groups", "SecurityGroups", Filters=list(filters))
+
+    def images(self, filters: Sequence[Mapping[str, Any]], owners: Sequence[str] = ()) -> list[Answer]:
+        """As DescribeImages shows them, deprecated ones included."""
+        asked: dict[str, Any] = {"Filters": list(filters), "IncludeDeprecated": True}
+        return self.pages("describe_images", "Images", **asked, **({"Owners": list(owners)} if owners else {}))
+
+    def snapshots(self, ids: Iterable[str]) -> list[Answer]:
+        """Those of `ids` that this account can see, as DescribeSnapshots shows them."""
+        wanted = sorted(set(ids))
+        return self.pages("describe_snapshots", "Snapshots", Filters=[{"Name": "snapshot-id", "Values": wanted}]) if wanted else []
+
+    def ebs_defaults(self) -> tuple[str, bool]:
+        """The key of volumes that name none, and whether the account encrypts every volume; both are settings of the region."""
+        with translate_errors():
+            key = str(self._client.get_ebs_default_kms_key_id()["KmsKeyId"])
+            return key, bool(self._client.get_ebs_encryption_by_default()["EbsEncryptionByDefault"])
+
+    # Launching
+
+    def ensure_launch_template(self, name: str, data: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        """Create a launch template, or check that the one of this name has the wanted content.
+
+        Any principal with ec2:CreateLaunchTemplate may have made one of this name, with user data that would run under our node role:
+        `TemplateDiffers` if version 1, which launches use, is not what is wanted.
+        """
+        specifications = [{"ResourceType": "launch-template", "Tags": _tags(tags)}] if tags else []
+        with translate_errors():
+            try:
+                self._client.create_launch_template(
+                    LaunchTemplateName=name, LaunchTemplateData=dict(data), TagSpecifications=specifications
+                )
+            except ClientError as reason:
+                if reason.response["Error"]["Code"] != "InvalidLaunchTemplateName.AlreadyExistsException":
+                    raise
+                self._check_template(name, data)
+
+    def _check_template(self, name: str, wanted: Mapping[str, Any]) -> None:
+        answer = self._client.describe_launch_template_versions(LaunchTemplateName=name, Versions=[TEMPLATE_VERSION])
+        found = answer.get("LaunchTemplateVersions") or ()
+        wrong = differences(wanted, found[0]["LaunchTemplateData"]) if found else (f"version {TEMPLATE_VERSION} is gone",)
+        if wrong:
+            raise TemplateDiffers(name, wrong)
+
+    def create_fleet(self, request: Mapping[str, Any]) -> Answer:
+        """Send one CreateFleet exactly as it is; the answer holds instances and errors both."""
+        with translate_errors():
+            return dict(self._fleets.create_fleet(**request))
+
+    def tag(self, resources: Iterable[str], tags: Mapping[str, str]) -> None:
+        """Tag instances (and what hangs on them)."""
+        wanted = sorted(set(resources))
+        with translate_errors():
+            for start in range(0, len(wanted), TAGGED_AT_ONCE):
+                self._client.create_tags(Resources=wanted[start : start + TAGGED_AT_ONCE], Tags=_tags(tags))
+
+    def terminate(self, instances: Iterable[str]) -> Terminated:
+        """Terminate instances; what became of each is in the answer, and no error of EC2 is raised.
+
+        One call names up to 500. EC2 refuses a call as a whole for one instance of it (one that is protected from termination, whose id
+        is unknown, or whose tags IAM does not accept); such a call is halved until the refused instances are alone. Calls that were
+        throttled or lost are not sent again: their instances count as refused, and after a throttle nothing more is sent.
+        Source: EC2 API reference, TerminateInstances.
+        """
+        wanted = sorted(set(instances))
+        left = [wanted[start : start + TERMINATED_AT_ONCE] for start in range(0, len(wanted), TERMINATED_AT_ONCE)][::-1]
+        ended: list[str] = []
+        absent: list[str] = []
+        refused: dict[str, Ec2Error] = {}
+        while left:
+            some = left.pop()
+            reason = self._refusal(some)
+            if reason is None:
+                ended += some
+            elif reason.throttled:
+                refused |= dict.fromkeys([*some, *(each for part in left for each in part)], reason)
+                break
+            elif isinstance(reason, NoAnswer):
+                refused |= dict.fromkeys(some, reason)
+            elif len(some) > 1:
+                half = len(some) // 2
+                left += [some[half:], some[:half]]
+            elif isinstance(reason, InstanceNotFound):
+                absent += some
+            else:
+                refused[some[0]] = reason
+        return Terminated(tuple(ended), tuple(absent), refused)
+
+    def _refusal(self, instances: Sequence[str]) -> Ec2Error | None:
+        try:
+            with translate_errors():
+                self._client.terminate_instances(InstanceIds=list(instances))
+        except Ec2Error as reason:
+            return reason
+        return None
+
+
+class Parameters:
+    """SSM's public parameters: which image is recommended."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def values(self, names: Iterable[str]) -> dict[str, str]:
+        """The values of those that exist, by name."""
+        wanted = sorted(set(names))
+        found: dict[str, str] = {}
+        with translate_errors():
+            for start in range(0, len(wanted), 10):  # GetParameters takes ten names
+                answer = self._client.get_parameters(Names=wanted[start : start + 10])
+                found |= {each["Name"]: each["Value"] for each in answer["Parameters"]}
+        return found
+
+
+def _launched_for(cluster: str) -> list[Mapping[str, Any]]:
+    return [{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}]
+
+
+def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]

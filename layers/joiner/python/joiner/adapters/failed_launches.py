@@ -1,0 +1,39 @@
+"""Remembers an instance that ended at its launch, before anything is launched in its place.
+
+Both who may see it first do the same: handle_interruption, told by EventBridge, and survey_instances, at the next sweep.
+"""
+
+from datetime import datetime
+
+from joiner.adapters.ec2_client import Instance
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import OfferingKey
+from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.launch_failures import LaunchFailure, find_launch_failure
+
+
+def read_launch_failure(instance: Instance, now: datetime) -> LaunchFailure | None:
+    """Why this instance ended at its launch; None if it did not."""
+    return find_launch_failure(
+        instance.id,
+        code=instance.state_code,
+        message=instance.state_message,
+        ended=not instance.alive,
+        launched_at=datetime.fromisoformat(instance.launched_at) if instance.launched_at else None,
+        tags=instance.tags,
+        now=now,
+    )
+
+
+def record_launch_failure(ledger: Ledger, retirements: Retirements, instance: Instance, claim: str, now: datetime) -> LaunchFailure | None:
+    """Hold back what the instance was launched from, and say why on its claim's retirement; None if it did not end at its launch."""
+    found = read_launch_failure(instance, now)
+    if found is None:
+        return None
+    at = int(now.timestamp())
+    offering = OfferingKey(instance.capacity_type, instance.instance_type, instance.zone)
+    standing = ledger.back_off(found.scope or offering.id, found.said, at)
+    if not found.scope:
+        ledger.mark_unavailable(offering, standing.until, found.code)
+    retirements.explain(claim, found.said, at)
+    return found

@@ -1,0 +1,57 @@
+"""Claims in the cluster: a NodeClaim and a Machine are one value here and two kinds there."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.finalizers import delete_and_release
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import NotFound
+from joiner.pools import Declared, NodeClaim, read
+
+
+def kind_of(claim: NodeClaim) -> kinds.Kind:
+    """Where the API server keeps it."""
+    return kinds.MACHINES if claim.kind == "Machine" else kinds.NODECLAIMS
+
+
+def list_claims(kube: Kube) -> Declared:
+    """All claims of both kinds, and what is wrong with those that cannot be read."""
+    found: list[dict[str, Any]] = []
+    for kind in (kinds.NODECLAIMS, kinds.MACHINES):
+        found += [{"kind": kind.kind, "apiVersion": kind.api_version, **each} for each in kube.list(kind)]
+    return read(found)
+
+
+def create_claim(kube: Kube, claim: NodeClaim) -> NodeClaim:
+    """Write a claim; `AlreadyExists` if it was written before."""
+    return NodeClaim.from_kube(kube.create(kind_of(claim), claim.to_kube()))
+
+
+def write_status(kube: Kube, claim: NodeClaim) -> None:
+    """Write what the claim has become."""
+    kube.patch(kind_of(claim), claim.name, claim.status_to_kube(), subresource="status")
+
+
+def write_metadata(kube: Kube, claim: NodeClaim) -> None:
+    """Write the claim's labels and annotations; those that stand and are not named stay."""
+    kube.patch(kind_of(claim), claim.name, {"metadata": {"labels": dict(claim.labels), "annotations": dict(claim.annotations)}})
+
+
+def delete_claim(kube: Kube, claim: NodeClaim) -> None:
+    """Delete a claim that has no instance: nothing is left to do for its finalizer. A claim that is gone is success."""
+    delete_and_release(kube, kind_of(claim), claim.name, uid=claim.uid)
+
+
+def get_claim(kube: Kube, kind: str, name: str) -> NodeClaim | None:
+    """One claim as it stands now; None if it is gone."""
+    of = kinds.MACHINES if kind == "Machine" else kinds.NODECLAIMS
+    try:
+        return NodeClaim.from_kube({"kind": of.kind, "apiVersion": of.api_version, **kube.get(of, name)})
+    except NotFound:
+        return None
+
+
+def index_by_name(claims: Iterable[NodeClaim]) -> dict[str, NodeClaim]:
+    """Claims by their names, which are unique over both kinds because they end in a digest."""
+    return {claim.name: claim for claim in claims}

@@ -1,0 +1,72 @@
+"""Nodes as those who retire them need them: their pods, and changes of taints against many other writers."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.parallel import call_each
+from joiner.cluster import InvalidField, Node
+from joiner.cluster.listing import Packed
+from joiner.names import LEAVING
+
+TRIES: Final = 5  # the kubelet, the node lifecycle controller and others write to the same list
+
+
+def list_pods_on(kube: Kube, nodes: Collection[str]) -> dict[str, Packed]:
+    """The pods of each of these nodes. Raises if one list cannot be had: nothing is decided from a part."""
+    found: dict[str, Packed] = {}
+    for name, answer in list_pods_on_each(kube, nodes).items():
+        if isinstance(answer, KubeError):
+            raise answer
+        found[name] = answer
+    return found
+
+
+def list_pods_on_each(kube: Kube, nodes: Collection[str]) -> dict[str, Packed | KubeError]:
+    """The pods of each of these nodes, or why they cannot be had, for those who decide about each node by itself."""
+    return dict(call_each(sorted(set(nodes)), lambda name: kube.packed(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError))
+
+
+def read_node(manifest: Mapping[str, Any]) -> Node:
+    """A node, also if what it says of its room cannot be read: whoever retires it needs only its name, its taints and its labels.
+
+    InvalidField if those cannot be read either.
+    """
+    try:
+        return Node.from_kube(manifest)
+    except InvalidField:
+        return Node.from_kube({**manifest, "status": {}})
+
+
+def patch_node(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any] | None]) -> Node | None:
+    """The node after `patch`, which names the version that it was made from; None if the node is gone, or another one by now."""
+    for attempt in range(TRIES):
+        changes = patch(node)
+        if changes is None:
+            return node
+        try:
+            return read_node(kube.patch(kinds.NODES, node.name, changes))
+        except NotFound:
+            return None
+        except Conflict:
+            if attempt == TRIES - 1:
+                raise
+            try:
+                now = read_node(kube.get(kinds.NODES, node.name))
+            except NotFound:
+                return None
+            if now.uid != node.uid:
+                return None
+            node = now
+    return node
+
+
+def delete_pod(kube: Kube, namespace: str, name: str, *, uid: str, grace: int) -> None:
+    """Delete a pod of a node that is being disrupted; `grace` in seconds. `Conflict` if another pod has the name by now.
+
+    The label comes first: admission policies look at the nodes only for pods that carry it, so that deletions by others cost nothing.
+    """
+    kube.patch(kinds.PODS, name, {"metadata": {"uid": uid, "labels": {LEAVING: "true"}}}, namespace=namespace)
+    kube.delete(kinds.PODS, name, namespace=namespace, uid=uid, grace=grace)

@@ -1,0 +1,32 @@
+"""Pools in the cluster: what they have, as their status says it."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.parallel import call_each
+from joiner.lifecycle.pool_usage import usage_patches
+from joiner.pools import NodeClaim, NodePool, read
+
+POOLS: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS)
+
+
+def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePool] | None = None) -> list[str]:
+    """Bring ``status.resources`` of the pools up to date; returns what could not be written, which costs nothing but a number."""
+    known = list(pools) if pools is not None else _pools(kube)
+
+    def write(patch: tuple[kinds.Kind, str, dict[str, Any]]) -> None:
+        kind, name, changes = patch
+        kube.patch(kind, name, changes, subresource="status")
+
+    patches = [
+        (kinds.PROVISIONERS if pool.legacy else kinds.NODEPOOLS, pool.name, changes) for pool, changes in usage_patches(known, claims)
+    ]
+    answers = call_each(patches, write, KubeError)
+    return [f"{kind.kind}/{name}: {answer}" for (kind, name, _), answer in answers if isinstance(answer, KubeError)]
+
+
+def _pools(kube: Kube) -> tuple[NodePool, ...]:
+    return read({"kind": kind.kind, "apiVersion": kind.api_version, **one} for kind in POOLS for one in kube.list(kind)).pools

@@ -1,0 +1,348 @@
+"""Which pods to bind to a node while it is filling, so that the plan comes true.
+
+First the node's own daemon pods that the filling taint kept out, then pods of the classes that were assigned to its claim, the highest
+priority first. A slot is for a class, not for a pod: any pending pod of the class may take it. A binding checks nothing, so everything is
+checked here against the node as it is now.
+
+Bound are only pods whose rules are exact while the node is closed: resources, selectors, tolerations, host ports, rules about this very
+host, and zone spread if the live skew allows. Everything else is left to the scheduler, which finds the node open a moment later:
+(anti-)affinity wider than a host, volumes, resource claims, gates, other schedulers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from joiner import names
+from joiner.cluster import HostPort, Node, Pod, PodTerm, Resources, Spread, total
+from joiner.lifecycle.initialization import LINGERING
+from joiner.pools.conditions import read_time
+
+SCHEDULER: Final = "default-scheduler"
+NO_POD_WAITS: Final = "no pod of the class waits"
+UNEVEN: Final = "it would be spread unevenly over "
+TOLERATED_SECONDS: Final = 60  # seconds; what lingers goes in five, and a pod that it drives off sooner is not bound next to it
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One pod to bind to one node; `uid` and `resource_version` make sure that it is the pod that was looked at."""
+
+    namespace: str
+    pod: str
+    uid: str
+    resource_version: str
+    node: str
+    daemon: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What to bind to a node, and for how many slots no pod was bound: `left` says why, by class key."""
+
+    bindings: tuple[Binding, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def for_the_scheduler(self) -> bool:
+        """Do pods wait for this node that we never bind to it? A spread that is uneven now is even once other nodes have their pods."""
+        return any(why != NO_POD_WAITS and not why.startswith(UNEVEN) for why in self.left.values())
+
+    @property
+    def uneven(self) -> bool:
+        """Do pods wait for this node until others are bound elsewhere?"""
+        return any(why.startswith(UNEVEN) for why in self.left.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """What a pod asks for that waits for a node of its own."""
+
+    requests: Resources
+    priority: int = 0
+
+    def before(self, other: "WaitingPod") -> bool:
+        """Does it go wherever the other goes?"""
+        return self.priority >= other.priority and self.requests.fits(other.requests)
+
+    def fits(self, node: Node, here: Iterable[Pod]) -> bool:
+        """Is there room for it on the node beside these pods?"""
+        return self.requests.fits(node.allocatable - total(pod.requests for pod in here))
+
+    def preempts(self, node: Node, here: Sequence[Pod]) -> bool:
+        """Would its scheduler make room for it on the node, at the cost of less important pods?"""
+        staying = [pod for pod in here if pod.priority >= self.priority]
+        return len(staying) < len(here) and self.fits(node, staying)
+
+
+@dataclass(frozen=True, slots=True)
+class BindingInput:
+    """The pods and nodes that rules about neighbours look at; `namespaces` gives each namespace's labels."""
+
+    nodes: Mapping[str, Node]
+    pods: Sequence[Pod]
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+class BindingState:
+    """A world in which pods are being bound: changed by the one call of `place` that made it."""
+
+    def __init__(self, world: BindingInput) -> None:
+        self.nodes = world.nodes
+        self.namespaces = world.namespaces
+        self.bound = [pod for pod in world.pods if pod.node_name and not pod.terminal]
+        self.wary = [pod for pod in self.bound if pod.constraints.anti_affinity]
+        waiting = sorted((pod for pod in world.pods if _waits(pod)), key=lambda pod: (pod.created, pod.key))
+        self.daemons = {pod.key: pod for pod in waiting if pod.owner_kind == "DaemonSet" and pod.constraints.terms}
+        self._waiting: dict[str, dict[str, Pod]] = {}
+        for pod in waiting:
+            if not pod.stays_with_node:
+                self._waiting.setdefault(pod.class_key, {})[pod.key] = pod
+        self._here: dict[str, list[Pod]] = {}
+        for pod in self.bound:
+            self._here.setdefault(pod.node_name, []).append(pod)
+        self._tallies: dict[tuple[str, int], SpreadCounts] = {}
+
+    def on(self, node: str) -> list[Pod]:
+        """The pods that hold room on a node."""
+        return self._here.get(node, [])
+
+    def waiting(self, class_key: str) -> list[Pod]:
+        """The pods of a class that no node keeps for itself, oldest first."""
+        return list(self._waiting.get(class_key, {}).values())
+
+    def tally(self, pod: Pod, position: int) -> "SpreadCounts":
+        """Of the pod's spread that stands there among its spreads: the same for all of its class."""
+        key = (pod.class_key, position)
+        if key not in self._tallies:
+            self._tallies[key] = SpreadCounts.of(pod.constraints.spreads[position], pod, self)
+        return self._tallies[key]
+
+    def bind(self, pod: Pod, node: Node) -> None:
+        bound = replace(pod, node_name=node.name)
+        self.bound.append(bound)
+        self._here.setdefault(node.name, []).append(bound)
+        self.daemons.pop(pod.key, None)
+        self._waiting.get(pod.class_key, {}).pop(pod.key, None)
+        if pod.constraints.anti_affinity:
+            self.wary.append(bound)
+        for tally in self._tallies.values():
+            tally.add(bound)
+
+
+@dataclass(slots=True)
+class SpreadCounts:
+    """How many pods of a spread are in each domain, as kube-scheduler counts them: over the nodes that its pod may use."""
+
+    spread: Spread
+    namespace: str
+    domains: Mapping[str, str]
+    """Of each node that counts."""
+    counts: dict[str, int]
+
+    @classmethod
+    def of(cls, spread: Spread, pod: Pod, scene: BindingState) -> "SpreadCounts":
+        domains = {name: each.labels[spread.topology_key] for name, each in scene.nodes.items() if _eligible(spread, pod, each)}
+        made = cls(spread, pod.namespace, domains, dict.fromkeys(domains.values(), 0))
+        for other in scene.bound:
+            made.add(other)
+        return made
+
+    def add(self, pod: Pod) -> None:
+        """A pod that is bound."""
+        domain = self.domains.get(pod.node_name)
+        if domain is not None and self._counts(pod):
+            self.counts[domain] += 1
+
+    def _counts(self, pod: Pod) -> bool:
+        return pod.namespace == self.namespace and not pod.deletion and self.spread.selector.selects(pod.labels)
+
+    def skewed_by(self, pod: Pod, node: Node, here: Iterable[Pod]) -> bool:
+        """Would this pod on this node break the spread? The node counts even where it does not yet count for others."""
+        domain = node.labels.get(self.spread.topology_key)
+        if domain is None:
+            return True
+        counts = dict(self.counts)
+        counts.setdefault(domain, 0)
+        if node.name not in self.domains:
+            counts[domain] += sum(map(self._counts, here))
+        least = 0 if len(counts) < self.spread.min_domains else min(counts.values())
+        itself = 1 if self.spread.selector.selects(pod.labels) else 0
+        return counts[domain] + itself - least > self.spread.max_skew
+
+
+def choose_bindings(targets: Iterable[tuple[Node, Mapping[str, int]]], world: BindingInput) -> dict[str, Placement]:
+    """The bindings for nodes, each with the slots (class key to count) of its claim, given everything that runs and waits; by node.
+
+    Pods that are spread go to their domains in turns: each look at a node binds as many as the others allow so far.
+    """
+    scene = BindingState(world)
+    wanted = {node.name: (node, slots) for node, slots in targets}
+    found = {name: _place_on(node, slots, scene) for name, (node, slots) in wanted.items()}
+    bound = bool(found)
+    while bound:
+        bound = False
+        for name in [name for name, placement in found.items() if placement.uneven]:
+            more = _place_on(*wanted[name], scene)
+            found[name] = replace(more, bindings=(*found[name].bindings, *more.bindings))
+            bound |= bool(more.bindings)
+    return found
+
+
+def _place_on(node: Node, slots: Mapping[str, int], scene: BindingState) -> Placement:
+    bindings: list[Binding] = []
+    left: dict[str, str] = {}
+    opened = replace(node, taints=tuple(taint for taint in node.taints if taint.key != names.FILLING))
+    for pod in _waiting_daemons(opened, scene):
+        if not _refusal(pod, opened, scene):
+            bindings.append(_binding(pod, node, daemon=True))
+            scene.bind(pod, node)
+    for class_key, count, waiting in _by_priority(count_open_slots(node.name, slots, scene.on(node.name)), scene):
+        taken = 0
+        for pod in waiting:
+            if taken == count:
+                break
+            refusal = _refusal(pod, opened, scene)
+            if refusal:
+                left[class_key] = refusal
+                if refusal.startswith(UNEVEN):
+                    break  # for all of the class alike, and there may be many
+                continue
+            bindings.append(_binding(pod, node))
+            scene.bind(pod, node)
+            taken += 1
+        if taken < count:
+            left.setdefault(class_key, NO_POD_WAITS)
+        else:
+            left.pop(class_key, None)
+    return Placement(tuple(bindings), left)
+
+
+def count_open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:
+    """What is left of an assignment once the pods of its classes that run on the node are counted off."""
+    there: dict[str, int] = {}
+    for pod in pods:
+        if pod.node_name == node and not pod.terminal:
+            there[pod.class_key] = there.get(pod.class_key, 0) + 1
+    return {key: count - there.get(key, 0) for key, count in slots.items() if count > there.get(key, 0)}
+
+
+def list_smallest_waiting(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod]) -> list[WaitingPod]:
+    """The most modest and most important of the pods that wait and have a slot somewhere: where none of these fits, none of all does."""
+    classes = _classes(assigned)
+    return _least(pod for pod in pods if _waits(pod) and pod.class_key in classes)
+
+
+def list_smallest_new(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod], since: datetime) -> list[WaitingPod]:
+    """The like of the pods that wait without a slot because they are too new for it: made after `since`."""
+    classes = _classes(assigned)
+    fresh = (pod for pod in pods if _waits(pod) and pod.constraints.scheduler == SCHEDULER and pod.class_key not in classes)
+    return _least(pod for pod in fresh if (created := read_time(pod.created)) is not None and created > since)
+
+
+def _classes(assigned: Iterable[Mapping[str, int]]) -> set[str]:
+    return {key for slots in assigned for key in slots}
+
+
+def _least(pods: Iterable[Pod]) -> list[WaitingPod]:
+    least: list[WaitingPod] = []
+    for one in {pod.class_key: WaitingPod(pod.requests, pod.priority) for pod in pods}.values():
+        if not any(known.before(one) for known in least):
+            least = [known for known in least if not one.before(known)] + [one]
+    return least
+
+
+def _binding(pod: Pod, node: Node, *, daemon: bool = False) -> Binding:
+    return Binding(pod.namespace, pod.name, pod.uid, pod.resource_version, node.name, daemon)
+
+
+def _waits(pod: Pod) -> bool:
+    return not (pod.node_name or pod.deletion or pod.terminal or pod.gates)
+
+
+def _waiting_daemons(node: Node, scene: BindingState) -> list[Pod]:
+    """Pods of daemon sets made for this very node (the controller writes the node's name into their affinity)."""
+    return [pod for pod in scene.daemons.values() if pod.constraints.suits(node.labels, node.name)]
+
+
+def _by_priority(wanted: Mapping[str, int], scene: BindingState) -> list[tuple[str, int, list[Pod]]]:
+    """Each class with its open slots and its waiting pods, oldest first; classes of higher priority first."""
+    classes = [(key, count, scene.waiting(key)) for key, count in wanted.items()]
+    return sorted(classes, key=lambda each: (-each[2][0].priority if each[2] else 0, each[0]))
+
+
+def _refusal(pod: Pod, node: Node, scene: BindingState) -> str:
+    """Why this pod is not bound to this node by us; empty if it is."""
+    here = scene.on(node.name)
+    return _left_to_the_scheduler(pod) or _node_refuses(pod, node, here) or _neighbours_refuse(pod, node, scene, here)
+
+
+def _left_to_the_scheduler(pod: Pod) -> str:
+    rules = pod.constraints
+    if rules.scheduler != SCHEDULER:
+        return f"it belongs to the scheduler {rules.scheduler}"
+    if rules.claims or rules.resource_claims:
+        return "its volumes or resource claims are the scheduler's to bind"
+    if rules.affinity or any(term.topology_key != names.HOSTNAME for term in rules.anti_affinity):
+        return "its affinity to other pods is the scheduler's to judge"
+    return ""
+
+
+def _node_refuses(pod: Pod, node: Node, here: Sequence[Pod]) -> str:
+    rules = pod.constraints
+    taint = rules.untolerated(node.taints)
+    if taint is not None:
+        return f"it does not tolerate {taint}"
+    if any(taint.matches(LINGERING) for taint in node.taints) and not rules.bears(LINGERING, TOLERATED_SECONDS):
+        return f"it does not tolerate {LINGERING} for long"
+    if not rules.suits(node.labels, node.name):
+        return "its node selector or affinity does not suit the node"
+    lacking = rules.requests.lacking(node.allocatable - total(other.requests for other in here))
+    if lacking:
+        return f"the node lacks {_shown(lacking)}"
+    if _ports_clash(rules.host_ports, here):
+        return "a host port that it needs is taken"
+    return ""
+
+
+def _neighbours_refuse(pod: Pod, node: Node, scene: BindingState, here: Sequence[Pod]) -> str:
+    rules = pod.constraints
+    if any(_selected(term, other, scene) for term in rules.anti_affinity for other in here):
+        return "a pod that it stays away from is on the node"
+    for other in scene.wary:
+        for term in other.constraints.anti_affinity:
+            if _same_domain(term.topology_key, node, scene.nodes.get(other.node_name)) and _selected(term, pod, scene):
+                return f"{other.key} stays away from it"
+    for position, spread in enumerate(rules.spreads):
+        if spread.hard and scene.tally(pod, position).skewed_by(pod, node, here):
+            return f"{UNEVEN}{spread.topology_key}"
+    return ""
+
+
+def _selected(term: PodTerm, pod: Pod, scene: BindingState) -> bool:
+    return term.selects(pod.namespace, pod.labels, scene.namespaces)
+
+
+def _same_domain(topology_key: str, node: Node, other: Node | None) -> bool:
+    if other is None:
+        return False
+    here = node.labels.get(topology_key)
+    return here is not None and here == other.labels.get(topology_key)
+
+
+def _ports_clash(ports: Iterable[HostPort], here: Sequence[Pod]) -> bool:
+    taken = [port for other in here for port in other.constraints.host_ports]
+    return any(port.conflicts(other) for port in ports for other in taken)
+
+
+def _eligible(spread: Spread, pod: Pod, node: Node) -> bool:
+    if spread.topology_key not in node.labels:
+        return False
+    if spread.honors_affinity and not pod.constraints.suits(node.labels, node.name):
+        return False
+    return not (spread.honors_taints and pod.constraints.untolerated(node.taints) is not None)
+
+
+def _shown(amounts: Resources) -> str:
+    return ", ".join(f"{quantity} {name}" for name, quantity in amounts.to_kube().items())

@@ -1,0 +1,72 @@
+"""Nodes that have been empty for as long as their pool says, within the pool's disruption budgets.
+
+How long a node is empty is remembered from sweep to sweep. One whose time comes before the next sweep, and soon, is asked for now, for
+that time: the retirement waits, and looks again before it begins.
+"""
+
+from collections.abc import Mapping
+from math import ceil
+
+from joiner.cluster import Node
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
+from joiner.lifecycle.emptiness import AHEAD, empty_for, may_empty_nodes_go, settled_at
+from joiner.lifecycle.failed_claims import failure_reason
+from joiner.pools import NodeClaim, NodePool
+from joiner.pools.budgets import allowed
+
+
+def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
+    """The claims whose nodes are empty now and may go for it; the memory is of these, and of no others."""
+    pools, nodes, on_node = survey.pool_of(), survey.node_of(), survey.pods_of()
+    found = []
+    for claim in survey.claims:
+        node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
+        if node is None or pool is None or not may_empty_nodes_go(pool):
+            continue
+        pods = on_node.get(node.name, ())
+        staying = claim.deleting or node.retiring or bool(failure_reason(claim) or survey.disturbance(claim, node, pods))
+        if not staying and settled_at(claim) is not None and survey.is_empty(node, pods):
+            found.append(claim)
+    return found
+
+
+def find_empty_claims(survey: ClusterSurvey) -> list[DueRetirement]:
+    """One claim each, those that are empty for longest first."""
+    pools, nodes = survey.pool_of(), survey.node_of()
+    left: dict[str, int] = {}
+    found = []
+    for claim in sorted(empty_claims(survey), key=lambda each: (survey.empty_since.get(each.name, survey.at), each.name)):
+        pool = pools[claim.pool_key]
+        due = _due(claim, pool, survey)
+        if due > survey.at + min(survey.interval, AHEAD) or _was_asked_for(claim, survey):
+            continue
+        left.setdefault(pool.key, _may_go(pool, nodes, survey))
+        if left[pool.key] > 0:
+            left[pool.key] -= 1
+            said = f"node {nodes[claim.key].name} is empty, and goes after {empty_for(pool)} s of it"
+            found.append(DueRetirement(claim, "empty", said, due if due > survey.at else 0))
+    return found
+
+
+def _due(claim: NodeClaim, pool: NodePool, survey: ClusterSurvey) -> int:
+    """When it has been empty for long enough, and open for long enough to have got its pods."""
+    settled = settled_at(claim)
+    return max(survey.empty_since.get(claim.name, survey.at) + empty_for(pool), ceil(settled.timestamp()) if settled else 0)
+
+
+def _was_asked_for(claim: NodeClaim, survey: ClusterSurvey) -> bool:
+    return survey.asked_until.get(claim.name, 0) > survey.at
+
+
+def _may_go(pool: NodePool, nodes: Mapping[str, Node], survey: ClusterSurvey) -> int:
+    """How many more of a pool's nodes its budgets let go: nodes that are not ready or on their way out count against them."""
+    mine = [claim for claim in survey.claims if claim.pool_key == pool.key and claim.initialized and claim.key in nodes]
+    going = sum(_is_going(claim, nodes[claim.key], survey) for claim in mine)
+    return max(0, allowed(pool.disruption.budgets, "Empty", nodes=len(mine), now=survey.now) - going)
+
+
+def _is_going(claim: NodeClaim, node: Node, survey: ClusterSurvey) -> bool:
+    return claim.deleting or node.retiring or not node.ready or _was_asked_for(claim, survey)
+
+
+EMPTY = RetirementCheck("empty", find_empty_claims)

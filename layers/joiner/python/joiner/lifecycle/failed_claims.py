@@ -1,0 +1,55 @@
+"""Claims that are given up: their node never came, is gone, or never took pods.
+
+They keep no room for pods and nobody awaits them, but they count against limits until they are retired: their instances may cost money.
+If the node comes after all, it is taken in for a while; then it is retired, too.
+Told by the reason, not by the status: a condition that is Unknown, absent or False for another reason is that of a node that boots.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from joiner.cluster import Node
+from joiner.lifecycle.deadlines import LATE_REGISTRATION
+from joiner.pools import NodeClaim
+
+REGISTRATION_TIMEOUT: Final = "RegistrationTimeout"
+NODE_GONE: Final = "NodeGone"
+INITIALIZATION_TIMEOUT: Final = "InitializationTimeout"
+
+CONDITION_OF_REASON: Final = {REGISTRATION_TIMEOUT: "Registered", NODE_GONE: "Registered", INITIALIZATION_TIMEOUT: "Initialized"}
+"""Reason -> the condition that says it."""
+
+WITHOUT_NODE: Final = frozenset({REGISTRATION_TIMEOUT, NODE_GONE})
+"""Reasons that a node which comes after all would belie."""
+
+
+def failure_reason(claim: NodeClaim) -> str:
+    """The reason, or empty.
+
+    >>> from datetime import UTC, datetime
+    >>> from joiner.pools import ClassRef
+    >>> claim, noon = NodeClaim("a", ClassRef("EC2NodeClass", "default")), datetime(2026, 11, 21, 12, tzinfo=UTC)
+    >>> given_up_for(claim), given_up_for(claim.with_condition("Registered", "False", "NodeGone", at=noon))
+    ('', 'NodeGone')
+    """
+    found = (reason for reason, name in CONDITION_OF_REASON.items() if _says(claim, name, reason))
+    return next(found, "")
+
+
+def may_register_late(claim: NodeClaim, now: datetime) -> bool:
+    """Was it given up for want of a node, so lately that its node would still be taken in?"""
+    reason = failure_reason(claim)
+    since = claim.conditions[CONDITION_OF_REASON[reason]].since if reason in WITHOUT_NODE else None
+    return since is not None and now - since <= LATE_REGISTRATION and not claim.deleting
+
+
+def find_late_claims(claims: Iterable[NodeClaim], nodes: Iterable[Node], now: datetime) -> frozenset[str]:
+    """Names of the given-up claims whose nodes are there after all and are taken in."""
+    joined = {node.provider_id for node in nodes if node.provider_id and not node.retiring}
+    return frozenset(claim.name for claim in claims if claim.provider_id in joined and may_register_late(claim, now))
+
+
+def _says(claim: NodeClaim, name: str, reason: str) -> bool:
+    condition = claim.conditions[name]
+    return condition.status == "False" and condition.reason == reason

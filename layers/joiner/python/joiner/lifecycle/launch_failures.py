@@ -1,0 +1,105 @@
+"""Instances that end right after their launch: what they died of, and how long to wait before the same is launched again.
+
+EC2 accepts such a launch and finds out seconds later that it cannot be: the caller may not use the key of a volume, a snapshot is gone, the
+account has no volume storage left, the host failed. Only ``StateReason`` of the instance says so. Launching the same again at once ends the
+same way, and costs a minute of each instance.
+Source: EC2 API reference, StateReason; EC2 user guide, "Instance terminates immediately"; karpenter-provider-aws#1407.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from joiner.names import NODECLASS, PROVISIONER
+
+AT_LAUNCH: Final = timedelta(minutes=10)
+"""An instance that lived longer did not fail at its launch."""
+
+BACK_OFF_STEPS: Final = (60, 120, 240, 480, 900, 1800)
+"""Seconds without a launch after the first death, the second in a row and so on."""
+
+BACK_OFF_RESET_AFTER: Final = 3600
+"""Seconds after a wait without another death, from which on the next one is the first again."""
+
+OF_THE_OFFERING: Final = frozenset({"Server.InsufficientInstanceCapacity", "Server.InternalError"})
+"""Codes for which another offering may do; every other failure meets all instances of the class."""
+
+NOT_AT_LAUNCH: Final = frozenset({"Client.InstanceTerminated", "Client.UserInitiatedHibernate", "Client.UserInitiatedShutdown"})
+"""Codes of instances that somebody ended or hibernated."""
+
+REMEDIES: Final[Mapping[str, str]] = {
+    "Client.InstanceInitiatedShutdown": "the instance shut itself down: look at the class's userData",
+    "Client.InternalError": "usually the key of an encrypted volume may not be used: allow it to the role of launch_instances "
+    "(kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt*), in its policy and in the key's",
+    "Client.InvalidSnapshot.NotFound": "a snapshot of the class's blockDeviceMappings or of its image is gone: name another",
+    "Client.VolumeLimitExceeded": "the account's quota of EBS storage is used up: have it raised in Service Quotas, or delete volumes",
+    "Server.InsufficientInstanceCapacity": "EC2 had no capacity after all: other offerings are tried",
+    "Server.InternalError": "EC2 failed: other offerings are tried",
+}
+KMS_REMEDY: Final = "the key of a volume is disabled, deleted or not of this region: put kmsKeyID right, or the account's default key"
+OTHER_REMEDY: Final = "look at the message, and at the class's volumes, image and userData"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailure:
+    """Why an instance ended at its launch. ``scope`` is what is not launched for a while: a class's id, or empty for its offering alone."""
+
+    instance: str
+    code: str
+    message: str
+    scope: str
+
+    @property
+    def said(self) -> str:
+        """What happened and what helps, in one sentence each.
+
+        >>> Death("i-1", "Server.InternalError", "Server.InternalError: Internal error on launch", "").said
+        'instance i-1 ended at its launch: Server.InternalError: Internal error on launch. EC2 failed: other offerings are tried'
+        """
+        told = self.message if self.message.startswith(self.code) else f"{self.code}: {self.message}".rstrip(": ")
+        return f"instance {self.instance} ended at its launch: {told.rstrip('.')}. {find_remedy(self.code)}"
+
+
+def find_remedy(code: str) -> str:
+    """What helps against a StateReason code."""
+    if code.startswith(("Client.InvalidKMSKey", "Client.KMS")):
+        return KMS_REMEDY
+    return REMEDIES.get(code, OTHER_REMEDY)
+
+
+def back_off_id_of_class(name: str, *, legacy: bool) -> str:
+    """The id under which the deaths of a node class are counted.
+
+    >>> class_id("default", legacy=False)
+    'class#v1#default'
+    """
+    return f"class#{'v1alpha5' if legacy else 'v1'}#{name}"
+
+
+def find_launch_failure(
+    instance: str, *, code: str, message: str, ended: bool, launched_at: datetime | None, tags: Mapping[str, str], now: datetime
+) -> LaunchFailure | None:
+    """Why an instance of ours (with these ``tags``) that ended did so at its launch; None if it lives, or ended of something else."""
+    young = launched_at is not None and now - launched_at <= AT_LAUNCH
+    if not ended or not young or not code.startswith(("Client.", "Server.")) or code in NOT_AT_LAUNCH:
+        return None
+    if code.startswith("Server.") and code not in OF_THE_OFFERING:  # spot interruptions, scheduled events
+        return None
+    offering_only = code in OF_THE_OFFERING or NODECLASS not in tags
+    scope = "" if offering_only else back_off_id_of_class(tags[NODECLASS], legacy=PROVISIONER in tags)
+    return LaunchFailure(instance, code, message, scope)
+
+
+def extend_back_off(tries: int, until: int, now: int) -> tuple[int, int]:
+    """How many deaths in a row there are with one more at ``now``, and until when nothing is launched, given those before.
+
+    Instances that were launched together die together: deaths within a wait are one.
+
+    >>> next_wait(0, 0, now=1000), next_wait(1, 1060, now=1030), next_wait(1, 1060, now=1090), next_wait(3, 1060, now=9000)
+    ((1, 1060), (1, 1060), (2, 1210), (1, 9060))
+    """
+    if now < until:
+        return tries, until
+    after = 1 if now - until > BACK_OFF_RESET_AFTER else tries + 1
+    return after, now + BACK_OFF_STEPS[min(after, len(BACK_OFF_STEPS)) - 1]

@@ -1,0 +1,109 @@
+"""One autoscaler at a time: who else makes nodes in this cluster, and whether Joiner may act beside it.
+
+Karpenter would launch an instance for each claim that Joiner writes, so beside a running Karpenter, or where the definitions of the kinds
+are not Joiner's, every path that acts refuses. Cluster Autoscaler owns other nodes; both would answer the same pod, so people are warned.
+Sources: Karpenter, `LeaderElectionID`; Cluster Autoscaler, `--leader-elect-resource-name`; Kubernetes, coordination.k8s.io/v1 Lease.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from joiner import names
+
+KARPENTER_LEASE: Final = "karpenter-leader-election"
+CLUSTER_AUTOSCALER_LEASE: Final = "cluster-autoscaler"
+LEASES: Final = (KARPENTER_LEASE, CLUSTER_AUTOSCALER_LEASE)
+
+DEFINITIONS: Final = (
+    "awsnodetemplates.karpenter.k8s.aws",
+    "ec2nodeclasses.karpenter.k8s.aws",
+    "machines.karpenter.sh",
+    "nodeclaims.karpenter.sh",
+    "nodepools.karpenter.sh",
+    "provisioners.karpenter.sh",
+)
+"""The definitions that a deployment of Joiner installs, and labels as its own."""
+
+FRESH_FOR: Final = timedelta(seconds=60)
+"""A leader renews its lease every few seconds and gives it back when it ends well; four times Karpenter's 15 s allow for a slow clock."""
+
+
+class AutoscalerSign(StrEnum):
+    """What was found, as events and the console name it."""
+
+    KARPENTER_RUNS = names.KARPENTER_RUNS
+    FOREIGN_DEFINITIONS = names.FOREIGN_DEFINITIONS
+    CLUSTER_AUTOSCALER_RUNS = names.CLUSTER_AUTOSCALER_RUNS
+
+    @property
+    def refuses(self) -> bool:
+        """Whether Joiner must not act at all."""
+        return self is not AutoscalerSign.CLUSTER_AUTOSCALER_RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class OtherAutoscaler:
+    """Somebody else who makes nodes: what was found, and what to do about it."""
+
+    guard: AutoscalerSign
+    message: str
+
+
+def find_other_autoscalers(leases: Iterable[Mapping[str, Any]], strangers: Iterable[str], now: datetime) -> tuple[OtherAutoscaler, ...]:
+    """Everybody else, those first who keep Joiner from acting. `leases` are those named in LEASES, of any namespace; `strangers` are
+    definitions of ours that somebody else manages."""
+    held = {str(lease["metadata"]["name"]): lease for lease in leases if is_fresh(lease, now)}
+    found = []
+    if lease := held.get(KARPENTER_LEASE):
+        found.append(
+            OtherAutoscaler(
+                AutoscalerSign.KARPENTER_RUNS,
+                f"Karpenter is running: {_holder(lease)}. It would launch an instance for each claim that Joiner writes, so Joiner does "
+                "nothing. Scale Karpenter's deployment to 0 to let Joiner act",
+            )
+        )
+    if foreign := sorted(strangers):
+        found.append(
+            OtherAutoscaler(
+                AutoscalerSign.FOREIGN_DEFINITIONS,
+                f"The definitions {', '.join(foreign)} are not managed by Joiner, so it does nothing. If nobody else needs them, hand them "
+                f"over: kubectl label crd {' '.join(foreign)} app.kubernetes.io/managed-by=joiner --overwrite",
+            )
+        )
+    if lease := held.get(CLUSTER_AUTOSCALER_LEASE):
+        found.append(
+            OtherAutoscaler(
+                AutoscalerSign.CLUSTER_AUTOSCALER_RUNS,
+                f"Cluster Autoscaler is running: {_holder(lease)}. Both may make a node for the same pod. Scale Cluster Autoscaler's "
+                "deployment to 0, or let it see to other pods only",
+            )
+        )
+    return tuple(found)
+
+
+def refusal_reason(found: Iterable[OtherAutoscaler]) -> str:
+    """The first reason why Joiner must not act; empty if it may."""
+    return next((str(other.guard) for other in found if other.guard.refuses), "")
+
+
+def is_fresh(lease: Mapping[str, Any], now: datetime) -> bool:
+    """Whether somebody holds the lease and renewed it a moment ago.
+
+    >>> at = datetime.fromisoformat("2026-11-21T12:00:30+00:00")
+    >>> fresh({"spec": {"holderIdentity": "karpenter-0", "renewTime": "2026-11-21T12:00:00.000000Z"}}, at)
+    True
+    >>> fresh({"spec": {"holderIdentity": "", "renewTime": "2026-11-21T12:00:29.000000Z"}}, at)
+    False
+    """
+    spec = lease.get("spec") or {}
+    if not spec.get("holderIdentity") or not spec.get("renewTime"):
+        return False
+    return now - datetime.fromisoformat(str(spec["renewTime"]).replace("Z", "+00:00")) < FRESH_FOR
+
+
+def _holder(lease: Mapping[str, Any]) -> str:
+    metadata = lease["metadata"]
+    return f"{lease['spec']['holderIdentity']} holds the lease {metadata.get('namespace', '')}/{metadata['name']}"

@@ -1,0 +1,188 @@
+"""Pods that no plan helped, and when it is worth to look again: a hopeless pod costs nothing.
+
+The pods of a class *ask*: how many they are, how new the newest is, and a digest of all that an answer depends on (pools and their
+classes, nodes, claims, daemons, offerings that are short; neighbours and volumes for those classes whose rules are about them). A plan
+that leaves them pending *answers*, and so does a launch that is refused. The same question is asked again after one minute, then two,
+four, eight, ten: what only AWS knows may have changed (a subnet was tagged, a quota was raised). Another question is asked at once.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from joiner.cluster import Pod, PodTerm
+
+BACK_OFF_SECONDS: Final = (60, 120, 240, 480, 600)
+"""Seconds between two looks at the same question. Ten minutes is how long a person may wait for what no signal tells."""
+
+CLASSES_KEPT: Final = 2000
+"""Answers remembered, so that they fit into one item. Pods of further classes are looked at every time."""
+
+DECLARED: Final = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates", "daemonsets")
+"""Kinds that people write: another generation is another question. Their status, which Joiner writes, is none."""
+
+Lists = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPodClass:
+    """What the pending pods of one class ask."""
+
+    pods: int
+    newest: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningBackOff:
+    """A question to which the answer was that no node can be made: how often in a row, and until when (epoch s) nobody looks again."""
+
+    question: PendingPodClass
+    tries: int
+    until: int
+
+
+def describe_pending_classes(
+    pods: Iterable[Pod], *, bound: Iterable[Pod], lists: Lists, unavailable: Iterable[str]
+) -> dict[str, PendingPodClass]:
+    """What these pending pods ask, by class. `bound` are the pods that have a node, `unavailable` the ids of offerings that are short."""
+    classes: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        classes[pod.class_key].append(pod)
+    world = _world(lists, unavailable) if classes else ""
+    neighbours = _Neighbours(bound if classes else ())
+    return {
+        key: PendingPodClass(
+            pods=len(group),
+            newest=max(pod.created for pod in group),
+            digest=_digest(world, *neighbours.of(group, lists), *_volumes(group[0], lists)),
+        )
+        for key, group in classes.items()
+    }
+
+
+def find_classes_to_plan(asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int) -> frozenset[str]:
+    """The classes that are worth a look at `at` (epoch seconds)."""
+    return frozenset(key for key, question in asked.items() if not _stands(answers.get(key), question, at))
+
+
+def back_off_after_plan(
+    asked: Mapping[str, PendingPodClass], hopeless: Collection[str], before: Mapping[str, PlanningBackOff], at: int
+) -> dict[str, PlanningBackOff]:
+    """What is remembered after a plan over all that was asked, which left pods of the classes `hopeless` pending.
+
+    How often the others were refused stays known: their launch may be refused again. Until then they may ask.
+    """
+    found = {key: _again(asked[key], before.get(key), at) for key in hopeless if key in asked}
+    found |= {key: replace(before[key], until=min(before[key].until, at)) for key in asked if key in before and key not in hopeless}
+    return dict(sorted(found.items())[:CLASSES_KEPT])
+
+
+def back_off_after_refusal(
+    asked: Mapping[str, PendingPodClass], classes: Collection[str], before: Mapping[str, PlanningBackOff], at: int
+) -> dict[str, PlanningBackOff]:
+    """What is remembered after launches for pods of these classes were refused, in a way that trying again at once does not mend."""
+    again = {key: _again(asked[key], before.get(key), at) for key in classes if key in asked}
+    return dict(sorted({**before, **again}.items())[:CLASSES_KEPT])
+
+
+def _stands(answer: PlanningBackOff | None, question: PendingPodClass, at: int) -> bool:
+    return answer is not None and at < answer.until and _same(answer.question, question)
+
+
+def _same(answered: PendingPodClass, question: PendingPodClass) -> bool:
+    """Fewer pods ask nothing new; one more, or a newer one, has not been told why it waits."""
+    return question.digest == answered.digest and question.pods <= answered.pods and question.newest <= answered.newest
+
+
+def _again(question: PendingPodClass, before: PlanningBackOff | None, at: int) -> PlanningBackOff:
+    if before is None or before.question.digest != question.digest:
+        return PlanningBackOff(question, 1, at + BACK_OFF_SECONDS[0])
+    if at < before.until:  # looked at for the sake of others: no later for that, and no sooner
+        return PlanningBackOff(question, before.tries, before.until)
+    tries = before.tries + 1
+    return PlanningBackOff(question, tries, at + BACK_OFF_SECONDS[min(tries, len(BACK_OFF_SECONDS)) - 1])
+
+
+def _world(lists: Lists, unavailable: Iterable[str]) -> str:
+    parts = [f"{kind}/{_name(each)}/{_edition(each)}" for kind in DECLARED for each in lists.get(kind) or ()]
+    parts += [f"node/{_name(each)}" for each in lists.get("nodes") or ()]
+    parts += [f"claim/{_name(each)}/{_leaving(each)}" for kind in ("nodeclaims", "machines") for each in lists.get(kind) or ()]
+    parts += [f"storage/{_name(each)}/{each['metadata'].get('uid', '')}" for each in lists.get("storageclasses") or ()]
+    parts += [f"short/{offering}" for offering in unavailable]
+    return _digest(*sorted(parts))
+
+
+def _name(manifest: Mapping[str, Any]) -> str:
+    metadata = manifest["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def _edition(manifest: Mapping[str, Any]) -> str:
+    metadata = manifest["metadata"]
+    return f"{metadata.get('uid', '')}/{metadata.get('generation', '')}/{_leaving(manifest)}"
+
+
+def _leaving(manifest: Mapping[str, Any]) -> str:
+    return "leaving" if manifest["metadata"].get("deletionTimestamp") else ""
+
+
+class _Neighbours:
+    """Where pods run, by namespace and labels: one entry for all that are alike, because clusters are large and labels are few."""
+
+    def __init__(self, bound: Iterable[Pod]) -> None:
+        self._nodes: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
+        self._keeping_away: dict[tuple[PodTerm, ...], list[str]] = defaultdict(list)
+        for pod in bound:
+            if pod.node_name and not pod.terminal:
+                self._nodes[pod.namespace, tuple(sorted(pod.labels.items()))].append(pod.node_name)
+                if pod.constraints.anti_affinity:
+                    self._keeping_away[pod.constraints.anti_affinity].append(pod.node_name)
+
+    def of(self, pods: Sequence[Pod], lists: Lists) -> list[str]:
+        """Where those run whom the rules of this class are about, and those who want none of it beside them."""
+        own, namespace = pods[0].constraints, pods[0].namespace
+        terms = (*own.affinity, *own.anti_affinity)
+        here = [spread.selector for spread in own.spreads]
+        found = [
+            f"{node} runs {where}{labels}"
+            for (where, labels), nodes in (self._nodes.items() if terms or here else ())
+            if any(term.selector.selects(dict(labels)) for term in terms)
+            or (where == namespace and any(selector.selects(dict(labels)) for selector in here))
+            for node in nodes
+        ]
+        distinct = {tuple(sorted(pod.labels.items())) for pod in pods}
+        found += [
+            f"{node} is kept free of it"
+            for rules, nodes in self._keeping_away.items()
+            if any(term.selector.selects(dict(labels)) for term in rules for labels in distinct)
+            for node in nodes
+        ]
+        return sorted(found) + (_namespaces(lists) if any(map(_reads_namespaces, terms)) else [])
+
+
+def _reads_namespaces(term: PodTerm) -> bool:
+    return term.namespace_selector.requirements is not None
+
+
+def _namespaces(lists: Lists) -> list[str]:
+    return sorted(f"{_name(each)}{sorted((each['metadata'].get('labels') or {}).items())}" for each in lists.get("namespaces") or ())
+
+
+def _volumes(pod: Pod, lists: Lists) -> list[str]:
+    """The volume claims that it mounts, as far as they decide where it may run."""
+    mounted = {f"{pod.namespace}/{claim}" for claim in pod.constraints.claims}
+    if not mounted:
+        return []
+    return sorted(
+        f"{_name(each)}/{each['metadata'].get('uid', '')}/{(each.get('spec') or {}).get('volumeName', '')}"
+        f"/{(each.get('spec') or {}).get('storageClassName', '')}/{(each.get('status') or {}).get('phase', '')}"
+        for each in lists.get("persistentvolumeclaims") or ()
+        if _name(each) in mounted
+    )
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=10).hexdigest()
