@@ -196,7 +196,7 @@ def allow_keeping_node_access(
 def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
     """Instance types, where they are offered, and what they cost; the price list has no resources and one region."""
     return [
-        allow_describing(settings, "AvailabilityZones", "InstanceTypeOfferings", "InstanceTypes", "SpotPriceHistory"),
+        allow_describing(settings, "InstanceTypeOfferings", "InstanceTypes", "SpotPriceHistory"),
         _allow(["pricing:GetProducts"], ["*"]),
     ]
 

@@ -22,6 +22,7 @@ from infra.node_identity import NodeIdentity
 from infra.pause_parameter import PauseParameter
 from infra.retirement_workflow import RetirementWorkflow
 from infra.scale_up_workflow import ScaleUpWorkflow
+from infra.schedule_order import deploy_after_role_policies
 from infra.settings import Settings
 from infra.storage import Storage
 from infra.sweep_workflow import SweepWorkflow
@@ -184,6 +185,7 @@ class ClusterStack(Stack):
         # There before anything writes to the bucket, so that a deployment that fails empties it, too
         self.catalogue.first.node.add_dependency(self.emptied)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
+        deploy_after_role_policies(self)
         self.alarms.node.add_dependency(
             self.sweep.schedule, self.catalogue.first
         )  # two of them ask for what these do first

@@ -32,8 +32,13 @@ class FunctionConfiguration:
     """Does it look for plans, so that numpy and HiGHS come along?"""
     memory_mb: int = 256
     """MB. CPU comes with it: 1,769 MB is one core."""
-    reads_items: tuple[str, ...] = ()
-    """Every function that talks to Kubernetes reads CLUSTER, too: the one endpoint to which it may send its token."""
+    gets_items: tuple[str, ...] = ()
+    """Those it reads one by one (GetItem). A function that talks to Kubernetes also gets CLUSTER, which holds the only endpoint to which it
+    may send its token."""
+    gets_items_in_batches: tuple[str, ...] = ()
+    """Those of which it reads many by their ids (BatchGetItem)."""
+    queries_items: tuple[str, ...] = ()
+    """Those it lists (Query)."""
     updates_items: tuple[str, ...] = ()
     """Those it updates; whoever updates an item that is not there makes it."""
     puts_items: tuple[str, ...] = ()
@@ -49,9 +54,9 @@ class FunctionConfiguration:
     """Groups in the cluster that its access entry gives it."""
 
     @property
-    def readable_items(self) -> tuple[str, ...]:
-        """All kinds of items that it may read."""
-        return (*self.reads_items, "CLUSTER") if self.calls is CalledApi.KUBERNETES else self.reads_items
+    def all_gets_items(self) -> tuple[str, ...]:
+        """The kinds of items that it may get."""
+        return (*self.gets_items, "CLUSTER") if self.calls is CalledApi.KUBERNETES else self.gets_items
 
 
 CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
@@ -60,7 +65,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         "Counts a ring, then starts a scale-up or a sweep, or wakes what waits for nodes",
         CalledApi.AWS,
         timeout_seconds=5,
-        reads_items=("DOORBELL", "WAVE"),
+        gets_items=("DOORBELL",),
+        queries_items=("WAVE",),
         updates_items=("LEASE", "WAVE"),
     ),
     # The sweep
@@ -69,7 +75,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=30,
         memory_mb=1024,
-        reads_items=("ANSWERED", "ASSIGNMENT", "EMPTY", "LAUNCH", "LEASE", "RETIREMENT", "UNAVAILABLE", "WAVE"),
+        gets_items=("ANSWERED", "LEASE"),
+        queries_items=("ASSIGNMENT", "EMPTY", "LAUNCH", "RETIREMENT", "UNAVAILABLE", "WAVE"),
         updates_items=("EMPTY",),
         deletes_items=("EMPTY",),
         writes_documents=("surveys",),
@@ -80,7 +87,9 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.AWS,
         timeout_seconds=30,
         memory_mb=512,
-        reads_items=("ABSENT", "BACKOFF", "INSTANCE", "LAUNCH", "LEASE", "RETIREMENT", "WAVE"),
+        gets_items=("BACKOFF", "LEASE"),
+        gets_items_in_batches=("INSTANCE",),
+        queries_items=("ABSENT", "LAUNCH", "RETIREMENT", "WAVE"),
         updates_items=("ABSENT", "BACKOFF", "LEASE", "RETIREMENT", "UNAVAILABLE"),
         deletes_items=("ABSENT", "WAVE"),
         reads_documents=("surveys",),
@@ -90,7 +99,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         "Ends instances that have neither claim nor node",
         CalledApi.AWS,
         timeout_seconds=30,
-        reads_items=("LAUNCH",),
+        queries_items=("LAUNCH",),
         deletes_items=("INSTANCE",),
         reads_pause=True,
     ),
@@ -107,7 +116,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=45,
         memory_mb=1769,
-        reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH", "UNAVAILABLE", "WAVE"),
+        gets_items=("ANSWERED",),
+        queries_items=("ASSIGNMENT", "LAUNCH", "UNAVAILABLE", "WAVE"),
         updates_items=("LEASE",),
         writes_documents=("snapshots",),
         groups=(VIEWERS, TELLERS),
@@ -117,7 +127,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.AWS,
         timeout_seconds=30,
         memory_mb=512,
-        reads_items=("BACKOFF",),
+        queries_items=("BACKOFF",),
         updates_items=("LEASE",),
         reads_documents=("snapshots",),
         writes_documents=("node-classes",),
@@ -128,7 +138,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         needs_planner=True,
         timeout_seconds=60,
         memory_mb=1769,
-        reads_items=("ANSWERED", "UNAVAILABLE"),
+        gets_items=("ANSWERED",),
+        queries_items=("UNAVAILABLE",),
         updates_items=("ANSWERED", "LEASE"),
         reads_documents=("catalogue", "node-classes", "snapshots"),
         writes_documents=("plans",),
@@ -138,7 +149,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
-        reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH"),
+        gets_items=("ANSWERED",),
+        queries_items=("ASSIGNMENT", "LAUNCH"),
         updates_items=("ANSWERED", "ASSIGNMENT", "LEASE"),
         deletes_items=("ASSIGNMENT",),
         reads_documents=("catalogue", "node-classes", "plans", "snapshots"),
@@ -150,7 +162,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.AWS,
         timeout_seconds=60,
         memory_mb=512,
-        reads_items=("INSTANCE", "LAUNCH"),
+        gets_items=("INSTANCE", "LAUNCH"),
+        gets_items_in_batches=("INSTANCE",),
         updates_items=("INSTANCE", "LAUNCH", "LEASE", "UNAVAILABLE"),
         puts_items=("LAUNCH",),
         checks_items=("LEASE",),
@@ -162,7 +175,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=45,
         memory_mb=512,
-        reads_items=("ANSWERED", "ASSIGNMENT", "LAUNCH", "WAVE"),
+        gets_items=("ANSWERED",),
+        queries_items=("ASSIGNMENT", "LAUNCH", "WAVE"),
         updates_items=("ANSWERED", "LAUNCH", "LEASE", "WAVE"),
         deletes_items=("ASSIGNMENT",),
         reads_documents=("catalogue", "snapshots"),
@@ -174,7 +188,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=45,
         memory_mb=512,
-        reads_items=("ASSIGNMENT", "WAVE"),
+        gets_items=("WAVE",),
+        queries_items=("ASSIGNMENT",),
         updates_items=("WAVE",),
         deletes_items=("ASSIGNMENT", "WAVE"),
         reads_documents=("events",),
@@ -186,7 +201,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
-        reads_items=("ASSIGNMENT", "LAUNCH", "LEASE", "RETIREMENT"),
+        gets_items=("LEASE",),
+        queries_items=("ASSIGNMENT", "LAUNCH", "RETIREMENT"),
         updates_items=("LEASE", "RETIREMENT"),
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
@@ -195,7 +211,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
-        reads_items=("RETIREMENT",),
+        queries_items=("RETIREMENT",),
         updates_items=("RETIREMENT",),
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
@@ -223,7 +239,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         "Judges what EC2 and AWS Health say about our instances, and has those retired that are lost",
         CalledApi.AWS,
         timeout_seconds=15,
-        reads_items=("BACKOFF", "INSTANCE", "RETIREMENT"),
+        gets_items=("BACKOFF", "RETIREMENT"),
+        gets_items_in_batches=("INSTANCE",),
         updates_items=("BACKOFF", "LEASE", "RETIREMENT", "UNAVAILABLE"),
         reads_pause=True,
     ),
@@ -257,7 +274,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         "Custom resource and schedule: access entries of node roles; removes what no node uses any more",
         CalledApi.AWS,
         timeout_seconds=120,
-        reads_items=("UNUSED",),
+        queries_items=("UNUSED",),
         updates_items=("UNUSED",),
         deletes_items=("UNUSED",),
     ),
@@ -265,7 +282,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         "Custom resource: refuses the deletion of the stack while nodes run",
         CalledApi.AWS,
         timeout_seconds=180,
-        reads_items=("LEASE",),
+        gets_items=("LEASE",),
         reads_pause=True,
     ),
     "await_catalogue": FunctionConfiguration(

@@ -19,7 +19,13 @@ EXPIRING_PREFIXES: Final = ("snapshots/", "node-classes/", "plans/", "launches/"
 """Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`); they go with the logs that tell about them. The latest
 catalogue stays."""
 
-READ_ACTIONS: Final = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
+AWAITED_DOCUMENTS: Final = ("catalogue",)
+"""Documents that a function may ask for before they exist: a missing catalogue is `NoCatalogue`, which the state machine
+retries. Every other document was written by the execution that asks for it, and is an error if it is missing."""
+
+GET_ACTIONS: Final = ("dynamodb:GetItem",)
+GET_IN_BATCHES_ACTIONS: Final = ("dynamodb:BatchGetItem",)
+QUERY_ACTIONS: Final = ("dynamodb:Query",)
 UPDATE_ACTIONS: Final = ("dynamodb:UpdateItem",)
 PUT_ACTIONS: Final = ("dynamodb:PutItem",)
 CONDITION_CHECK_ACTIONS: Final = ("dynamodb:ConditionCheckItem",)
@@ -75,7 +81,9 @@ class Storage(Construct):
     def grant(self, role: iam.IGrantable, configuration: FunctionConfiguration) -> None:
         """Let a role touch the items and documents of its configuration, and no others."""
         for actions, kinds in (
-            (READ_ACTIONS, configuration.readable_items),
+            (GET_ACTIONS, configuration.all_gets_items),
+            (GET_IN_BATCHES_ACTIONS, configuration.gets_items_in_batches),
+            (QUERY_ACTIONS, configuration.queries_items),
             (UPDATE_ACTIONS, configuration.updates_items),
             (PUT_ACTIONS, configuration.puts_items),
             (CONDITION_CHECK_ACTIONS, configuration.checks_items),
@@ -85,14 +93,14 @@ class Storage(Construct):
                 self._grant_items(role, actions, kinds)
         if configuration.reads_documents:
             self._grant_documents(role, "s3:GetObject", configuration.reads_documents)
-            # Without it S3 answers "access denied" for a document that is not there yet, and nobody could tell the two apart
+        if awaited := [kind for kind in configuration.reads_documents if kind in AWAITED_DOCUMENTS]:
+            # Without it S3 answers 403 for a missing document instead of 404. The key s3:prefix is of requests that
+            # list, not of GetObject.
             role.grant_principal.add_to_principal_policy(
                 iam.PolicyStatement(
                     actions=["s3:ListBucket"],
                     resources=[self.bucket.bucket_arn],
-                    conditions={
-                        "StringLikeIfExists": {"s3:prefix": [f"{kind}/*" for kind in configuration.reads_documents]}
-                    },
+                    conditions={"StringLikeIfExists": {"s3:prefix": [f"{kind}/*" for kind in awaited]}},
                 )
             )
         if configuration.writes_documents:

@@ -12,6 +12,7 @@ from infra.function_configuration import CONFIGURATIONS, CalledApi
 from joiner.lifecycle.other_autoscalers import LEASES
 from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
 from tests.infra.conftest import ROOT, Synthesis, flat
+from tests.infra.table_calls import called_actions
 
 Statement = Mapping[str, Any]
 
@@ -35,27 +36,30 @@ READING = ("ec2:Describe", "ec2:GetEbs")
 
 ACTIONS = {
     # What a configuration says of items, and what its role may do with them then
-    "reads_items": {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"},
+    "gets_items": {"dynamodb:GetItem"},
+    "gets_items_in_batches": {"dynamodb:BatchGetItem"},
+    "queries_items": {"dynamodb:Query"},
     "updates_items": {"dynamodb:UpdateItem"},
     "puts_items": {"dynamodb:PutItem"},
     "checks_items": {"dynamodb:ConditionCheckItem"},
     "deletes_items": {"dynamodb:DeleteItem"},
 }
+READS = ("gets_items", "gets_items_in_batches", "queries_items")
 USES: Mapping[str, Mapping[str, str]] = {
     # Method of a part of the memory: what it does with which kind of items; those without a part are the ledger's
     "absences.keep": {"updates_items": "ABSENT", "deletes_items": "ABSENT"},
-    "absences.since": {"reads_items": "ABSENT"},
-    "answers.all": {"reads_items": "ANSWERED"},
+    "absences.since": {"queries_items": "ABSENT"},
+    "answers.all": {"gets_items": "ANSWERED"},
     "answers.put": {"updates_items": "ANSWERED"},
-    "answers.refuse": {"reads_items": "ANSWERED", "updates_items": "ANSWERED"},
+    "answers.refuse": {"gets_items": "ANSWERED", "updates_items": "ANSWERED"},
     "disuse.keep": {"updates_items": "UNUSED", "deletes_items": "UNUSED"},
-    "disuse.since": {"reads_items": "UNUSED"},
-    "emptiness.all": {"reads_items": "EMPTY"},
+    "disuse.since": {"queries_items": "UNUSED"},
+    "emptiness.all": {"queries_items": "EMPTY"},
     "emptiness.ask": {"updates_items": "EMPTY"},
-    "emptiness.begin": {"updates_items": "EMPTY"},
+    "emptiness.begin": {"updates_items": "EMPTY", "deletes_items": "EMPTY"},
     "emptiness.end": {"deletes_items": "EMPTY"},
     "retirements.add": {"updates_items": "RETIREMENT"},
-    "retirements.all": {"reads_items": "RETIREMENT"},
+    "retirements.all": {"queries_items": "RETIREMENT"},
     "retirements.begin": {"updates_items": "RETIREMENT"},
     "retirements.disown": {"updates_items": "RETIREMENT"},
     "retirements.drop": {"updates_items": "RETIREMENT"},
@@ -63,35 +67,35 @@ USES: Mapping[str, Mapping[str, str]] = {
     "retirements.forget": {"deletes_items": "RETIREMENT"},
     "retirements.give_up": {"updates_items": "RETIREMENT"},
     "retirements.hurry": {"updates_items": "RETIREMENT"},
-    "retirements.of": {"reads_items": "RETIREMENT"},
+    "retirements.of": {"gets_items": "RETIREMENT"},
     "retirements.see": {"updates_items": "RETIREMENT"},
     "assign": {"updates_items": "ASSIGNMENT"},
-    "assignments": {"reads_items": "ASSIGNMENT"},
-    "back_off": {"reads_items": "BACKOFF", "updates_items": "BACKOFF"},
-    "back_offs": {"reads_items": "BACKOFF"},
-    "begin_launch": {"reads_items": "LAUNCH", "puts_items": "LAUNCH", "checks_items": "LEASE"},
+    "assignments": {"queries_items": "ASSIGNMENT"},
+    "back_off": {"gets_items": "BACKOFF", "updates_items": "BACKOFF"},
+    "back_offs": {"queries_items": "BACKOFF"},
+    "begin_launch": {"gets_items": "LAUNCH", "puts_items": "LAUNCH", "checks_items": "LEASE"},
     "begin_wave": {"updates_items": "WAVE"},
     "break_lease": {"updates_items": "LEASE"},
-    "close_launch": {"reads_items": "LAUNCH", "updates_items": "LAUNCH"},
+    "close_launch": {"gets_items": "LAUNCH", "updates_items": "LAUNCH"},
     "count_placed": {"updates_items": "WAVE"},
-    "doorbell_secrets": {"reads_items": "DOORBELL"},
+    "doorbell_secrets": {"gets_items": "DOORBELL"},
     "end_wave": {"deletes_items": "WAVE"},
     "forget_instance": {"deletes_items": "INSTANCE"},
-    "launch": {"reads_items": "LAUNCH"},
-    "lease": {"reads_items": "LEASE"},
+    "launch": {"gets_items": "LAUNCH"},
+    "lease": {"gets_items": "LEASE"},
     "mark_recorded": {"updates_items": "LAUNCH"},
     "mark_unavailable": {"updates_items": "UNAVAILABLE"},
-    "pair": {"reads_items": "INSTANCE", "updates_items": "INSTANCE"},
-    "pairings": {"reads_items": "INSTANCE"},
+    "pair": {"gets_items": "INSTANCE", "updates_items": "INSTANCE"},
+    "pairings": {"gets_items_in_batches": "INSTANCE"},
     "renew": {"updates_items": "LEASE"},
     "ring": {"updates_items": "LEASE"},
     "ring_wave": {"updates_items": "WAVE"},
     "see_wave": {"updates_items": "WAVE"},
     "unassign": {"deletes_items": "ASSIGNMENT"},
-    "unavailable": {"reads_items": "UNAVAILABLE"},
-    "unrecorded_launches": {"reads_items": "LAUNCH"},
-    "wave": {"reads_items": "WAVE"},
-    "waves": {"reads_items": "WAVE"},
+    "unavailable": {"queries_items": "UNAVAILABLE"},
+    "unrecorded_launches": {"queries_items": "LAUNCH"},
+    "wave": {"gets_items": "WAVE"},
+    "waves": {"queries_items": "WAVE"},
 }
 RINGING = {"ring_scale_up": ("ring",), "ring_sweep": ("ring",), "ring_waves": ("waves", "ring_wave")}
 NOTING = {"note_death": ("back_off", "mark_unavailable", "retirements.explain")}
@@ -173,7 +177,7 @@ def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_duty(
         configuration = CONFIGURATIONS[name]
         for what, actions in ACTIONS.items():
             for action in actions:
-                wanted = set(configuration.readable_items if what == "reads_items" else getattr(configuration, what))
+                wanted = set(configuration.all_gets_items if what == "gets_items" else getattr(configuration, what))
                 assert _kinds(statements, action) == wanted, (name, action)
         given = {action for each in statements for action in _listed(each["Action"]) if action.startswith("dynamodb:")}
         assert given <= set.union(*ACTIONS.values()), name
@@ -202,8 +206,15 @@ def test_no_duty_holds_more_than_its_functions_code_uses_nor_less() -> None:
         assert {DOCUMENTS[each] for each in kept} == set(configuration.writes_documents), name
 
 
+def test_the_uses_name_the_calls_that_the_methods_make() -> None:
+    for use, kinds in USES.items():
+        part, _, method = use.rpartition(".")
+        asked = {action for what in kinds for action in ACTIONS[what]}
+        assert called_actions(part.title() or "Ledger", method) == asked, use
+
+
 def test_whoever_can_ring_can_only_count(granted: Mapping[str, list[Statement]], example: Synthesis) -> None:
-    changing = set.union(*(ACTIONS[what] for what in ACTIONS if what != "reads_items"))
+    changing = set.union(*(ACTIONS[what] for what in ACTIONS if what not in READS))
     rung = [each for each in granted["ring_doorbell"] if changing & set(_listed(each["Action"]))]
     sweep = [flat(each) for each in example.one("AWS::IAM::Policy", "SweepStatesMachineRole")["Properties"]["PolicyDocument"]["Statement"]]
     swept = [each for each in sweep if any(action.startswith("dynamodb:") for action in _listed(each["Action"]))]
@@ -365,6 +376,17 @@ def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> No
             next(each for each in found["Sweep"] if each.startswith("SchedulerRole") or "Schedule" in each),
         },
     }
+
+
+def test_a_schedule_is_made_after_the_policies_of_its_role(example: Synthesis) -> None:
+    policies = example.resources("AWS::IAM::Policy").items()
+    schedules = example.resources("AWS::Scheduler::Schedule")
+    assert len(schedules) == 5
+    for name, schedule in schedules.items():
+        role = schedule["Properties"]["Target"]["RoleArn"]["Fn::GetAtt"][0]
+        needed = {role} | {policy for policy, each in policies if {"Ref": role} in each["Properties"]["Roles"]}
+        assert len(needed) == 2
+        assert needed <= set(schedule["DependsOn"]), name
 
 
 def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesis) -> None:

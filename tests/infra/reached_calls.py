@@ -1,0 +1,113 @@
+"""The calls of AWS that a function can make: those that its code names, and those of the library code that it reaches by name.
+
+A definition of the library is reached if code that is reached uses its name, and the function imports its module, directly or through
+other modules. Two methods of one name in two imported modules are both reached, so the answer errs by too many calls, never by too few.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from botocore import xform_name
+from botocore.session import get_session
+
+from tests.infra.conftest import ROOT
+from tests.local.refusals.calls import SERVICES
+
+LIBRARY = ROOT / "layers/joiner/python"
+PREFIXES = {"stepfunctions": "states"}
+ACTIONS = {
+    # Operations whose IAM action has another name, or none
+    "lambda:Invoke": ("lambda:InvokeFunction",),
+    "s3:ListObjectsV2": ("s3:ListBucket",),
+    "s3:DeleteObjects": ("s3:DeleteObject",),
+    "dynamodb:TransactWriteItems": (),  # its items ask for their own actions, which tests/infra/table_calls.py reads
+    "sts:GetCallerIdentity": (),
+}
+
+
+def reached_actions(function: str) -> set[str]:
+    """The IAM actions of all calls that the function of this folder can make."""
+    return {action for name in _reached_names(function) for action in _actions().get(name, ())}
+
+
+def _reached_names(function: str) -> set[str]:
+    trees = [_tree(path) for path in sorted((ROOT / "functions" / function).glob("*.py"))]
+    definitions = _definitions(_imported(trees))
+    names: set[str] = set()
+    left = {name for tree in trees for name in _names(tree)}
+    while left:
+        names |= left
+        left = {
+            each for name in left for definition in definitions.get(name, ()) for each in _names(definition)
+        } - names
+    return names
+
+
+@cache
+def _actions() -> Mapping[str, tuple[str, ...]]:
+    """The methods of boto3's clients, and the IAM actions that they ask for."""
+    found: dict[str, tuple[str, ...]] = {}
+    for service in SERVICES:
+        for operation in get_session().get_service_model(service).operation_names:
+            action = f"{PREFIXES.get(service, service)}:{operation}"
+            found[xform_name(operation)] = (*found.get(xform_name(operation), ()), *ACTIONS.get(action, (action,)))
+    return found
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """Attributes, names, and texts: paginators are named by texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            yield node.value
+
+
+def _imported(trees: Iterable[ast.Module]) -> set[Path]:
+    """The modules of the library that these import, directly or through others."""
+    found: set[Path] = set()
+    left = {path for tree in trees for path in _imports(tree)}
+    while left:
+        found |= left
+        left = {path for each in left for path in _imports(_tree(each))} - found
+    return found
+
+
+def _imports(tree: ast.Module) -> Iterator[Path]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "joiner":
+            for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names)):
+                path = LIBRARY / name.replace(".", "/")
+                yield from (each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file())
+
+
+def _definitions(paths: Iterable[Path]) -> Mapping[str, list[ast.AST]]:
+    """Functions and methods by name. A class is what is in it beside its public methods: those are reached by their own names."""
+    found: dict[str, list[ast.AST]] = {}
+    for path in paths:
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.setdefault(node.name, []).append(node)
+            elif isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).extend(
+                    each for each in node.body if not _is_method(each) or _is_special(each)
+                )
+    return found
+
+
+def _is_method(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def _is_special(node: ast.AST) -> bool:
+    """Python calls these without their name."""
+    return isinstance(node, ast.FunctionDef) and node.name.startswith("__")

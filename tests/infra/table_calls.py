@@ -1,0 +1,65 @@
+"""The calls of DynamoDB that a method of the memory makes, read from its source."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from tests.infra.conftest import ROOT
+
+CALLS = {
+    "batch_get_item": "BatchGetItem",
+    "delete_item": "DeleteItem",
+    "get_item": "GetItem",
+    "put_item": "PutItem",
+    "query": "Query",
+    "update_item": "UpdateItem",
+}
+OF_A_TRANSACTION = {
+    "ConditionCheck": "ConditionCheckItem",
+    "Delete": "DeleteItem",
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+}
+
+
+@cache
+def _classes() -> Mapping[str, ast.ClassDef]:
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "layers/joiner/python/joiner/adapters").glob("*.py"))
+    return {each.name: each for tree in trees for each in tree.body if isinstance(each, ast.ClassDef)}
+
+
+@cache
+def _methods(name: str) -> Mapping[str, ast.FunctionDef]:
+    """The methods of a class, inherited ones included."""
+    found = _classes()[name]
+    bases = [each.id for each in found.bases if isinstance(each, ast.Name) and each.id in _classes()]
+    inherited = {method: tree for base in bases for method, tree in _methods(base).items()}
+    return {**inherited, **{each.name: each for each in found.body if isinstance(each, ast.FunctionDef)}}
+
+
+@cache
+def called_actions(name: str, method: str) -> frozenset[str]:
+    """The IAM actions that a method of a class asks for, by itself or by the methods of its class that it calls."""
+    return frozenset(f"dynamodb:{each}" for each in _called(name, method, ()))
+
+
+def _called(name: str, method: str, callers: tuple[str, ...]) -> Iterator[str]:
+    tree = _methods(name).get(method)
+    if tree is None or method in callers:
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute):
+            continue
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "_client":
+            yield from _of_a_transaction(tree) if node.attr == "transact_write_items" else [CALLS[node.attr]]
+        elif isinstance(node.value, ast.Name) and node.value.id == "self":
+            yield from _called(name, node.attr, (*callers, method))
+
+
+def _of_a_transaction(tree: ast.FunctionDef) -> list[str]:
+    keys = [each for node in ast.walk(tree) if isinstance(node, ast.Dict) for each in node.keys]
+    return [
+        OF_A_TRANSACTION[each.value]
+        for each in keys
+        if isinstance(each, ast.Constant) and each.value in OF_A_TRANSACTION
+    ]
