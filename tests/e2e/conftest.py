@@ -1,6 +1,7 @@
 """One stack for all end-to-end tests: started once, deployed into once, its schedules held, so that a test fires the sweep itself."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,15 +25,41 @@ BOOT_SECONDS = 1.0  # what a boot takes is no matter of these tests, and there a
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """After every test of the deployed app that passed, before anything is cleaned away: everything comes to rest and every promise holds.
+    """After each test of the deployed app that passed, before anything is removed: everything comes to rest and every invariant holds.
 
-    `@pytest.mark.restless("why")` is for the test after which they cannot hold.
+    `@pytest.mark.restless("why")` is for a test after which they cannot hold, `@pytest.mark.denied("why")` for a test in which IAM denies
+    calls.
     """
+    fixtures = getattr(item, "funcargs", {})
+    stack = fixtures.get("bare_stack")
     result = yield
-    actor = getattr(item, "funcargs", {}).get("deployed")
+    actor = fixtures.get("deployed")
     if isinstance(actor, Actor) and item.get_closest_marker("restless") is None:
         actor.assert_at_rest()
+    if isinstance(stack, Stack):
+        found = new_denials(stack)
+        assert found == [] or item.get_closest_marker("denied"), found
     return result
+
+
+REPORTED: Counter[str] = Counter()
+"""Denials of the session's stack that a test has already reported."""
+
+
+def new_denials(stack: Stack) -> list[str]:
+    """The denials since the last call, those during deployment and between tests included."""
+    found = denials(stack)
+    new = sorted(found - REPORTED)
+    REPORTED.update(found - REPORTED)
+    return new
+
+
+def denials(stack: Stack) -> Counter[str]:
+    """The calls that the local IAM denied so far, and those whose permissions it does not know."""
+    told = stack.knob("iam/denied")
+    denied = {each["message"]: each["times"] for each in told["denied"]}
+    unmapped = {f"no table knows {each['call']} of {each['role']}": each["times"] for each in told["unmapped"]}
+    return Counter({**denied, **unmapped})
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +67,7 @@ def bare_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A cluster and an account in which nothing is deployed, at least by its fixture."""
     with Stack(tmp_path_factory.mktemp("stack"), boot_seconds=BOOT_SECONDS, say=print) as stack:
         yield stack
+        assert new_denials(stack) == []
 
 
 @pytest.fixture(scope="session")

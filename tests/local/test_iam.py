@@ -3,7 +3,7 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,13 +23,6 @@ Act = Callable[[str], Any]
 
 def allow(action: Any, resource: Any = "*", **condition: Any) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": action, "Resource": resource, **({"Condition": condition} if condition else {})}
-
-
-@pytest.fixture(autouse=True)
-def enforced(local_aws: RunningAws) -> Iterator[None]:
-    local_aws.knob("iam/enforce", on=True)
-    yield
-    local_aws.knob("iam/enforce", on=False)
 
 
 @pytest.fixture
@@ -88,7 +81,7 @@ def test_each_protocol_says_who_may_not_do_what(acting: Callable[..., Act], tabl
         assert (found[0], found[2]) == (code, status), action
         assert f"User: arn:aws:sts::{ACCOUNT}:assumed-role/" in found[1]
         assert f"/session is not authorized to perform: {action} on resource: " in found[1]
-        assert found[1].endswith(f"because no identity-based policy allows the {action} action")
+        assert f"because no identity-based policy allows the {action} action" in found[1]
     assert client("sts").get_caller_identity()["Account"] == ACCOUNT  # which asks for nothing
 
 
@@ -154,6 +147,47 @@ def test_a_pool_whose_launch_is_not_allowed_is_an_error_of_the_fleet(local_aws: 
         assert f"is not authorized to perform: {action} on resource: " in answer["Errors"][0]["ErrorMessage"]
 
 
+def test_a_dry_run_is_not_asked_for_the_tags_of_a_template_that_does_not_exist(acting: Callable[..., Act]) -> None:
+    tagged = {"StringEquals": {"aws:RequestTag/owner/x": "us"}}
+    ec2 = acting(allow(["ec2:CreateFleet", "ec2:CreateTags"], **tagged))("ec2")
+    tags = [{"Key": "owner/x", "Value": "us"}]
+    asked: dict[str, Any] = {
+        "LaunchTemplateConfigs": [{"LaunchTemplateSpecification": {"LaunchTemplateName": "none", "Version": "1"}}],
+        "TargetCapacitySpecification": {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+        "Type": "instant",
+        "DryRun": True,
+    }
+
+    def specified(*kinds: str) -> list[dict[str, Any]]:
+        return [{"ResourceType": kind, "Tags": tags} for kind in kinds]
+
+    found = refused(ec2.create_fleet, **asked, TagSpecifications=specified("fleet", "instance", "volume"))
+    assert found[0] == "InvalidLaunchTemplateName.NotFoundException"
+    assert refused(ec2.create_fleet, **asked, TagSpecifications=specified("instance", "volume"))[0] == "UnauthorizedOperation"
+
+
+def test_the_encoded_message_of_a_denial_can_be_decoded(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+    said = refused(acting()("ec2").create_tags, Resources=["i-1"], Tags=[{"Key": "a", "Value": "b"}])[1]
+    code = said.partition("Encoded authorization failure message: ")[2]
+
+    answer = local_aws.client("sts").decode_authorization_message(EncodedMessage=code)
+
+    found = json.loads(answer["DecodedMessage"])["context"]
+    assert found["action"] == "ec2:CreateTags"
+    assert {"key": "aws:requesttag/a", "values": {"items": [{"value": "b"}]}} in found["conditions"]["items"]
+    sts = local_aws.client("sts")
+    assert refused(sts.decode_authorization_message, EncodedMessage="AAAA")[0] == "InvalidAuthorizationMessageException"
+
+
+def test_a_malformed_policy_cannot_be_stored(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+    iam = local_aws.client("iam")
+    client = acting(allow("*"))
+    role = client("sts").get_caller_identity()["Arn"].split("/")[1]
+    refused_document = json.dumps({"Version": "2012-10-17", "Statement": [allow("ssm:*", StringEqual={"a": "b"})]})
+
+    assert refused(iam.put_role_policy, RoleName=role, PolicyName="p", PolicyDocument=refused_document)[0] == "MalformedPolicyDocument"
+
+
 def test_only_instances_with_the_tag_are_ended(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
     network = seed_network(local_aws.endpoint, "iam")
     pad = LaunchPad.build(local_aws.client("ec2"), local_aws.client("ssm"), network, local_aws.fresh("iam"))
@@ -201,11 +235,71 @@ def test_a_state_machine_invokes_only_what_its_role_may(local_aws: RunningAws) -
     assert "not authorized to perform: lambda:InvokeFunction" in found["may not"]["cause"]
 
 
+def test_lambda_writes_the_log_of_a_function_only_with_its_roles_permission(local_aws: RunningAws) -> None:
+    code = "def handler(event, context):\n    print('a line')\n"
+    writing = allow(["logs:CreateLogStream", "logs:PutLogEvents"], f"arn:aws:logs:us-east-1:{ACCOUNT}:log-group:*:*")
+    silent = local_aws.function(code, Role=local_aws.role("lambda.amazonaws.com", []))
+    logged = local_aws.function(code, Role=local_aws.role("lambda.amazonaws.com", [writing]))
+    for function in (silent, logged):
+        assert local_aws.client("lambda").invoke(FunctionName=function)["StatusCode"] == 200
+
+    def streams(function: str) -> list[Any]:
+        groups = local_aws.client("logs").describe_log_groups(logGroupNamePrefix=f"/aws/lambda/{function}")["logGroups"]
+        return [
+            each
+            for group in groups
+            for each in local_aws.client("logs").describe_log_streams(logGroupName=group["logGroupName"])["logStreams"]
+        ]
+
+    assert eventually(lambda: streams(logged))
+    assert streams(silent) == []
+
+
+def test_lambda_polls_a_queue_only_with_the_functions_permission(local_aws: RunningAws) -> None:
+    url, queue = local_aws.queue()
+    code = "import boto3\n\ndef handler(event, context):\n    pass\n"
+    polling = allow(["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"], queue)
+    blind = local_aws.function(code, Role=local_aws.role("lambda.amazonaws.com", []))
+    seeing = local_aws.function(code, Role=local_aws.role("lambda.amazonaws.com", [polling]))
+    create = local_aws.client("lambda").create_event_source_mapping
+
+    answer = refused(create, FunctionName=blind, EventSourceArn=queue)
+    assert answer[0] == "InvalidParameterValueException"
+    assert "does not have permissions to call ReceiveMessage on SQS" in answer[1]
+    create(FunctionName=seeing, EventSourceArn=queue)
+    local_aws.client("sqs").send_message(QueueUrl=url, MessageBody="1")
+
+    def left() -> list[str]:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = local_aws.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+        return [each for each in found.values() if each != "0"]
+
+    assert eventually(lambda: not left())
+
+
+def test_a_schedule_starts_its_target_only_with_its_roles_permission(local_aws: RunningAws) -> None:
+    url, queue = local_aws.queue()
+    scheduler, name = local_aws.client("scheduler"), local_aws.fresh("schedule")
+    for granted, allowed in (([], False), ([allow("sqs:SendMessage", queue)], True)):
+        role = local_aws.role("scheduler.amazonaws.com", granted)
+        target = {"Arn": queue, "RoleArn": role, "Input": "now", "RetryPolicy": {"MaximumRetryAttempts": 0}}
+        asked = {"ScheduleExpression": "at(2099-01-01T00:00:00)", "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target}
+        scheduler.create_schedule(Name=f"{name}-{allowed}", **asked)
+
+    with pytest.raises(AssertionError, match=f"not authorized to perform: sqs:SendMessage on resource: {queue}"):
+        local_aws.knob("schedules/fire", name=f"{name}-False")
+    local_aws.knob("schedules/fire", name=f"{name}-True")
+    (message,) = local_aws.client("sqs").receive_message(QueueUrl=url)["Messages"]
+    assert message["Body"] == "now"
+
+
 def test_the_knobs_name_refusals_what_was_used_and_calls_that_no_table_knows(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
     ssm = acting({"Sid": "Reading", **allow("ssm:GetParameter")})("ssm")
     refused(ssm.get_parameter, Name="/none")
     refused(ssm.put_parameter, Name="/none", Value="1")
-    refused(ssm.start_session, Target=str(uuid.uuid4()))  # which moto does not have
+    unknown = refused(ssm.start_session, Target=str(uuid.uuid4()))  # which the tables do not have
+    assert unknown[0] == "AccessDeniedException"
+    assert "because the local IAM does not know which permissions ssm:StartSession needs" in unknown[1]
     role = acting()("sts").get_caller_identity()["Arn"]
 
     told = local_aws.knob("iam/denied")

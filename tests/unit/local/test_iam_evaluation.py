@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from joiner_local.aws.iam.conditions import Condition, UnknownOperator
+from joiner_local.aws.iam.conditions import Condition, MalformedPolicy, filled, like
+from joiner_local.aws.iam.encoded_messages import decoded, ec2_message
 from joiner_local.aws.iam.evaluation import Decision, Permissions, Question, message
 
 TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/t"
@@ -12,7 +13,8 @@ TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/t"
 
 def decide(*statements: dict[str, Any], action: str, resource: str = "*", boundary: Any = None, **context: Any) -> Decision:
     keys = {name.replace("__", ":").lower(): tuple(values) for name, values in context.items()}
-    return Permissions.read({"p": {"Statement": list(statements)}}, boundary).decide(Question(action, resource, keys))
+    document = {"Version": "2012-10-17", "Statement": list(statements)}
+    return Permissions.read({"p": document}, boundary).decide(Question(action, resource, keys))
 
 
 def allow(action: Any, resource: Any = "*", **more: Any) -> dict[str, Any]:
@@ -52,7 +54,20 @@ def test_actions_and_resources_match_by_wildcards(granted: dict[str, Any], asked
         ("StringNotEquals", ["a", "b"], ("b",), False),
         ("StringNotEquals", ["a", "b"], ("c",), True),
         ("StringNotEquals", ["a"], None, True),
+        ("StringNotEquals", ["a"], (), True),
+        ("StringNotEquals", ["a"], ("b", "a"), False),
+        ("StringEquals", ["a"], (), False),
+        ("ForAnyValue:StringNotEquals", ["a"], ("b", "a"), True),
+        ("ForAllValues:StringEquals", ["a"], ("",), True),
+        ("ForAnyValue:StringEqualsIfExists", ["a"], None, True),
         ("StringLike", ["a*"], ("ab",), True),
+        ("StringEquals", ["${*}"], ("*",), True),
+        ("StringLike", ["a${*}"], ("ab",), False),
+        ("StringLike", ["a${*}"], ("a*",), True),
+        ("BinaryEquals", ["YQ=="], ("YQ==",), True),
+        ("BinaryEquals", ["YQ=="], ("Yg==",), False),
+        ("BinaryEquals", ["YQ=="], ("a",), False),
+        ("NumericEquals", ["${aws:key}"], ("1",), False),  # no variables in numbers
         ("StringNotLike", ["a*"], ("ab",), False),
         ("StringNotLike", ["a*"], None, True),
         ("ForAllValues:StringEquals", ["a", "b"], ("a", "b"), True),
@@ -105,9 +120,69 @@ def test_a_variable_without_a_value_matches_nothing() -> None:
     assert not decide(own, action="s3:GetObject", resource="arn:aws:s3:::b/x/k").allowed
 
 
-def test_an_operator_that_iam_does_not_have_is_refused() -> None:
-    with pytest.raises(UnknownOperator, match="StringEqual is no operator"):
-        Condition.read("StringEqual", "aws:Key", ["a"])
+def test_a_wildcard_of_a_variables_value_is_literal() -> None:
+    own = allow("s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}/*")
+
+    def allowed(resource: str) -> bool:
+        return decide(own, action="s3:GetObject", resource=resource, **{"aws__PrincipalTag/team": ("*",)}).allowed
+
+    assert not allowed("arn:aws:s3:::b/x/k")
+    assert allowed("arn:aws:s3:::b/*/k")
+
+
+def test_a_variable_without_a_value_has_its_default() -> None:
+    text = "arn:aws:s3:::b/${aws:PrincipalTag/team, 'every*one'}/*"
+
+    assert filled(text, {"aws:principaltag/team": ("x",)}) == "arn:aws:s3:::b/x/*"
+    assert filled(text, {}) == "arn:aws:s3:::b/every${*}one/*"
+    assert like("arn:aws:s3:::b/every*one/k", filled(text, {}) or "")
+    assert filled(text, {"aws:principaltag/team": ("x", "y")}) is None  # no variable has several values
+
+
+def test_a_policy_of_the_old_version_has_no_variables() -> None:
+    statement = allow("s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}")
+    old = Permissions.read({"p": {"Version": "2008-10-17", "Statement": statement}})
+    context = {"aws:principaltag/team": ("x",)}
+
+    assert not old.decide(Question("s3:GetObject", "arn:aws:s3:::b/x", context)).allowed
+    assert old.decide(Question("s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}", context)).allowed
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({"Statement": allow("s3:*", Condition={"StringEqual": {"k": "v"}})}, r"^p\[0\]: Condition: StringEqual is no operator"),
+        ({"Statement": allow("s3:*", Condition={"NullIfExists": {"k": "true"}})}, "NullIfExists is no operator"),
+        ({"Statement": allow("s3:*", Condition={"ForSomeValues:StringLike": {"k": "v"}})}, "ForSomeValues:StringLike is no operator"),
+        ({"Statement": allow("s3:*", Condition={"StringEquals": {"k": {"a": 1}}})}, "neither text, number nor Boolean"),
+        ({"Statement": allow("s3:*", Condition={"StringEquals": "v"})}, "Condition must be an object of objects"),
+        ({"Statement": {"Effect": "Allow", "Resource": "*", "Sid": "X"}}, r"^p\[X\]: a statement must have either Action or NotAction"),
+        ({"Statement": {"Effect": "Allow", "Action": "s3:*"}}, "either Resource or NotResource"),
+        ({"Statement": {"Action": "s3:*", "Resource": "*"}}, "Effect must be Allow or Deny, not None"),
+        ({"Statement": {**allow("s3:*"), "Principal": "*"}}, "Principal is no element of a statement of an identity policy"),
+        ({"Statement": allow([1])}, "Action must be text"),
+        ({"Statement": ["s3:*"]}, "a statement must be an object"),
+        ({"Version": "2012-10-18", "Statement": []}, "the version 2012-10-18"),
+        ({}, "^p: the document has no Statement"),
+        ("{", "^p: the document is not JSON"),
+    ],
+)
+def test_a_malformed_policy_is_refused_by_name(document: Any, problem: str) -> None:
+    with pytest.raises(MalformedPolicy, match=problem):
+        Permissions.read({"p": document})
+
+
+def test_ec2_encodes_the_denial_of_a_call_that_changes_something() -> None:
+    decision = decide(action="ec2:TerminateInstances", resource="arn:i", aws__A=("1",))
+    said, _, code = ec2_message("arn:p", decision).partition(". Encoded authorization failure message: ")
+
+    assert said.startswith("You are not authorized to perform this operation. User: arn:p is not authorized to perform: ")
+    context = decoded(code)["context"]
+    assert (context["action"], context["resource"]) == ("ec2:TerminateInstances", "arn:i")
+    assert context["conditions"]["items"] == [{"key": "aws:a", "values": {"items": [{"value": "1"}]}}]
+    assert "Encoded" not in ec2_message("arn:p", decide(action="ec2:DescribeInstances"))
+    with pytest.raises(ValueError, match="not an encoded authorization message"):
+        decoded("AAAA")
 
 
 def test_an_explicit_deny_prevails_and_says_so() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from joiner_local.aws.aws_lambda.function_invocations import FunctionInvoker, FunctionNotFound
 from joiner_local.aws.aws_lambda.sandbox_pool import InvocationThrottled
+from joiner_local.aws.iam.service_calls import poll_denial
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ def install(aws: LocalAws) -> None:
                 raise InvalidParameterValueException(
                     "Maximum batch window in seconds must be greater than 0 if maximum batch size is greater than 10"
                 )
+            if poll_denial(function.role, function.function_name, queue.queue_arn) is not None:
+                raise InvalidParameterValueException("The provided execution role does not have permissions to call ReceiveMessage on SQS")
         mapping = create(self, spec)
         if queue is not None:
             queue.lambda_event_source_mappings.clear()  # moto would push from inside SendMessage
@@ -93,7 +96,11 @@ class Poller:
             return self._changed.wait_for(lambda: self._busy < most, timeout=POLL)
 
     def _gather(self) -> list[Any]:
-        """A full batch, or what has come when the batching window is over."""
+        """A full batch, or what has come when the batching window is over; nothing while the function's role may not poll the queue."""
+        function = self.backend.get_function(self.mapping.function_name)
+        if poll_denial(function.role, function.function_name, self.mapping.event_source_arn) is not None:
+            time.sleep(POLL)
+            return []
         size, window = int(self.mapping.batch_size), int(self.mapping.max_batch_window or 0)
         messages: list[Any] = self._sqs().receive_message(self.queue, min(size, MOST_AT_ONCE), POLL, None)
         until = time.monotonic() + window

@@ -21,6 +21,7 @@ from joiner_local.aws.aws_lambda.sandbox_pool import InvocationThrottled, Sandbo
 from joiner_local.aws.aws_lambda.sandboxes import FunctionSpec, InvocationResult, SandboxEnvironment
 from joiner_local.aws.cloudwatch.log_shipping import LogShipper, put_metrics
 from joiner_local.aws.iam.assumed_roles import assume
+from joiner_local.aws.iam.service_calls import log_denial
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 if TYPE_CHECKING:
@@ -61,12 +62,17 @@ class FunctionInvoker:
         self._store = PackageStore(aws.data / "packages")
         self._metrics = ThreadPoolExecutor(1, "lambda-metrics")
         shipper = aws.part(LogShipper)
+
+        def ship(spec: FunctionSpec, stream: str, line: str) -> None:
+            if log_denial(spec.role, spec.name, spec.log_group, stream) is None:  # else the line is lost, as on AWS
+                shipper.ship(spec.log_group, stream, line)
+
         self._pool = SandboxPool(
             SandboxEnvironment(
                 RuntimeInterpreters(aws.python, aws.data),
                 aws.data / "sandboxes",
                 self._variables,
-                lambda spec, stream, line: shipper.ship(spec.log_group, stream, line),
+                ship,
             )
         )
 

@@ -211,7 +211,7 @@ def _forbidden(asked: LaunchPool, request: FleetRequest, access_key: str) -> ins
     tags = {kind: {**of_template.get(kind, {}), **request.tags.get(kind, {})} for kind in of_template.keys() | request.tags.keys()}
     questions = ec2_checks.launch(asked.data, asked.template["LaunchTemplateId"], tags, spot=request.lifecycle == capacity_pools.SPOT)
     said = GUARD.problem(access_key, questions)
-    return ("UnauthorizedOperation", f"You are not authorized to perform this operation. {said}") if said else None
+    return ("UnauthorizedOperation", said) if said else None
 
 
 def _free_addresses(subnet_id: str, backend: Any) -> int:

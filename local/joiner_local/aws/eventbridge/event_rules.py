@@ -99,7 +99,8 @@ def _hand_over(aws: LocalAws, rule: Any, target: Mapping[str, Any], event: Mappi
         if comes_with_role and (problem := check_assumable(target.get("RoleArn", ""), SERVICE)) is not None:
             raise DeliveryFailed("NO_PERMISSIONS", problem)
         group = (target.get("SqsParameters") or {}).get("MessageGroupId")
-        deliver(aws, arn, body, group=group, service=None if comes_with_role else SERVICE, source=rule.arn)
+        role, service = (target["RoleArn"], None) if comes_with_role else (None, SERVICE)
+        deliver(aws, arn, body, group=group, service=service, source=rule.arn, role=role)
     except DeliveryFailed as failed:
         log.warning("rule %s to %s: %s: %s", rule.name, arn, failed.code, failed)
         _dead_letter(rule, target, json.dumps(event), failed)

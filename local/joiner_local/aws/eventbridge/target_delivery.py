@@ -9,6 +9,7 @@ import uuid
 from joiner_local.aws.aws_lambda.function_invocations import FunctionInvoker, FunctionNotFound
 from joiner_local.aws.cloudwatch.log_shipping import LogShipper
 from joiner_local.aws.iam.resource_policies import PolicyRequest, allows
+from joiner_local.aws.iam.service_calls import target_denial
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from joiner_local.aws.step_functions.state_machines import StateMachines
 from joiner_local.aws.step_functions.task_calls import ServiceRefused
@@ -22,13 +23,24 @@ class DeliveryFailed(Exception):
         self.code = code
 
 
-def deliver(aws: LocalAws, arn: str, body: str, *, group: str | None = None, service: str | None = None, source: str = "") -> str | None:
+def deliver(
+    aws: LocalAws,
+    arn: str,
+    body: str,
+    *,
+    group: str | None = None,
+    service: str | None = None,
+    source: str = "",
+    role: str | None = None,
+) -> str | None:
     """Hand the body to the target; returns the ARN of a started execution.
 
     `service` is a service that comes in its own name and needs the target's resource policy (``events.amazonaws.com``), with `source`, the
-    ARN of the rule. One that comes with a role (EventBridge Scheduler, a rule that starts a state machine) gives none. `group` is the
-    message group of a FIFO queue. Raises `DeliveryFailed`.
+    ARN of the rule. One that comes with a role (EventBridge Scheduler, a rule that starts a state machine) gives the `role`, whose policies
+    must allow the delivery. `group` is the message group of a FIFO queue. Raises `DeliveryFailed`.
     """
+    if role is not None and (denial := target_denial(role, source.rpartition("/")[2] or "delivery", arn)) is not None:
+        raise DeliveryFailed("NO_PERMISSIONS", denial)
     match arn.split(":", 3)[2]:
         case "sqs":
             _send(arn, body, group, service, source)

@@ -17,16 +17,19 @@ Keys = Mapping[str, Sequence[str]]
 
 
 class Unmapped(LookupError):
-    """A call of which no table says what it needs."""
+    """A call whose permissions no table knows."""
 
 
 def questions(asked: Asked) -> list[Question]:
-    """All that must be allowed for this call; `Unmapped` if nobody knows."""
+    """Return everything that must be allowed for this call; `Unmapped` for a call, or parameters, that no table knows."""
     table = TABLES.get(asked.service)
-    found = None if table is None else table(asked.operation, asked.params)
-    if found is None:
-        raise Unmapped(f"{asked.service}:{asked.operation}")
-    return list(found)
+    try:
+        found = None if table is None else table(asked.operation, asked.params)
+        if found is not None:
+            return list(found)
+    except (KeyError, IndexError, TypeError, AttributeError, RuntimeError) as error:  # generators turn StopIteration into RuntimeError
+        raise Unmapped(f"{asked.service}:{asked.operation} with these parameters ({error!r})") from error
+    raise Unmapped(f"{asked.service}:{asked.operation}")
 
 
 def arn(service: str, resource: str, *, region: str = REGION, account: str = ACCOUNT) -> str:
@@ -39,16 +42,26 @@ def _dynamodb(operation: str, params: Mapping[str, Any]) -> Iterator[Question] |
     if operation in ("BatchGetItem", "BatchWriteItem"):
         return _batch(operation, params["RequestItems"])
     match operation:
+        case "ListTables":
+            found = Question("dynamodb:ListTables", "*")
+        case "DescribeTable" | "Scan":
+            found = _item(operation, params["TableName"], [])
         case "GetItem" | "UpdateItem" | "DeleteItem":
-            return iter([_item(operation, params["TableName"], [params["Key"]])])
+            found = _item(operation, params["TableName"], [params["Key"]])
         case "PutItem":
-            return iter([_item(operation, params["TableName"], [params["Item"]])])
+            found = _item(operation, params["TableName"], [params["Item"]])
         case "Query":
-            key, found = facts.partition_key(params["TableName"]), _queried(params)
-            if key and not found:  # a condition on all values of none would hold
-                raise Unmapped(f"dynamodb:Query of {params.get('KeyConditionExpression')}")
-            return iter([_item(operation, params["TableName"], [{key: {"S": value}} for value in found])])
-    return None
+            found = _query(params)
+        case _:
+            return None
+    return iter([found])
+
+
+def _query(params: Mapping[str, Any]) -> Question:
+    key, found = facts.partition_key(params["TableName"]), _queried(params)
+    if key and not found:  # a condition on all values of none would hold
+        raise Unmapped(f"dynamodb:Query of {params.get('KeyConditionExpression')}")
+    return _item("Query", params["TableName"], [{key: {"S": value}} for value in found])
 
 
 def _transaction(items: Sequence[Mapping[str, Any]]) -> Iterator[Question]:

@@ -1,10 +1,12 @@
-"""Conditions of IAM policies: the operators, their modifiers, and wildcards.
+"""Conditions of IAM policies: the operators, their modifiers, wildcards and policy variables.
 
-Source: IAM user guide, "IAM JSON policy elements: Condition operators" and "Set operators for multivalued context keys".
-A key that the request does not have: an operator without a modifier does not match, a negated one does, `…IfExists` does,
-`ForAllValues` does, `ForAnyValue` does not.
+Source: IAM user guide, "IAM JSON policy elements: Condition operators", "Set operators for multivalued context keys" and "Variables and
+tags". If the request has no value for a key, an operator without a modifier does not match, a negated operator matches, `...IfExists`
+matches, `ForAllValues` matches, and `ForAnyValue` does not match. An empty list of values is the same as a missing key.
 """
 
+import base64
+import binascii
 import datetime as dt
 import ipaddress
 import re
@@ -14,28 +16,49 @@ from functools import cache
 from typing import Any, Final
 
 Context = Mapping[str, Sequence[str]]
-"""Condition keys in lower case, and the values that the request has for each. A key that is not there was not in the request."""
+"""Condition keys in lower case with the values that the request has for each. A key that the request does not have is missing."""
 
 Compare = Callable[[str, str], bool]
-"""Whether the request's value matches the policy's."""
+"""Reports whether the value of the request matches the value of the policy."""
+
+LITERAL: Final = re.compile(r"\$\{([*?$])\}")
+VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
+WITH_DEFAULT: Final = re.compile(r"\s*([^,]*?)\s*,\s*'(.*)'\s*")
+
+
+class MalformedPolicy(ValueError):
+    """IAM would refuse to store this policy. The message names the policy, the statement, and the problem."""
 
 
 @cache
 def wildcard(pattern: str) -> re.Pattern[str]:
-    """`*` is any text, `?` any one character; nothing else is special.
+    """Compile a pattern: `*` is any text, `?` is any one character; `${*}`, `${?}` and `${$}` are these characters themselves.
 
     >>> bool(wildcard("arn:aws:s3:::b/*").fullmatch("arn:aws:s3:::b/a/c")), bool(wildcard("a[b]").fullmatch("ab"))
     (True, False)
+    >>> bool(wildcard("a/${*}").fullmatch("a/*")), bool(wildcard("a/${*}").fullmatch("a/b"))
+    (True, False)
     """
-    return re.compile("".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in pattern), re.DOTALL)
+    parts = re.split(r"(\$\{[*?$]\}|[*?])", pattern)
+    return re.compile("".join({"*": ".*", "?": "."}.get(each, re.escape(literal(each))) for each in parts), re.DOTALL)
+
+
+def literal(pattern: str) -> str:
+    """The text of a pattern for operators without wildcards.
+
+    >>> literal("a*${*}")
+    'a**'
+    """
+    return LITERAL.sub(r"\1", pattern)
 
 
 def like(value: str, pattern: str) -> bool:
+    """Report whether the value matches a pattern with wildcards."""
     return wildcard(pattern).fullmatch(value) is not None
 
 
 def arn_like(value: str, pattern: str) -> bool:
-    """Each of the six parts is compared by itself: a wildcard does not reach over a colon, but in the last part."""
+    """Compare each of the six parts of two ARNs: a wildcard does not match a colon, except in the last part."""
     values, patterns = value.split(":", 5), pattern.split(":", 5)
     return len(values) == len(patterns) == 6 and all(map(like, values, patterns))
 
@@ -64,6 +87,14 @@ def _epoch(text: str) -> float:
     return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else dt.datetime.fromisoformat(text).timestamp()
 
 
+def _same_bytes(value: str, said: str) -> bool:
+    """Both are texts in base64; text that is not base64 matches nothing."""
+    try:
+        return base64.b64decode(value, validate=True) == base64.b64decode(said, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+
+
 def _in_range(value: str, said: str) -> bool:
     try:
         return ipaddress.ip_address(value) in ipaddress.ip_network(said, strict=False)
@@ -75,9 +106,10 @@ OPERATORS: Final[Mapping[str, Compare]] = {
     "StringEquals": lambda value, said: value == said,
     "StringEqualsIgnoreCase": lambda value, said: value.lower() == said.lower(),
     "StringLike": like,
-    "ArnEquals": arn_like,  # the same as ArnLike, says the guide
+    "ArnEquals": arn_like,  # the same as ArnLike by the guide
     "ArnLike": arn_like,
     "Bool": lambda value, said: value.lower() == said.lower(),
+    "BinaryEquals": _same_bytes,
     "IpAddress": _in_range,
     "NumericEquals": _numeric(lambda value, said: value == said),
     "NumericLessThan": _numeric(lambda value, said: value < said),
@@ -103,16 +135,14 @@ NEGATED: Final[Mapping[str, str]] = {
 }
 
 SETS: Final = ("ForAllValues", "ForAnyValue")
-VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
-
-
-class UnknownOperator(ValueError):
-    """A policy names an operator that IAM does not have."""
+WITH_WILDCARDS: Final = ("StringLike", "ArnEquals", "ArnLike")
+WITH_VARIABLES: Final = ("StringEquals", "StringEqualsIgnoreCase", *WITH_WILDCARDS, "Bool")
+"""The guide says of the other operators that they do not support policy variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One operator for one key. The values are alternatives; the conditions of a statement must all hold."""
+    """One operator for one key. The values are alternatives; all conditions of a statement must hold."""
 
     operator: str
     key: str
@@ -123,41 +153,69 @@ class Condition:
 
     @classmethod
     def read(cls, written: str, key: str, values: Sequence[Any]) -> "Condition":
-        """
+        """Read a condition as JSON has it; `MalformedPolicy` for an operator that IAM does not have, or a value that is not a scalar.
+
         >>> Condition.read("ForAllValues:StringNotLikeIfExists", "aws:TagKeys", ["a*"])
         Condition(operator='StringLike', key='aws:tagkeys', values=('a*',), of_set='ForAllValues', if_exists=True, negated=True)
         """
         of_set, _, name = written.rpartition(":")
         bare = name.removesuffix("IfExists")
         operator = NEGATED.get(bare, bare)
-        if (of_set and of_set not in SETS) or (operator not in OPERATORS and operator != "Null"):
-            raise UnknownOperator(f"Condition: {written} is no operator of IAM")
+        if (of_set and of_set not in SETS) or (operator not in OPERATORS and name != "Null"):
+            raise MalformedPolicy(f"Condition: {written} is no operator of IAM")
+        if not all(isinstance(each, str | int | float) for each in values):
+            raise MalformedPolicy(f"Condition: {written} of {key} has a value that is neither text, number nor Boolean")
         texts = tuple(str(each).lower() if isinstance(each, bool) else str(each) for each in values)
         return cls(operator, key.lower(), texts, of_set, name != bare, bare in NEGATED)
 
     def holds(self, context: Context) -> bool:
-        values = context.get(self.key)
+        """Report whether the condition holds for a request with these values."""
+        values = context.get(self.key) or ()
+        if self.of_set:
+            values = [each for each in values if each]  # an empty text is a null dataset to the set operators
         if self.operator == "Null":
-            return any((said.lower() == "true") is (values is None) for said in self.values)
-        if values is None:
+            return any((said.lower() == "true") is (not values) for said in self.values)
+        if not values:
             return self.if_exists or self.of_set == "ForAllValues" or (self.negated and not self.of_set)
+        matches = (self._matches(value, context) for value in values)
         if self.of_set == "ForAllValues":
-            return all(self._matches(value, context) for value in values)
-        return any(self._matches(value, context) for value in values)
+            return all(each is not self.negated for each in matches)
+        if self.of_set == "ForAnyValue":
+            return any(each is not self.negated for each in matches)
+        return any(matches) is not self.negated
 
     def _matches(self, value: str, context: Context) -> bool:
+        """Report whether one of the policy's values matches, before negation."""
         compare = OPERATORS[self.operator]
-        said = (filled(each, context) for each in self.values)
-        return any(each is not None and compare(value, each) for each in said) is not self.negated
+        wanted = (filled(each, context) for each in self.values) if self.operator in WITH_VARIABLES else self.values
+        patterns = (each for each in wanted if each is not None)
+        return any(compare(value, each if self.operator in WITH_WILDCARDS else literal(each)) for each in patterns)
 
 
 def filled(text: str, context: Context) -> str | None:
-    """A policy's text with its variables replaced; None where the request has no single value for one of them.
+    """Replace the variables of a policy's text; None where the request has no single value for one of them and the text no default.
 
-    >>> filled("a/${aws:RequestedRegion}", {"aws:requestedregion": ("us-east-1",)}), filled("${aws:userid}", {})
-    ('a/us-east-1', None)
+    A `*`, `?` or `$` of a replaced value is literal: it comes back as `${*}`, `${?}` or `${$}`, as `wildcard` reads it.
+
+    >>> filled("a/${aws:RequestedRegion}/*", {"aws:requestedregion": ("us-*",)}), filled("${aws:userid}", {})
+    ('a/us-${*}/*', None)
+    >>> filled("${aws:PrincipalTag/team, 'everyone'}", {})
+    'everyone'
     """
     if "${" not in text:
         return text
-    found = {name: (name,) if name in ("*", "?", "$") else context.get(name.lower(), ()) for name in VARIABLE.findall(text)}
-    return VARIABLE.sub(lambda match: found[match[1]][0], text) if all(len(each) == 1 for each in found.values()) else None
+    parts = VARIABLE.split(text)  # texts and the names between them by turns
+    values = [_value(name, context) for name in parts[1::2]]
+    if any(each is None for each in values):
+        return None
+    parts[1::2] = [each or "" for each in values]
+    return "".join(parts)
+
+
+def _value(variable: str, context: Context) -> str | None:
+    if variable in ("*", "?", "$"):
+        return f"${{{variable}}}"
+    default = WITH_DEFAULT.fullmatch(variable)
+    found = context.get((default[1] if default else variable).lower()) or ()
+    value = found[0] if len(found) == 1 else default[2] if default and not found else None
+    return None if value is None else re.sub(r"[*?$]", r"${\g<0>}", value)

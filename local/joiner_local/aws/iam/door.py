@@ -1,4 +1,4 @@
-"""IAM at the door of the local AWS: a call of a function or of a state machine that its role may not make does not reach the service."""
+"""The WSGI middleware that evaluates IAM: a call that the caller's role does not allow does not reach the service."""
 
 import json
 import logging
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from joiner_local.aws.iam import facts
+from joiner_local.aws.iam import encoded_messages, facts
+from joiner_local.aws.iam.encoded_messages import ec2_message
 from joiner_local.aws.iam.evaluation import message
 from joiner_local.aws.iam.guard import GUARD, Guard
 from joiner_local.aws.iam.requests import Unreadable, read, signed
@@ -25,6 +26,7 @@ BY_REST: Final = ("eks", "lambda")
 
 def install(aws: LocalAws) -> None:
     facts.install(aws.part(StateMachines).tokens.machine_of)
+    encoded_messages.install()
     aws.knobs |= {
         "iam/denied": GUARD.tell_denied,
         "iam/used": GUARD.tell_used,
@@ -35,7 +37,7 @@ def install(aws: LocalAws) -> None:
 
 @dataclass(frozen=True, slots=True)
 class IamDoor:
-    """WSGI middleware before the services."""
+    """Answers denied calls itself, and passes all others to the services."""
 
     app: "WSGIApplication"
     guard: Guard = field(default_factory=lambda: GUARD)
@@ -49,23 +51,23 @@ class IamDoor:
         try:
             decision = self.guard.check(principal, read(service, environ), region)
         except Unreadable as unread:
-            self.guard.miss(principal, str(unread))
-            decision = None
+            decision = self.guard.miss(principal, str(unread))
         if decision is None:
             return self.app(environ, start_response)
         environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))  # else the next request of the connection begins with it
-        return _refuse(service, message(principal.arn, decision), start_response)
+        word = ec2_message if service == "ec2" else message
+        return _refuse(service, word(principal.arn, decision), start_response)
 
 
 def refusal(service: str, said: str) -> tuple[str, str, bytes]:
-    """Status, type and body of a refusal, in the service's protocol.
+    """Return status, content type and body of a denial, in the service's protocol.
 
     >>> refusal("dynamodb", "User: ...")[0], refusal("ec2", "User: ...")[0]
     ('400 Bad Request', '403 Forbidden')
     """
     text = escape(said)
     if service == "ec2":
-        error = f"<Code>UnauthorizedOperation</Code><Message>You are not authorized to perform this operation. {text}</Message>"
+        error = f"<Code>UnauthorizedOperation</Code><Message>{text}</Message>"
         return "403 Forbidden", "text/xml", f"<Response><Errors><Error>{error}</Error></Errors><RequestID>0</RequestID></Response>".encode()
     if service == "s3":
         error = f"<Error><Code>AccessDenied</Code><Message>{text}</Message></Error>"

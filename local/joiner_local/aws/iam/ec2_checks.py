@@ -57,9 +57,11 @@ def _terminate_instances(params: Mapping[str, Any]) -> Iterator[Question]:
 
 def _create_fleet(params: Mapping[str, Any]) -> Iterator[Question]:
     yield from _created("ec2:CreateFleet", "fleet", _tags_of(params, "fleet"), "CreateFleet")
+    complete = True
     for config in params.get("LaunchTemplateConfigs") or []:
         said = config.get("LaunchTemplateSpecification") or {}
         if (template := _template(said)) is None:
+            complete = False
             continue
         yield Question("ec2:CreateFleet", arn("launch-template", template.id), owned(template.id))
         for override in config.get("Overrides") or [{}]:
@@ -67,7 +69,9 @@ def _create_fleet(params: Mapping[str, Any]) -> Iterator[Question]:
             for each in used(data):
                 yield Question("ec2:CreateFleet", each.resource, each.context)
     for kind in ("instance", "volume", "network-interface"):
-        yield Question("ec2:CreateFleet", arn(kind), asked_tags(_all_tags(params, kind)))
+        tags = _all_tags(params, kind)
+        if complete or tags:  # a template that a dry run names, but did not create, may have the tags
+            yield Question("ec2:CreateFleet", arn(kind), asked_tags(tags))
 
 
 def _run_instances(params: Mapping[str, Any]) -> Iterator[Question]:

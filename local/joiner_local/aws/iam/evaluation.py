@@ -1,31 +1,43 @@
-"""May this principal do that? A role's identity policies and its permissions boundary against one action on one resource.
+"""Evaluate IAM policies: a role's identity policies and its permissions boundary, for one action on one resource.
 
-Source: IAM user guide, "How AWS enforcement code logic evaluates requests to allow or deny access". An explicit deny prevails; then the
-boundary must allow, if there is one; then a policy must allow. Pure: policies and requests are values.
+Source: IAM user guide, "How AWS enforcement code logic evaluates requests to allow or deny access". An explicit deny wins; then the
+boundary must allow the action, if the role has one; then a policy must allow it. Policies and requests are values: nothing is read here.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-from joiner_local.aws.iam.conditions import Condition, Context, filled, like
+from joiner_local.aws.iam.conditions import Condition, Context, MalformedPolicy, filled, like
 
 ALLOWED: Final = "allowed"
 EXPLICIT_DENY: Final = "with an explicit deny in an identity-based policy"
 BOUNDARY_DENY: Final = "with an explicit deny in a permissions boundary"
 NO_BOUNDARY: Final = "because no permissions boundary allows the {action} action"
+MALFORMED: Final = "because IAM would refuse a policy of this role: {problem}"
 NO_POLICY: Final = "because no identity-based policy allows the {action} action"
+
+VERSIONS: Final = ("2008-10-17", "2012-10-17")
+VERSION_WITH_VARIABLES: Final = "2012-10-17"
+"""In a policy of another version, or of none, `${...}` is text."""
+
+ELEMENTS: Final = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
+"""Elements of a statement of an identity policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One action on one resource, with what the request says in condition keys (in lower case)."""
+    """One action on one resource, with the condition keys (in lower case) that the request has values for."""
 
     action: str
     resource: str
     context: Context = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        """Hash as equality compares, for which the order of the keys does not matter."""
+        return hash((self.action, self.resource, frozenset((key, tuple(values)) for key, values in self.context.items())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +53,41 @@ class Statement:
     not_resources: bool = False
 
     @classmethod
-    def read(cls, name: str, written: Mapping[str, Any]) -> "Statement":
-        """A statement as JSON has it; `UnknownOperator` for a condition that IAM does not know."""
-        conditions = tuple(
-            Condition.read(operator, key, listed(values))
-            for operator, keys in (written.get("Condition") or {}).items()
-            for key, values in keys.items()
-        )
-        actions = listed(written["NotAction" if "NotAction" in written else "Action"])
+    def read(cls, name: str, written: Mapping[str, Any], *, variables: bool = True) -> "Statement":
+        """Read a statement as JSON has it; `MalformedPolicy` for a statement that IAM would refuse."""
+        try:
+            return cls._read(name, written, (lambda text: text) if variables else _without_variables)
+        except MalformedPolicy as problem:
+            raise MalformedPolicy(f"{name}: {problem}") from problem
+
+    @classmethod
+    def _read(cls, name: str, written: Mapping[str, Any], text: Callable[[str], str]) -> "Statement":
+        if not isinstance(written, Mapping):
+            raise MalformedPolicy("a statement must be an object")
+        if unknown := sorted(set(written) - ELEMENTS):
+            raise MalformedPolicy(f"{unknown[0]} is no element of a statement of an identity policy")
+        if written.get("Effect") not in ("Allow", "Deny"):
+            raise MalformedPolicy(f"Effect must be Allow or Deny, not {written.get('Effect')}")
+        actions, resources = _either(written, "Action", "NotAction"), _either(written, "Resource", "NotResource")
+        conditions = written.get("Condition") or {}
+        if not isinstance(conditions, Mapping) or not all(isinstance(keys, Mapping) for keys in conditions.values()):
+            raise MalformedPolicy("Condition must be an object of objects")
         return cls(
             name=name,
             effect=written["Effect"],
-            actions=tuple(each.lower() for each in actions),
-            resources=tuple(listed(written["NotResource" if "NotResource" in written else "Resource"])),
-            conditions=conditions,
-            not_actions="NotAction" in written,
-            not_resources="NotResource" in written,
+            actions=tuple(each.lower() for each in _texts(written, actions)),
+            resources=tuple(text(each) for each in _texts(written, resources)),
+            conditions=tuple(
+                Condition.read(operator, key, [text(each) if isinstance(each, str) else each for each in listed(values)])
+                for operator, keys in conditions.items()
+                for key, values in keys.items()
+            ),
+            not_actions=actions == "NotAction",
+            not_resources=resources == "NotResource",
         )
 
     def applies(self, question: Question) -> bool:
+        """Report whether the statement covers the action, the resource and the conditions."""
         named = any(like(question.action.lower(), each) for each in self.actions)
         if named is self.not_actions:
             return False
@@ -70,7 +98,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`statement` is the name of the one that decided; empty where none applied. `reason` is worded as AWS words it."""
+    """`statement` is the name of the statement that decided, or empty if none applied. `reason` has AWS's words."""
 
     question: Question
     allowed: bool
@@ -80,19 +108,19 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a role may do. `boundary` is None for a role without a permissions boundary."""
+    """The statements of a role. `boundary` is None for a role without a permissions boundary."""
 
     statements: tuple[Statement, ...]
     boundary: tuple[Statement, ...] | None = None
 
     @classmethod
     def read(cls, documents: Mapping[str, Any], boundary: Any = None) -> "Permissions":
-        """Policies by their names, each as JSON text (or URL-encoded) or as read; so the boundary's."""
+        """Read policies by their names, each as JSON text (plain or URL-encoded) or as values. Raises `MalformedPolicy`."""
         statements = tuple(each for name, document in documents.items() for each in _statements(name, document))
         return cls(statements, None if boundary is None else tuple(_statements("boundary", boundary)))
 
     def decide(self, question: Question) -> Decision:
-        """Allowed or not, and why."""
+        """Decide one question, with the reason."""
         if denying := _first(self.statements, "Deny", question):
             return Decision(question, False, EXPLICIT_DENY, denying.name)
         if self.boundary is not None:
@@ -106,7 +134,7 @@ class Permissions:
 
 
 def message(principal: str, decision: Decision) -> str:
-    """What AWS answers to who may not."""
+    """Word a denial as AWS does."""
     asked = decision.question
     return f"User: {principal} is not authorized to perform: {asked.action} on resource: {asked.resource} {decision.reason}"
 
@@ -120,9 +148,44 @@ def listed(said: Any) -> list[Any]:
 
 
 def _statements(name: str, document: Any) -> Iterable[Statement]:
-    read = json.loads(unquote(document) if document.startswith("%7B") else document) if isinstance(document, str) else document
+    read = _document(name, document)
+    variables = read.get("Version") == VERSION_WITH_VARIABLES
     for index, written in enumerate(listed(read["Statement"])):
-        yield Statement.read(f"{name}[{written.get('Sid', index)}]", written)
+        sid = written.get("Sid", index) if isinstance(written, Mapping) else index
+        yield Statement.read(f"{name}[{sid}]", written, variables=variables)
+
+
+def _document(name: str, document: Any) -> Mapping[str, Any]:
+    """The document as values."""
+    try:
+        read = json.loads(unquote(document) if document.startswith("%7B") else document) if isinstance(document, str) else document
+    except ValueError as error:
+        raise MalformedPolicy(f"{name}: the document is not JSON: {error}") from error
+    if not isinstance(read, Mapping) or "Statement" not in read:
+        raise MalformedPolicy(f"{name}: the document has no Statement")
+    if "Version" in read and read["Version"] not in VERSIONS:
+        raise MalformedPolicy(f"{name}: the document has the version {read['Version']}, not {' or '.join(VERSIONS)}")
+    return read
+
+
+def _either(written: Mapping[str, Any], *elements: str) -> str:
+    """The one of these elements that the statement has."""
+    found = [each for each in elements if each in written]
+    if len(found) != 1:
+        raise MalformedPolicy(f"a statement must have either {' or '.join(elements)}")
+    return found[0]
+
+
+def _texts(written: Mapping[str, Any], element: str) -> list[str]:
+    texts = listed(written[element])
+    if not all(isinstance(each, str) for each in texts):
+        raise MalformedPolicy(f"{element} must be text or a list of texts")
+    return texts
+
+
+def _without_variables(text: str) -> str:
+    """Keep `${...}` as text."""
+    return text.replace("$", "${$}")
 
 
 def _first(statements: Iterable[Statement], effect: str, question: Question) -> Statement | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 
+_roles: dict[str, Any] = {}
 _machines: list[Callable[[str], str]] = []
 
 
@@ -64,6 +65,27 @@ def roles_of_profile(said: Mapping[str, Any]) -> list[str]:
         if each.name == said.get("Name") or each.arn == said.get("Arn")
         for role in (each.roles.values() if isinstance(each.roles, dict) else each.roles)
     ]
+
+
+def role_arns() -> list[str]:
+    return [str(each.arn) for each in list(_iam().roles.values())]
+
+
+def role_by_arn(arn: str) -> Any | None:
+    """moto's role of this ARN, or None."""
+    roles = _iam().roles
+    known = _roles.get(arn)
+    if known is not None and roles.get(known.id) is known:
+        return known
+    found = next((each for each in list(roles.values()) if each.arn == arn), None)
+    if found is not None:
+        _roles[arn] = found  # moto makes the ARN anew for each comparison
+    return found
+
+
+def managed_policy(arn: str) -> Any | None:
+    """moto's managed policy of this ARN, or None."""
+    return _iam().managed_policies.get(arn)
 
 
 def role(name: str) -> str:

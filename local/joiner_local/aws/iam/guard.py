@@ -1,12 +1,12 @@
-"""Roles of functions and state machines, held to their policies; what allowed and what was refused is kept for the knobs.
+"""Decide calls of roles by their policies, and keep a record of what was allowed and denied.
 
-Persons (keys that belong to no role) and roles that other services or people assume are not held to anything: they are administrators here.
-Knobs, all `POST /_local/iam/...`:
+Roles that Lambda, Step Functions, EventBridge or EventBridge Scheduler may assume are evaluated. Users, and roles of people and of other
+services, are administrators here. Knobs, all `POST /_local/iam/...`:
 
-  denied   calls that no policy allows, calls of which no table says what they need (`unmapped`), and policies that IAM could not read
-  used     {"role": [...]}: the statements of each role that have allowed something
-  granted  {"role": [...]}: each action that a statement allows, and whether it has allowed a call yet
-  enforce  {"on": true}: refuse what is not allowed from now on; before, it is counted only
+  denied   calls that the policies do not allow, and calls whose permissions the local IAM does not know (`unmapped`)
+  used     {"role": [...]}: the statements of each role that have allowed a call
+  granted  {"role": [...]}: each action that a statement allows, with the number of calls that it has allowed
+  enforce  {"on": false}: count denials and let the calls through, from now on; {"on": true} is the default
 """
 
 import logging
@@ -16,23 +16,35 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from joiner_local.aws.iam import facts
 from joiner_local.aws.iam.checks import Unmapped, questions
-from joiner_local.aws.iam.evaluation import Decision, Permissions, Question, message
+from joiner_local.aws.iam.conditions import MalformedPolicy
+from joiner_local.aws.iam.encoded_messages import ec2_message
+from joiner_local.aws.iam.evaluation import MALFORMED, Decision, Permissions, Question, message
 from joiner_local.aws.iam.requests import Asked
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 log = logging.getLogger(__name__)
 
-HELD: Final = ("lambda.amazonaws.com", "states.amazonaws.com")
-"""A role that one of these services may assume is a function's or a state machine's."""
+HELD: Final = ("lambda.amazonaws.com", "states.amazonaws.com", "events.amazonaws.com", "scheduler.amazonaws.com")
+"""Services whose roles are evaluated: those of functions, state machines, rules and schedules."""
+
+MOST_DECISIONS: Final = 10_000
+"""Decisions that are cached for each role; then the cache is emptied."""
+
+UNKNOWN: Final = "because the local IAM does not know which permissions {call} needs: add it to joiner_local.aws.iam"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """An assumed role, and the session's name: for a function's the function's."""
+    """An assumed role, and the name of its session: a function's name for a function's role.
+
+    `by_code` tells calls of the code that runs with the role from calls that the service makes for it.
+    """
 
     role: str
     session: str
+    by_code: bool = True
 
     @property
     def arn(self) -> str:
@@ -41,18 +53,21 @@ class Principal:
 
 @dataclass(slots=True)
 class Guard:
-    """Decides, and keeps what was decided. Policies are read once a version of the role."""
+    """Decides calls, and keeps a record. The policies of a role are read, and its decisions made, again when the policies change.
 
-    enforced: bool = False
+    A fleet asks the same few questions for each of its 300 overrides, so decisions are cached.
+    """
+
+    enforced: bool = True
     used: dict[str, Counter[tuple[str, str]]] = field(default_factory=dict)
     denied: Counter[tuple[str, str]] = field(default_factory=Counter)
     unmapped: Counter[tuple[str, str]] = field(default_factory=Counter)
     _principals: dict[str, Principal | None] = field(default_factory=dict)
-    _read: dict[str, tuple[tuple[Any, ...], Permissions]] = field(default_factory=dict)
+    _policies: dict[str, "Policies"] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def principal(self, access_key: str) -> Principal | None:
-        """Whose key it is, if its role is held to its policies."""
+        """Return the principal of an access key; None for one that is not evaluated."""
         if not access_key.startswith("ASIA"):  # not of temporary credentials
             return None
         if access_key not in self._principals:
@@ -60,50 +75,45 @@ class Guard:
         return self._principals[access_key]
 
     def check(self, principal: Principal, asked: Asked, region: str = REGION) -> Decision | None:
-        """The first refusal that the call meets, if refusals are enforced."""
+        """Return the first denial that the call meets; None for an allowed call, and for every call while nothing is enforced."""
         try:
             found = questions(asked)
         except Unmapped as unknown:
-            self.miss(principal, str(unknown))
-            return None
+            return self.miss(principal, str(unknown))
         return self.refusal(principal, found, region)
 
     def refusal(self, principal: Principal, asked: Iterable[Question], region: str = REGION) -> Decision | None:
-        """The first of these that the principal may not; None if it may all, or nothing is enforced."""
-        permissions, everywhere = self.permissions(principal.role), _everywhere(principal, region)
-        # The overrides of a fleet name the same images, subnets and groups many times
-        different = {(each.action, each.resource, tuple(sorted(each.context.items()))): each for each in asked}
-        for question in different.values():
-            decision = permissions.decide(replace(question, context={**question.context, **everywhere}))
+        """Return the first denial of these questions; None if all are allowed, or nothing is enforced."""
+        policies, everywhere = self._read(principal.role), _everywhere(principal, region)
+        for question in dict.fromkeys(asked):
+            decision = policies.decide(question, everywhere)
             self._keep(principal, decision)
             if not decision.allowed and self.enforced:
                 return decision
         return None
 
     def permissions(self, role: str) -> Permissions:
-        """The role's policies as they are now; none for a role that does not exist any more."""
-        from moto.iam.models import iam_backends
+        """Return the role's policies as they are now; none for a role that does not exist. Raises `MalformedPolicy`."""
+        found = self._read(role).permissions
+        if isinstance(found, MalformedPolicy):
+            raise found
+        return found
 
-        iam = iam_backends[ACCOUNT]["aws"]
-        found = next((each for each in list(iam.roles.values()) if each.arn == role), None)
-        if found is None:
-            return Permissions(())
-        documents = {**found.policies, **{arn: _document(policy) for arn, policy in found.managed_policies.items()}}
-        boundary = None
-        if found.permissions_boundary_arn:
-            limit = iam.managed_policies.get(found.permissions_boundary_arn)
-            boundary = _document(limit) if limit is not None else '{"Statement": []}'
+    def _read(self, role: str) -> "Policies":
+        found = facts.role_by_arn(role)
+        documents = {} if found is None else {**found.policies, **_documents(found.managed_policies.values())}
+        boundary = None if found is None else _boundary(found.permissions_boundary_arn)
         version = (tuple(documents.items()), boundary)
-        known = self._read.get(role)
-        if known is None or known[0] != version:
-            known = self._read[role] = version, Permissions.read(documents, boundary)
-        return known[1]
+        known = self._policies.get(role)
+        if known is None or known.version != version:
+            known = self._policies[role] = Policies.read(documents, boundary, version)
+        return known
 
     def problem(self, access_key: str, asked: Iterable[Question]) -> str | None:
-        """Why who signed with this key may not do one of these, in AWS's words; None if nothing stands against it."""
+        """Word the first denial of a call to EC2 that this key signed; None if everything is allowed."""
         principal = self.principal(access_key)
         decision = self.refusal(principal, asked) if principal is not None else None
-        return message(principal.arn, decision) if principal is not None and decision is not None else None
+        return ec2_message(principal.arn, decision) if principal is not None and decision is not None else None
 
     def _keep(self, principal: Principal, decision: Decision) -> None:
         with self._lock:
@@ -115,11 +125,13 @@ class Guard:
                 log.warning("%s", said)
             self.denied[principal.role, said] += 1
 
-    def miss(self, principal: Principal, call: str) -> None:
+    def miss(self, principal: Principal, call: str) -> Decision | None:
+        """Deny a call that no table knows."""
         with self._lock:
             if not self.unmapped[principal.role, call]:
                 log.error("IAM: no table says what %s needs, which %s called", call, principal.arn)
             self.unmapped[principal.role, call] += 1
+        return Decision(Question(call, "*"), False, UNKNOWN.format(call=call)) if self.enforced else None
 
     def tell_denied(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
         with self._lock:
@@ -132,7 +144,7 @@ class Guard:
             return {role: sorted({statement for statement, _ in counts}) for role, counts in self.used.items()}
 
     def tell_granted(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
-        """By role: the actions of each statement that allows, with the number of calls that it has allowed."""
+        """Return for each role the actions of each statement that allows, with the number of calls that it has allowed."""
         with self._lock:
             return {
                 role: [
@@ -152,9 +164,51 @@ class Guard:
 GUARD: Final = Guard()
 
 
-def _document(policy: Any) -> str:
-    """The text of a managed policy's default version."""
-    return str(next(each.document for each in policy.versions if each.version_id == policy.default_version_id))
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """One version of a role's policies, or why they cannot be read, with the decisions made by them."""
+
+    permissions: Permissions | MalformedPolicy
+    version: tuple[Any, ...]
+    _decisions: dict[tuple[Question, tuple[Any, ...]], Decision] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, documents: Mapping[str, str], boundary: str | None, version: tuple[Any, ...]) -> "Policies":
+        try:
+            return cls(Permissions.read(documents, boundary), version)
+        except MalformedPolicy as problem:
+            return cls(problem, version)
+
+    def decide(self, question: Question, everywhere: Mapping[str, tuple[str, ...]]) -> Decision:
+        """Decide a question with these further condition keys."""
+        key = question, tuple(everywhere.items())
+        found = self._decisions.get(key)
+        if found is None:
+            if len(self._decisions) >= MOST_DECISIONS:
+                self._decisions.clear()
+            found = self._decisions[key] = self._decide(replace(question, context={**question.context, **everywhere}))
+        return found
+
+    def _decide(self, question: Question) -> Decision:
+        if isinstance(self.permissions, MalformedPolicy):
+            return Decision(question, False, MALFORMED.format(problem=self.permissions))
+        return self.permissions.decide(question)
+
+
+def _documents(policies: Iterable[Any]) -> dict[str, str]:
+    """The texts of the default versions of managed policies, by ARN."""
+    return {
+        str(policy.arn): str(next(each.document for each in policy.versions if each.version_id == policy.default_version_id))
+        for policy in policies
+    }
+
+
+def _boundary(arn: str | None) -> str | None:
+    """The text of a permissions boundary; one that does not exist allows nothing."""
+    if not arn:
+        return None
+    found = facts.managed_policy(arn)
+    return next(iter(_documents([found]).values())) if found is not None else '{"Statement": []}'
 
 
 def _times(counts: Counter[tuple[str, str]], statement: str, action: str) -> int:
@@ -162,13 +216,13 @@ def _times(counts: Counter[tuple[str, str]], statement: str, action: str) -> int
 
 
 def _everywhere(principal: Principal, region: str) -> dict[str, tuple[str, ...]]:
-    """Condition keys that every request has. Only calls from within a function have the function's ARN."""
+    """Return the condition keys that every request has. Only calls from within a function have the function's ARN."""
     keys: dict[str, tuple[str, ...]] = {
         "aws:requestedregion": (region,),
         "aws:principalarn": (principal.role,),
         "aws:principalaccount": (ACCOUNT,),
     }
-    if HELD[0] in _trusted(principal.role):
+    if principal.by_code and HELD[0] in _trusted(principal.role):
         keys["lambda:sourcefunctionarn"] = (f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{principal.session}",)
     return keys
 
@@ -186,14 +240,10 @@ def _assumed(access_key: str) -> Principal | None:
 
 
 def _held_roles() -> list[str]:
-    from moto.iam.models import iam_backends
-
-    return [each.arn for each in list(iam_backends[ACCOUNT]["aws"].roles.values()) if any(name in _trusted(each.arn) for name in HELD)]
+    return [role for role in facts.role_arns() if any(name in _trusted(role) for name in HELD)]
 
 
 def _trusted(role: str) -> str:
-    """The trust policy's text."""
-    from moto.iam.models import iam_backends
-
-    found = next((each for each in list(iam_backends[ACCOUNT]["aws"].roles.values()) if each.arn == role), None)
+    """The text of the trust policy."""
+    found = facts.role_by_arn(role)
     return str(found.assume_role_policy_document) if found is not None else ""

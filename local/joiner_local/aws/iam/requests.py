@@ -96,6 +96,8 @@ def _read_s3(environ: "WSGIEnvironment") -> Asked:
         params["Keys"] = [each.text or "" for each in tree.iter() if each.tag.rpartition("}")[2] == "Key"]
     elif method == "GET" and "prefix" in query:
         params["Prefix"] = query["prefix"][0]
+    if not bucket:
+        return Asked("s3", "ListBuckets" if method == "GET" else method, {})
     unknown = set(query) - {"delete", "list-type", "prefix", "delimiter", "encoding-type", "max-keys", "continuation-token", "start-after"}
     return Asked("s3", f"{method} ?{'&'.join(sorted(unknown))}" if unknown else S3_BUCKET.get(method, method), params)
 

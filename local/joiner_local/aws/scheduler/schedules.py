@@ -139,7 +139,9 @@ class Schedules:
             raise ValueError(f"there is no schedule {group}/{name}, but {known or 'none at all'}")
         due = _due(groups[group].schedules[name])
         try:
-            execution = deliver(self.aws, due.target["Arn"], due.body, group=_message_group(due))
+            execution = deliver(
+                self.aws, due.target["Arn"], due.body, group=_message_group(due), source=due.schedule_arn, role=due.target["RoleArn"]
+            )
         except DeliveryFailed as failed:
             raise ValueError(f"{failed.code}: {failed}") from failed
         return {"name": name, "group": group, "target": due.target["Arn"], "input": due.body, "execution": execution}
@@ -165,7 +167,7 @@ class Schedules:
 
     def _attempt(self, due: DueSchedule, attempt: int) -> None:
         try:
-            deliver(self.aws, due.target["Arn"], due.body, group=_message_group(due))
+            deliver(self.aws, due.target["Arn"], due.body, group=_message_group(due), source=due.schedule_arn, role=due.target["RoleArn"])
         except DeliveryFailed as failed:
             policy = due.target.get("RetryPolicy") or {}
             most, oldest = int(policy.get("MaximumRetryAttempts", 185)), float(policy.get("MaximumEventAgeInSeconds", 86400))
