@@ -3,7 +3,7 @@
 Sources: Kubernetes, "Assigning Pods to Nodes", "Pod Topology Spread Constraints", and the API reference of both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,6 +139,18 @@ class Spread:
             honors_affinity=said.get("nodeAffinityPolicy", "Honor") == "Honor",
             honors_taints=said.get("nodeTaintsPolicy", "Ignore") == "Honor",
         )
+
+    def lowest_count(self, counts: Iterable[int], domains: int, *, default: int = 0) -> int:
+        """Return the number of pods in the emptiest domain, which skew is measured against.
+
+        ``counts`` are pods by domain, ``domains`` the number of domains that exist. While there are fewer than minDomains the result is
+        0; ``default`` is returned for no counts. Source: Kubernetes, "Pod Topology Spread Constraints" (minDomains).
+        """
+        return min(counts, default=default) if domains >= self.min_domains else 0
+
+    def allows(self, count: int, lowest: int) -> bool:
+        """Return whether a domain with ``count`` pods is within maxSkew of the emptiest one."""
+        return count - lowest <= self.max_skew
 
 
 @dataclass(frozen=True, slots=True, order=True)

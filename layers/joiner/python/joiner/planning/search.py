@@ -21,15 +21,15 @@ from joiner.planning.packing.solve import solve_packing
 from joiner.planning.placement.domain_repair import clear_blocked_domains
 from joiner.planning.placement.local_search import improve_plan
 from joiner.planning.placement.realize_packing import PackingRealizer, expressible_groups
-from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer, assign_quotas
+from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer, order_groups
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.relaxation.limit_rows import is_within_limits, limit_rows_of
 from joiner.planning.relaxation.lower_bound import LowerBound, compute_lower_bound, single_item_bound
 from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
 from joiner.planning.relaxation.resource_lp import LimitRows, Relaxation
-from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, keep_better, restore_layout, score_plan
+from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, emptied, keep_better, restore_layout, score_plan
 from joiner.planning.state.constraint_check import keeps_all_rules
-from joiner.planning.state.domain_assignment import DomainAssignment, assign_domains
+from joiner.planning.state.domain_assignment import DomainAssignment, assign_domains, assign_quotas
 from joiner.planning.state.plan_state import PlanState
 
 FEW_PODS = 40
@@ -75,19 +75,35 @@ class ProposedPlan:
 
 
 def search(world: PlanState, meter: Meter, seed: int) -> SearchResult:
-    """Leaves the world with the best plan found in it."""
+    """Leave the state with the best plan found: propose, realize, repair, prove.
+
+    ``_propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places what was left, within limits and in other
+    orders. ``_prove`` finds the lower bound for the pods that the plan places.
+    """
     pods = world.pods_left
     if not pods:
         return SearchResult(0.0, 0.0)
-    proposed = _proposed(world, meter, seed)
+    proposed = _propose_and_realize(world, meter, seed)
+    best = _repair(world, proposed, pods, meter, seed)
+    proven = proposed.proven
+    if proven is None or best.missing:
+        proven = _prove(world, meter)
+    return SearchResult(float(min(proven, world.price)), float(proposed.greedy))
+
+
+def _repair(world: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int) -> ScoredPlan:
+    """Return the best of the proposed plan and of those that the slower methods find; the state is left with it.
+
+    ``pods`` is how many pods waited before anything was placed.
+    """
     best = proposed.attempt
     if best.missing and proposed.exceeded is not None:
         best = _within_limits(world, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful = proposed.hopeful or bool(best.score[0])
     few = pods <= FEW_PODS and not meter.spent()
     ruled = any(not world.rules[group.index].free for group in world.groups.pending)
-    dear = proposed.proven is None or _loose(world) or (ruled and world.price > NOT_FAR * proposed.proven)
-    if (doubtful and pods <= MOST_IN_TURN) or (few and dear):
+    expensive = proposed.proven is None or _loose(world) or (ruled and world.price > NOT_FAR * proposed.proven)
+    if (doubtful and pods <= MOST_IN_TURN) or (few and expensive):
         clear_plan(world)
         frontier, known = OfferFrontier(world), compute_lower_bound(world)
         for attempt in _sequential(world, frontier, known, meter, complete=not doubtful):
@@ -96,18 +112,14 @@ def search(world: PlanState, meter: Meter, seed: int) -> SearchResult:
         if best.missing and pods <= MANY_PODS:
             best = clear_blocked_domains(world, frontier, known.shares, best, meter)
     elif few and ruled:
-        best = _improved(world, best, meter)
-    proven = proposed.proven
-    if proven is None or best.missing:
-        proven = _proven(world, best, meter)
-    return SearchResult(float(min(proven, world.price)), float(proposed.greedy))
+        best = _improve(world, best, meter)
+    return best
 
 
-def _improved(world: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
-    """Whoever clashed with a neighbour when the plan was carried out may have left a node that is too large."""
-    clear_plan(world)
-    frontier, known = OfferFrontier(world), compute_lower_bound(world)
-    restore_layout(world, made.layout)
+def _improve(world: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
+    """Improve the plan by local search: pods that conflicted with a neighbour may have left a node that is too large."""
+    with emptied(world):
+        frontier, known = OfferFrontier(world), compute_lower_bound(world)
     improve_plan(world, frontier, known.shares, meter)
     return keep_better(world, made)
 
@@ -117,7 +129,7 @@ def _loose(world: PlanState) -> bool:
     return any((rule := world.rules[group.index].quoted) and rule.spread.max_skew > 1 for group in world.groups.pending)
 
 
-def _proposed(world: PlanState, meter: Meter, seed: int) -> ProposedPlan:
+def _propose_and_realize(world: PlanState, meter: Meter, seed: int) -> ProposedPlan:
     """By arrays as far as they can express it; whoever is left is placed one after the other."""
     waiting = _waiting(world)
     everybody = sum(world.left[group] for group in waiting)
@@ -254,7 +266,8 @@ def _sequential(world: PlanState, frontier: OfferFrontier, known: LowerBound, me
         if approach.last_resort and complete:
             return
         if approach.dealt:
-            assign_quotas(world, known.shares)
+            shares = {index: min(share, 1e9) for index, share in known.shares.items()}
+            assign_quotas(world, order_groups(world, shares, "worth"))
         SequentialPlacer(world, frontier, known.shares, approach).fill()
         world.quotas.clear()
         meter.spend(2.0)
@@ -287,14 +300,13 @@ def _approaches(world: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy
         yield PlacementStrategy(last_resort=True)
 
 
-def _proven(world: PlanState, made: ScoredPlan, meter: Meter) -> float:
-    """The bound for the pods that this plan places, which need not be all; of a first plan no sharper than it is quick to find."""
+def _prove(world: PlanState, meter: Meter) -> float:
+    """Return the lower bound ($/h) for the pods that this plan places. For a first plan, cuts are left out to save time."""
     missing = dict(world.left)
-    clear_plan(world)
-    for one, number in missing.items():
-        world.left[one] -= number
-    proven = compute_lower_bound(world, limited=True, whole=meter.allowance > 0).price_per_hour
-    for one, number in missing.items():
-        world.left[one] += number
-    restore_layout(world, made.layout)
+    with emptied(world):
+        for one, number in missing.items():
+            world.left[one] -= number
+        proven = compute_lower_bound(world, limited=True, whole=meter.allowance > 0).price_per_hour
+        for one, number in missing.items():
+            world.left[one] += number
     return proven

@@ -18,7 +18,6 @@ from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.relaxation.free_capacity import FreeCapacity
 from joiner.planning.state.checkpoint import layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
-from joiner.planning.state.domain_assignment import reachable_domains
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 FEW_PODS = 64
@@ -362,30 +361,3 @@ def order_groups(world: PlanState, shares: Mapping[int, float], order: str) -> l
         return (-group.constraints.priority, offers[group] > 0, ties, -size(group), group.index)
 
     return sorted(world.left, key=key)
-
-
-def assign_quotas(world: PlanState, shares: Mapping[int, float]) -> None:
-    """Quotas: how many pods of each group that spreads over zones go to each zone, as evenly as its skew asks.
-
-    Pods then fill whole nodes zone by zone instead of alternating; the finished plan is checked against the true skew.
-    """
-    expected: dict[tuple[str, object, str], dict[str, int]] = {}
-    for group in order_groups(world, {index: min(share, 1e9) for index, share in shares.items()}, "worth"):
-        rule = world.rules[group.index].quoted
-        if rule is None or not rule.universe:
-            continue
-        counts = expected.setdefault(
-            (rule.spread.topology_key, rule.spread.selector, group.namespace),
-            {domain: rule.tally.by_domain.get(domain, 0) for domain in rule.universe},
-        )
-        quota: dict[str, int] = {}
-        open_to = reachable_domains(world, group, rule.spread.topology_key) & rule.universe
-        for _ in range(world.left[group]):
-            lowest = min(counts.values()) if len(rule.universe) >= rule.spread.min_domains else 0
-            domain = min(sorted(open_to), key=lambda one: counts.get(one, 0), default=None)
-            if domain is None or counts.get(domain, 0) + (1 if rule.counts_itself else 0) - lowest > rule.spread.max_skew:
-                break
-            quota[domain] = quota.get(domain, 0) + 1
-            if rule.counts_itself:
-                counts[domain] = counts.get(domain, 0) + 1
-        world.quotas[group.index] = quota

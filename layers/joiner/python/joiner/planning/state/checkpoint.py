@@ -1,6 +1,7 @@
 """How one way to a plan ended, comparable with others, and the way back to it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from joiner.planning.model.pod_groups import PodGroup
@@ -66,3 +67,15 @@ def restore_layout(world: PlanState, layout: Layout) -> None:
             world.reopen(room)
         for one, number in planned.items():
             world.take(one, room, -number)
+
+
+@contextmanager
+def emptied(state: PlanState) -> Iterator[None]:
+    """Take every planned pod and every new node away, and restore all of them at the end."""
+    layout = layout_of(room for room in (*state.existing, *state.new) if room.planned)
+    clear_plan(state)
+    try:
+        yield
+    finally:
+        clear_plan(state)
+        restore_layout(state, layout)

@@ -42,7 +42,7 @@ def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts
     for tally in (*(tally for tally, _ in apart), *(rule.tally for rule in own.spreads)):
         if tally not in most:
             most[tally] = max(tally.by_domain.values(), default=0)
-    level = all(most[rule.tally] - rule.lowest() <= rule.spread.max_skew for rule in own.spreads)
+    level = all(rule.spread.allows(most[rule.tally], rule.lowest()) for rule in own.spreads)
     return level and all(most[tally] <= allowed for tally, allowed in apart)
 
 
@@ -57,7 +57,7 @@ def _may_stay(world: PlanState, group: PodGroup, room: NodeState, known: dict[tu
         asked = (rule, room.labels.get(rule.spread.topology_key))
         level = known.get(asked)
         if level is None:
-            level = known[asked] = _level(*asked)
+            level = known[asked] = asked[0].allows(asked[1])
         if not level:
             return False
     if any(tally.total > tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.together):
@@ -66,10 +66,6 @@ def _may_stay(world: PlanState, group: PodGroup, room: NodeState, known: dict[tu
     if any(tally.by_domain.get(domain, 0) > there.get(domain, 0) for tally, there, domain in places):
         return False
     return all(tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.affinity)
-
-
-def _level(rule: SpreadRule, domain: str | None) -> bool:
-    return domain is not None and rule.tally.by_domain.get(domain, 0) - rule.lowest() <= rule.spread.max_skew
 
 
 def _one_beginning(world: PlanState, group: PodGroup, rooms: Iterable[NodeState]) -> bool:

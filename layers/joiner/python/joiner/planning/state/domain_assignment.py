@@ -75,8 +75,7 @@ class DomainAssigner:
             return
         key = rule.spread.topology_key
         reach = [domain for domain in self._reachable(group, key) if domain in rule.universe]
-        whole = len(rule.universe) >= rule.spread.min_domains
-        self._hand_out(group, key, reach, limit=rule.spread.max_skew, rule=rule, floor=None if whole else 0)
+        self._distribute(group, key, reach, rule)
 
     def balance(self, group: PodGroup) -> None:
         """A group that only counts for others' spreads: evenly over the domains, so that nobody is shut out."""
@@ -86,7 +85,7 @@ class DomainAssigner:
         if watched:
             rule = self._watched[watched[0]]
             key = rule.spread.topology_key
-            self._hand_out(group, key, [domain for domain in self._reachable(group, key) if domain in (rule.universe or ())])
+            self._distribute(group, key, [domain for domain in self._reachable(group, key) if domain in (rule.universe or ())])
 
     def gather(self, groups: Sequence[PodGroup]) -> None:
         """Groups that want to be beside each other in one domain: all that are tied together go to one, where friends are already or where
@@ -105,23 +104,16 @@ class DomainAssigner:
                 for group in tied:
                     self._give(group, key, {chosen: self._world.left[group]})
 
-    def _hand_out(
-        self,
-        group: PodGroup,
-        key: str,
-        reach: Sequence[str],
-        *,
-        limit: int | None = None,
-        rule: SpreadRule | None = None,
-        floor: int | None = None,
-    ) -> None:
+    def _distribute(self, group: PodGroup, key: str, reach: Sequence[str], rule: SpreadRule | None = None) -> None:
+        """Give the group's pods to these domains, the emptiest first; with a ``rule``, no further than its skew allows."""
         left = self._world.left[group]
         counting = [self._counts[tally] for tally in self._world.rules[group.index].feeds if tally in self._counts]
         own = self._counts[rule.tally] if rule else {}
         adds = 1 if rule and rule.counts_itself else 0
         given = dict.fromkeys(reach, 0)
         rounds = 0
-        if reach and floor is None and len(reach) == max(map(len, counting), default=len(reach)):
+        domains = len(rule.universe or ()) if rule else 0
+        if reach and (rule is None or domains >= rule.spread.min_domains) and len(reach) == max(map(len, counting), default=len(reach)):
             level = all(max(counts.values()) - min(counts.values()) <= 1 for counts in counting)
             rounds = left // len(reach) if level else 0
         for domain in reach if rounds else ():
@@ -132,9 +124,9 @@ class DomainAssigner:
         dear = self._dearness(key) if left > rounds * len(reach) else {}
         for _ in range(left - rounds * len(reach)):
             allowed = reach
-            if limit is not None:
-                lowest = min(own.values(), default=0) if floor is None else floor
-                allowed = [domain for domain in reach if own.get(domain, 0) + adds - lowest <= limit]
+            if rule is not None:
+                lowest = rule.spread.lowest_count(own.values(), domains)
+                allowed = [domain for domain in reach if rule.spread.allows(own.get(domain, 0) + adds, lowest)]
             if not allowed:
                 break
             domain = min(
@@ -224,3 +216,32 @@ def _tied(world: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
         if whole and any(world.rules[one.index].may_begin or any(tally.total for tally in world.rules[one.index].affinity) for one in tied):
             found.append(sorted(tied, key=lambda one: one.index))
     return sorted(found, key=lambda tied: (-sum(map(world.left.__getitem__, tied)), tied[0].index))
+
+
+def assign_quotas(state: PlanState, groups: Iterable[PodGroup]) -> None:
+    """Set quotas: how many pods of each group that spreads over zones go to each zone, as evenly as its skew requires.
+
+    Groups are taken in the given order. Pods then fill whole nodes zone by zone instead of alternating; the finished plan is checked
+    against the true skew.
+    """
+    expected: dict[tuple[str, object, str], dict[str, int]] = {}
+    for group in groups:
+        rule = state.rules[group.index].quoted
+        if rule is None or not rule.universe:
+            continue
+        counts = expected.setdefault(
+            (rule.spread.topology_key, rule.spread.selector, group.namespace),
+            {domain: rule.tally.by_domain.get(domain, 0) for domain in rule.universe},
+        )
+        quota: dict[str, int] = {}
+        open_to = sorted(reachable_domains(state, group, rule.spread.topology_key) & rule.universe)
+        adds = 1 if rule.counts_itself else 0
+        for _ in range(state.left[group]):
+            lowest = rule.spread.lowest_count(counts.values(), len(rule.universe))
+            domain = min(open_to, key=lambda one: counts.get(one, 0), default=None)
+            if domain is None or not rule.spread.allows(counts.get(domain, 0) + adds, lowest):
+                break
+            quota[domain] = quota.get(domain, 0) + 1
+            if adds:
+                counts[domain] = counts.get(domain, 0) + 1
+        state.quotas[group.index] = quota

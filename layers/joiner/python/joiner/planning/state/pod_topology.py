@@ -71,10 +71,15 @@ class SpreadRule:
 
     def lowest(self, without: str | None = None) -> int:
         """The count of the emptiest domain (``without`` left out), 0 while there are fewer domains than minDomains."""
-        if not self.universe or len(self.universe) < self.spread.min_domains:
+        if not self.universe:
             return 0
         counted = self.tally.by_domain
-        return min((counted.get(domain, 0) for domain in self.universe if domain != without), default=UNLIMITED)
+        counts = (counted.get(domain, 0) for domain in self.universe if domain != without)
+        return self.spread.lowest_count(counts, len(self.universe), default=UNLIMITED)
+
+    def allows(self, domain: str | None) -> bool:
+        """Return whether the skew of this domain is within maxSkew, with the pods that are there now."""
+        return domain is not None and self.spread.allows(self.tally.by_domain.get(domain, 0), self.lowest())
 
     def limit(self, domain: str | None) -> int:
         """How many more pods may go to this domain, one after the other: as long as it is at most maxSkew above the others."""
@@ -82,7 +87,7 @@ class SpreadRule:
             return 0
         here = self.tally.by_domain.get(domain, 0)
         if not self.counts_itself:
-            return UNLIMITED if here - self.lowest() <= self.spread.max_skew else 0
+            return UNLIMITED if self.allows(domain) else 0
         return max(self.lowest(without=domain) + self.spread.max_skew - here, 0)
 
 
