@@ -143,7 +143,7 @@ def measure(world: GeneratedLists) -> Point:
     import gc
 
     from joiner.catalogue import Catalogue
-    from joiner.cluster.listing import read_pods
+    from joiner.cluster.list_pages import read_pods
     from joiner.planning import Snapshot, plan, search  # the last with all that only the function that plans carries
     from joiner.planning.effort import Effort
     from joiner.pools import ResolvedNodeClass, Subnet

@@ -17,11 +17,11 @@ from typing import Any, Final
 import msgspec
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, usable
+from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, supports_nodes
 from joiner.cluster import InvalidField
 from joiner.pools import InvalidManifest, NodeClass, ResolvedNodeClass, Subnet
-from joiner.pools.nodepool import ClassRef
-from joiner.pools.reading import Fields, Notes
+from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
+from joiner.pools.node_pool import NodeClassRef
 from joiner_cli.manifests.manifest_documents import UnreadableInput
 
 PACKAGED_REGION: Final = "us-east-1"
@@ -48,9 +48,7 @@ class LoadedCatalogue:
         if not patterns:
             return self.catalogue, []
         meant = {pattern: fnmatch.filter(self.catalogue.types, pattern) for pattern in patterns}
-        chosen = Catalogue.of(
-            self.catalogue.types[name] for name in {name for found in meant.values() for name in found}
-        )
+        chosen = Catalogue.of(self.catalogue.types[name] for name in {name for found in meant.values() for name in found})
         return chosen, [pattern for pattern, found in meant.items() if not found]
 
 
@@ -73,9 +71,7 @@ def load_catalogue(path: Path | None, region: str | None) -> LoadedCatalogue:
         return found
     there = LoadedCatalogue(Catalogue.of(_only_in(region, found.catalogue.types.values())), str(path))
     if not there.zones:
-        raise UnreadableInput(
-            str(path), f"it has no offerings in {region}", f"its zones are {', '.join(found.zones) or 'none'}"
-        )
+        raise UnreadableInput(str(path), f"it has no offerings in {region}", f"its zones are {', '.join(found.zones) or 'none'}")
     return there
 
 
@@ -84,19 +80,15 @@ def packaged_catalogue() -> Catalogue:
     """Return every instance type of us-east-1 at its on-demand price."""
     facts = _facts()
     return Catalogue.of(
-        instance_type_from_ec2(
-            {**one["info"], "InstanceType": name}, [f"{facts['region']}{zone}" for zone in one["zones"]], one["price"]
-        )
+        instance_type_from_ec2({**one["info"], "InstanceType": name}, [f"{facts['region']}{zone}" for zone in one["zones"]], one["price"])
         for name, one in facts["types"].items()
-        if usable(one["info"])
+        if supports_nodes(one["info"])
     )
 
 
 @cache
 def _facts() -> Mapping[str, Any]:
-    found: dict[str, Any] = json.loads(
-        gzip.decompress(files("joiner_cli").joinpath("data", f"{PACKAGED_REGION}.json.gz").read_bytes())
-    )
+    found: dict[str, Any] = json.loads(gzip.decompress(files("joiner_cli").joinpath("data", f"{PACKAGED_REGION}.json.gz").read_bytes()))
     return found
 
 
@@ -111,30 +103,20 @@ def _read(path: Path) -> Catalogue:
     try:
         said = msgspec.json.decode(path.read_bytes())
     except OSError as error:
-        raise UnreadableInput(
-            str(path), error.strerror or str(error), "name a file that `joiner catalogue -o json` wrote"
-        ) from error
+        raise UnreadableInput(str(path), error.strerror or str(error), "name a file that `joiner catalogue -o json` wrote") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableInput(
-            str(path), str(error), "it must be JSON, as `joiner catalogue -o json` writes it"
-        ) from error
+        raise UnreadableInput(str(path), str(error), "it must be JSON, as `joiner catalogue -o json` writes it") from error
     if not isinstance(said, Mapping):
-        raise UnreadableInput(
-            str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
-        )
-    notes = Notes(str(path))
+        raise UnreadableInput(str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}')
+    notes = ManifestProblems(str(path))
     types = [_read_type(name, one, notes) for name, one in said.items()]
     if notes.errors:
         *others, last = notes.errors[:MAX_REPORTED_ERRORS]
-        more = (
-            f" (and {len(notes.errors) - MAX_REPORTED_ERRORS} more)" if len(notes.errors) > MAX_REPORTED_ERRORS else ""
-        )
+        more = f" (and {len(notes.errors) - MAX_REPORTED_ERRORS} more)" if len(notes.errors) > MAX_REPORTED_ERRORS else ""
         told = [f"{_describe_error(one)}: {one.remedy}" for one in others]
         raise UnreadableInput(str(path), "; ".join((*told, _describe_error(last))) + more, last.remedy)
     if not types:
-        raise UnreadableInput(
-            str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote"
-        )
+        raise UnreadableInput(str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote")
     return Catalogue.of(types)
 
 
@@ -142,9 +124,9 @@ def _describe_error(one: InvalidManifest) -> str:
     return f"{one.field} is {one.value}" if one.value else f"{one.field} is missing"
 
 
-def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
+def _read_type(name: str, said: object, notes: ManifestProblems) -> InstanceType:
     """Return one instance type; check every field, because people write catalogues by hand."""
-    fields = Fields(said, name, notes)
+    fields = ManifestFields(said, name, notes)
     labels = fields.texts("labels")
     sides = {side: fields.resources(side) for side in ("capacity", "allocatable")}
     for side, amounts in sides.items():
@@ -168,7 +150,7 @@ def _read_type(name: str, said: object, notes: Notes) -> InstanceType:
         return InstanceType(name)
 
 
-def _check_offering(fields: Fields) -> None:
+def _check_offering(fields: ManifestFields) -> None:
     if not fields.text("zone"):
         fields.wrong("zone", "give the zone that it is offered in, such as us-east-1a")
     if fields.text("capacityType") not in names.CAPACITY_TYPES:
@@ -180,7 +162,7 @@ def _check_offering(fields: Fields) -> None:
 
 
 def assume_resolved_classes(
-    refs: Iterable[ClassRef], classes: Iterable[NodeClass], manifests: Iterable[Mapping[str, Any]], zones: Iterable[str]
+    refs: Iterable[NodeClassRef], classes: Iterable[NodeClass], manifests: Iterable[Mapping[str, Any]], zones: Iterable[str]
 ) -> dict[str, ResolvedNodeClass]:
     """Return node classes with assumed subnets and AMI families, by key: a subnet in every zone, and AL2023 by default.
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 import yaml
 
-from joiner.catalogue import near_types
+from joiner.catalogue import suggest_instance_types
 from joiner_cli.catalogue_files import load_catalogue
 from joiner_cli.manifest_plan import ManifestPlan, PlanRequest, plan_manifests, problem_lines
 from joiner_cli.manifests import UnreadableInput
@@ -39,15 +39,11 @@ class CatalogueFormat(StrEnum):
 
 Files = Annotated[
     list[str],
-    typer.Option(
-        "--filename", "-f", metavar="FILE|DIR", help="Manifests: YAML or JSON, folders with them, or - for stdin."
-    ),
+    typer.Option("--filename", "-f", metavar="FILE|DIR", help="Manifests: YAML or JSON, folders with them, or - for stdin."),
 ]
 CatalogueFile = Annotated[
     Path | None,
-    typer.Option(
-        "--catalogue", metavar="FILE", help="Instance types and prices, as `joiner catalogue -o json` prints them."
-    ),
+    typer.Option("--catalogue", metavar="FILE", help="Instance types and prices, as `joiner catalogue -o json` prints them."),
 ]
 Region = Annotated[
     str | None,
@@ -85,9 +81,7 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
 
 
 def catalogue_command(
-    types: Annotated[
-        list[str] | None, typer.Argument(metavar="TYPE", help="Only these types; * matches anything (m7*.large).")
-    ] = None,
+    types: Annotated[list[str] | None, typer.Argument(metavar="TYPE", help="Only these types; * matches anything (m7*.large).")] = None,
     catalogue: CatalogueFile = None,
     region: Region = None,
     output: Annotated[CatalogueFormat, typer.Option("--output", "-o", help="How to show it.")] = CatalogueFormat.table,
@@ -97,14 +91,12 @@ def catalogue_command(
         found = load_catalogue(catalogue, region)
         chosen, unknown = found.select(types or [])
         if unknown:
-            near = dict.fromkeys(name for one in unknown for name in near_types(one, found.catalogue.types)[:1])
+            near = dict.fromkeys(name for one in unknown for name in suggest_instance_types(one, found.catalogue.types)[:1])
             asked = f"; did you mean {' or '.join(near)}?" if near else ""
             raise UnreadableInput(" ".join(unknown), "there is no such instance type", f"see `joiner catalogue`{asked}")
         number = _number(len(chosen.types), "instance type")
         _print_to_stderr(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{number}")
-        print_result(
-            json.dumps(chosen.to_json(), indent=1) if output is CatalogueFormat.json else render_catalogue_table(chosen)
-        )
+        print_result(json.dumps(chosen.to_json(), indent=1) if output is CatalogueFormat.json else render_catalogue_table(chosen))
 
 
 explain_app = typer.Typer(no_args_is_help=True, help="Show why a pod is placed on a node, or why it stays pending.")
@@ -147,9 +139,7 @@ def _render(found: ManifestPlan, output: PlanFormat) -> str:
         case PlanFormat.html:
             snapshot = found.world.snapshot
             notes = problem_lines(found.plan.problems, found.world.where)
-            return render_plan_page(
-                found.plan, snapshot.pods, {node.name: node.allocatable for node in snapshot.nodes}, notes=notes
-            )
+            return render_plan_page(found.plan, snapshot.pods, {node.name: node.allocatable for node in snapshot.nodes}, notes=notes)
 
 
 def _print_commentary(found: ManifestPlan) -> None:
@@ -161,17 +151,13 @@ def _print_commentary(found: ManifestPlan) -> None:
     if len(problems) > MAX_REPORTED_PROBLEMS:
         _print_to_stderr(f"joiner: and {len(problems) - MAX_REPORTED_PROBLEMS} more")
     if found.errors:
-        _print_to_stderr(
-            f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_count_omissions(found)}"
-        )
+        _print_to_stderr(f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_count_omissions(found)}")
     elif not (found.world.where or found.world.passed_over):
         _print_to_stderr("joiner: the input holds no manifests")
     if found.plan.cut_short:
         _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
     if found.world.passed_over:
-        _print_to_stderr(
-            f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}"
-        )
+        _print_to_stderr(f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
     facts = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute, give them with --catalogue)"
     _print_to_stderr(f"catalogue: {found.market.source}{facts if found.market.dated else ''}")
     _print_to_stderr(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")

@@ -13,16 +13,16 @@ from itertools import product
 from typing import Final
 
 from joiner import names
-from joiner.catalogue import InstanceType, Offering, allocatable
-from joiner.cluster import Node, Pod, Requirements, VolumeUnusable, total
-from joiner.cluster.quantities import amount
+from joiner.catalogue import InstanceType, Offering, compute_allocatable
+from joiner.cluster import Node, Pod, Requirements, VolumeUnusable, sum_resources
+from joiner.cluster.quantities import format_amount
 from joiner.lifecycle.deadlines import registration_deadline
 from joiner.planning import ExistingNode, Offer, PlannedNode, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
 from joiner.planning.model.node_offers import INSTANCE_LABELS, node_labels
 from joiner.planning.output.explanation import NO_TERMS
 from joiner.pools import NodePool
-from joiner.pools.conditions import write_time
+from joiner.pools.conditions import format_timestamp
 from joiner_cli.manifest_plan import ManifestPlan
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
 from joiner_cli.rendering.text_columns import shorten_names as listed
@@ -89,7 +89,10 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
             [
                 [
                     name,
-                    *(amount(name, amounts.get(name, 0)).removesuffix(f" {name}") for amounts in (used, pod.requests, node.allocatable)),
+                    *(
+                        format_amount(name, amounts.get(name, 0)).removesuffix(f" {name}")
+                        for amounts in (used, pod.requests, node.allocatable)
+                    ),
                 ]
                 for name in sorted(pod.requests)
             ],
@@ -176,7 +179,7 @@ def _describe_joining_node(name: str, snapshot: Snapshot) -> str:
     deadline = registration_deadline(claim) if claim else None
     if claim is None or deadline is None:
         return f"the node of NodeClaim {name}, which has not registered yet"
-    return f"the node of NodeClaim {name} (instance {claim.instance_id}; it may join until {write_time(deadline)})"
+    return f"the node of NodeClaim {name} (instance {claim.instance_id}; it may join until {format_timestamp(deadline)})"
 
 
 def _effort(found: ManifestPlan) -> Effort:
@@ -218,7 +221,7 @@ class TypeGroup:
 
 
 def _explain_pending(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan) -> str:
-    asked = ", ".join(amount(name, value) for name, value in pod.requests.items() if name != "pods")
+    asked = ", ".join(format_amount(name, value) for name, value in pod.requests.items() if name != "pods")
     lines = [f"{pod.key} stays pending. It requests {asked or 'nothing'}."]
     for reason in reasons:
         pool = _find_pool(reason.pool, found)
@@ -269,8 +272,8 @@ def _group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[T
         if stage == FITS:
             own = found.world.snapshot.node_class(pool)
             labels = node_labels(pool, known, "", "")
-            overhead = total(one.requests for one in daemons if one.runs_on(labels, pool.taints))
-            lacks = pod.requests.lacking(allocatable(known, own, pool) - overhead)
+            overhead = sum_resources(one.requests for one in daemons if one.runs_on(labels, pool.taints))
+            lacks = pod.requests.lacking(compute_allocatable(known, own, pool) - overhead)
             if lacks:
                 stage, rule, remedy = SIZE, f"too small: short of {' and '.join(sorted(lacks))}", ""
         grouped.setdefault((stage, rule), {}).setdefault(remedy, []).append(known.name)

@@ -25,7 +25,7 @@ from joiner.lifecycle.retirement import (
     is_voluntary,
 )
 from joiner.pools import NodeClaim
-from joiner.pools.leaving import leaving_nodes
+from joiner.pools.retiring_nodes import find_retiring_nodes
 
 logger = Logger(child=True)
 
@@ -82,7 +82,7 @@ class RetirementCandidates:
         here = cls(claims, nodes, owners, leased=leased, instances=instances)
         cases = here.cases(asked)
         mine = {case.node.name for case in cases if case.node is not None}
-        leaving = leaving_nodes(nodes.values(), claims.values()) if leased else frozenset[str]()
+        leaving = find_retiring_nodes(nodes.values(), claims.values()) if leased else frozenset[str]()
         pods = list_pods_on(kube, mine | leaving)
         current = lease.number if lease.living(int(now.timestamp())) else 0
         here_now = tuple(pod for name in sorted(mine) for pod in _pods(pods[name]))

@@ -41,9 +41,9 @@ from joiner.lifecycle.retirement import (
 )
 from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
-from joiner.telling import retiring as telling
-from joiner.telling.events import Event
-from joiner.telling.retiring import ENDED_AT_LAUNCH
+from joiner.reporting import retirement_events as telling
+from joiner.reporting.events import Event
+from joiner.reporting.retirement_events import ENDED_AT_LAUNCH
 
 logger = Logger()
 
@@ -161,9 +161,9 @@ class RetirementStart:
             claim = self._say_why(claim, noted.said, now)
         retiring = self._entry(case, claim, node, noted.since)
         moving = around.moving(case, claim, noted.deadline, now) if retiring.stage is not RetirementStage.TERMINATED else 0
-        events = (telling.begun(claim, node, asked.reason) if claim is not None else []) + unclosed
+        events = (telling.report_retirement(claim, node, asked.reason) if claim is not None else []) + unclosed
         if noted.said and claim is not None and claim.pool:
-            events += telling.ended_at_launch(claim, noted.said)
+            events += telling.report_ended_at_launch(claim, noted.said)
         logger.info("retirement begins", nodeclaim=asked.claim, node=retiring.node, instance=retiring.instance, reason=str(asked.reason))
         return BegunRetirement(retiring, moving, tuple(events))
 
@@ -223,7 +223,7 @@ class RetirementStart:
             if node is None or is_registered(node) or (claim is not None and claim.registered):
                 raise
             logger.warning("a node that never registered may not be closed", node=node.name, nodeclaim=case.asked.claim, reason=str(reason))
-            return None, telling.unclosed(claim, node, str(reason))
+            return None, telling.report_refused_taint(claim, node, str(reason))
 
     def _take_back(self, case: RetirementCandidate, owner: str) -> None:
         """Nothing of a retirement that does not happen stays: an execution that died may have closed the node."""

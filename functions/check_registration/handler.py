@@ -30,7 +30,7 @@ from joiner.adapters.store import NoSuchDocument
 from joiner.lifecycle.registration import ClaimAndNode, match_nodes
 from joiner.names import PRICE
 from joiner.pools import NodeClaim
-from joiner.telling.events import Event
+from joiner.reporting.events import Event
 
 logger = Logger()
 

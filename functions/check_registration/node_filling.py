@@ -26,7 +26,7 @@ from joiner.lifecycle.binding import (
 from joiner.lifecycle.deadlines import PLANNED_WITHIN
 from joiner.names import FILLING
 from joiner.planning import Snapshot
-from joiner.pools.conditions import read_time
+from joiner.pools.conditions import parse_timestamp
 
 logger = Logger(child=True)
 
@@ -171,7 +171,7 @@ def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
     """When the node became Ready, as its condition says it."""
     conditions = (manifest.get("status") or {}).get("conditions") or ()
     ready: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "Ready" and each.get("status") == "True"), {})
-    return read_time(ready.get("lastTransitionTime"))
+    return parse_timestamp(ready.get("lastTransitionTime"))
 
 
 def read_snapshot(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> Snapshot:

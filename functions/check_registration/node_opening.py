@@ -28,8 +28,8 @@ from joiner.cluster import InvalidField, Node
 from joiner.lifecycle import deadlines
 from joiner.lifecycle.initialization import closed_too_long, initialization_patch, is_initialized, may_be_filled, opening_patch
 from joiner.names import FILLING
-from joiner.telling import joining as telling
-from joiner.telling.events import Event
+from joiner.reporting import registration_events as telling
+from joiner.reporting.events import Event
 
 logger = Logger(child=True)
 
@@ -76,7 +76,7 @@ class NodeOpening:
 
     def _finish(self, one: FilledNode, filling: FilledNodes) -> ClaimProgress:
         step, node, claim = one.step, one.node, one.step.claim
-        events: list[Event] = [*step.events, *(telling.placed(pod, node, claim) for pod in one.bound)]
+        events: list[Event] = [*step.events, *(telling.report_placed(pod, node, claim) for pod in one.bound)]
         if step.stage != "ready":
             troubled = f", {len(one.failed)} bindings failed: {one.failed[0]}" if one.failed else ""
             return replace(step, said=f"has {one.placed} of its {one.planned} pods{troubled}; {step.said}", events=tuple(events))
@@ -89,7 +89,7 @@ class NodeOpening:
             write_status(self._kube, claim)
         except KubeError as reason:
             return replace(step, stage="registered", said=f"could not be opened now: {reason}", events=tuple(events))
-        events += telling.initialized(claim, node)
+        events += telling.report_initialized(claim, node)
         return replace(step, claim=claim, node=node, stage="initialized", said="is initialized", events=tuple(events))
 
     def _open(self, node: Node, *, initialized: bool) -> Node:

@@ -22,9 +22,9 @@ from joiner.lifecycle.failed_claims import (
 from joiner.lifecycle.initialization import is_initialized, missing_for_initialization
 from joiner.lifecycle.registration import ClaimAndNode, is_registered, joined_without_taint, registration_patch
 from joiner.pools import NodeClaim
-from joiner.pools.conditions import write_time
-from joiner.telling import joining as telling
-from joiner.telling.events import Event, Subject
+from joiner.pools.conditions import format_timestamp
+from joiner.reporting import registration_events as telling
+from joiner.reporting.events import Event, Subject
 
 Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
 
@@ -60,7 +60,7 @@ class NodeRegistration:
             return step
         minutes = int(deadlines.REGISTRATION.total_seconds() // 60)
         if deadlines.registration_timed_out(step.claim, self._now):
-            told = telling.never_registered(step.claim, minutes)
+            told = telling.report_registration_timeout(step.claim, minutes)
             return self._give_up(step, f"no node joined in {minutes} minutes", told, REGISTRATION_TIMEOUT)
         if deadlines.initialization_timed_out(step.claim, self._now):
             return self._give_up(step, f"its node does not take pods: {step.said}", never_initialized(step), INITIALIZATION_TIMEOUT)
@@ -70,7 +70,7 @@ class NodeRegistration:
         claim, node = meeting.claim, meeting.node
         if meeting.others:
             said = f"several nodes say that they are its instance: {', '.join(meeting.others)}"
-            return ClaimProgress(claim, "waiting", said, events=(telling.several_nodes(claim, meeting.others),))
+            return ClaimProgress(claim, "waiting", said, events=(telling.report_multiple_nodes(claim, meeting.others),))
         if node is None:
             return self._without_node(claim)
         if node.deletion:
@@ -86,7 +86,7 @@ class NodeRegistration:
         if claim.registered:
             return self._gone(claim, None, f"its node {claim.node_name} is gone")
         deadline = deadlines.registration_deadline(claim)
-        until = f", it may until {write_time(deadline)}" if deadline else ""
+        until = f", it may until {format_timestamp(deadline)}" if deadline else ""
         return ClaimProgress(claim, "waiting", f"instance {claim.instance_id} has not joined yet{until}")
 
     def _gone(self, claim: NodeClaim, node: Node | None, said: str) -> ClaimProgress:
@@ -110,12 +110,12 @@ class NodeRegistration:
         fresh = not is_registered(node)
         if fresh:
             if joined_without_taint(node):
-                events.append(telling.came_without_guard(claim, node))
+                events.append(telling.report_missing_taint(claim, node))
             node = self._register(claim, node)
         if not claim.registered or claim.node_name != node.name:
             claim = claim.as_registered(node.name, at=self._now, opens_by=self._now + deadlines.INITIALIZATION)
             write_status(self._kube, claim)
-            events += telling.registered(claim, node)
+            events += telling.report_registered(claim, node)
         if is_initialized(node) and claim.initialized:
             return ClaimProgress(claim, "initialized", "was initialized before", node, tuple(events))
         missing = "" if is_initialized(node) else missing_for_initialization(claim, node)

@@ -37,8 +37,8 @@ from joiner.lifecycle.retirement import (
     taint_patch,
 )
 from joiner.pools import NodeClaim
-from joiner.telling import retiring as telling
-from joiner.telling.events import Event
+from joiner.reporting import retirement_events as telling
+from joiner.reporting.events import Event
 
 logger = Logger()
 
@@ -166,7 +166,7 @@ class PodEviction:
         asked, blockers, events = self._ask(one, plan, budget)
         why = "; ".join([*plan.blockers, *blockers][:3]) or f"{len(plan.waiting)} pods leave"
         if plan.blockers or blockers:
-            events += telling.blocked(one, claim, [*plan.blockers, *blockers])
+            events += telling.report_blocked_drain(one, claim, [*plan.blockers, *blockers])
         self._tell(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
         logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
         return DrainRound(replace(one.at(RetirementStage.DRAINING, why), emptied=0), asked, plan.next_at, tuple(events))
@@ -185,10 +185,10 @@ class PodEviction:
             why = f"volumes are detached: {', '.join(volumes[:3])}"
             ends = [since + VOLUMES_AWAITED, *([until] if until else [])]
             waiting = replace(one.at(RetirementStage.DRAINING, why), emptied=int(since.timestamp()))
-            return DrainRound(waiting, next_at=min(ends), events=tuple(telling.detaching(one, claim, volumes)))
+            return DrainRound(waiting, next_at=min(ends), events=tuple(telling.report_detaching(one, claim, volumes)))
         self._tell(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
         logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
-        return DrainRound(one.at(RetirementStage.DRAINED), events=tuple(telling.terminating(one, claim)))
+        return DrainRound(one.at(RetirementStage.DRAINED), events=tuple(telling.report_terminating(one, claim)))
 
     def _ask(self, one: RetiringClaim, plan: Drain, budget: CallBudget) -> tuple[int, list[str], list[Event]]:
         """How many were asked, what keeps the others, and what is told."""
@@ -200,13 +200,13 @@ class PodEviction:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):  # gone, or another pod by now: done
                 blockers.append(_blocker(pod, answer))
             else:
-                events.append(telling.evicted(pod, one.node))
+                events.append(telling.report_evicted(pod, one.node))
         deleted, _ = call_each_in_time(plan.delete, self._delete, KubeError, self._time_left)
         for order, answer in deleted:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):
                 blockers.append(_blocker(order.pod, answer))
             else:
-                events.append(telling.deleted(order.pod, one.node, order.grace))
+                events.append(telling.report_deleted(order.pod, one.node, order.grace))
         return len(events), blockers, events
 
     def _evict(self, pod: DrainingPod, node: str) -> None:

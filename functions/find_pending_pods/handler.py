@@ -30,7 +30,7 @@ from joiner.lifecycle.planning_back_off import describe_pending_classes, find_cl
 from joiner.lifecycle.progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
-from joiner.pools.leaving import leaving_nodes
+from joiner.pools.retiring_nodes import find_retiring_nodes
 
 logger = Logger()
 
@@ -82,7 +82,7 @@ class PendingPodSearch:
         kept = open_assignments(state.on_their_way, assignments, world.nodes, world.pods)
         closed = sum(closed_too_long(node, now) for node in world.nodes)
         entering = [claim.name for claim in state.entering]
-        pods = list_uncovered_pods(world.pods, kept.values(), leaving=leaving_nodes(world.nodes, world.claims))
+        pods = list_uncovered_pods(world.pods, kept.values(), leaving=find_retiring_nodes(world.nodes, world.claims))
         asked = describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=self._short(now))
         found = {
             "pods": len(pods),

@@ -20,8 +20,8 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
-from joiner.launching import Launch, Launched, Outcome, read_answer, read_refusal
-from joiner.launching.outcome import EVERY, Short, places, read_instances
+from joiner.launching import Launch, LaunchOutcome, PairedInstance, read_fleet_answer, read_fleet_refusal
+from joiner.launching.launch_outcome import EVERY, CapacityShortage, list_instance_places, read_instances
 from joiner.names import NAME_TAG, NODECLAIM
 
 logger = Logger()
@@ -56,7 +56,7 @@ class Launcher:
         launch = documents.get_launch(self._store, key, index)
         logger.append_keys(launch=launch.id, nodepool=launch.pool)
         known = self._ledger.launch(launch.id)
-        outcome = Outcome.from_json(known.outcome) if known and known.closed else self._launch(task, launch, known)
+        outcome = LaunchOutcome.from_json(known.outcome) if known and known.closed else self._launch(task, launch, known)
         self._name(outcome)
         self._remember_shortages(launch, outcome, int(now.timestamp()))
         unmet = len(outcome.unmet)
@@ -68,30 +68,30 @@ class Launcher:
             "errors": list(outcome.codes)[:CODES_SHOWN],
         }
 
-    def _launch(self, task: Task, launch: Launch, known: LaunchRecord | None) -> Outcome:
+    def _launch(self, task: Task, launch: Launch, known: LaunchRecord | None) -> LaunchOutcome:
         mine = documents.record_of(launch, lease_number=task.lease_number, execution=task.execution.arn)
         record = self._ledger.begin_launch(mine)
         if record.closed:
-            return Outcome.from_json(record.outcome)
+            return LaunchOutcome.from_json(record.outcome)
         launch = documents.launch_of(record)
         outcome = self._send_again(launch, record) if known or record != mine else self._send(launch, record)
         outcome = outcome.as_paired({each.instance_id: self._pair(each, launch) for each in outcome.launched})
-        return Outcome.from_json(self._ledger.close_launch(launch.id, outcome.to_json()))
+        return LaunchOutcome.from_json(self._ledger.close_launch(launch.id, outcome.to_json()))
 
-    def _pair(self, launched: Launched, launch: Launch) -> str:
+    def _pair(self, launched: PairedInstance, launch: Launch) -> str:
         return self._ledger.pair(launched.instance_id, launched.claim, launch.id).claim
 
-    def _send(self, launch: Launch, record: LaunchRecord) -> Outcome:
+    def _send(self, launch: Launch, record: LaunchRecord) -> LaunchOutcome:
         """The first send of a launch."""
         try:
-            return read_answer(launch, self._fleet(launch, record))
+            return read_fleet_answer(launch, self._fleet(launch, record))
         except NoAnswer:
             raise  # it may have launched: the launch stays open, and whoever tries again looks first
         except Ec2Error as refusal:
             logger.warning("EC2 refused the whole request", code=refusal.code, reason=refusal.message)
-            return read_refusal(launch, refusal.code, refusal.message)
+            return read_fleet_refusal(launch, refusal.code, refusal.message)
 
-    def _send_again(self, launch: Launch, record: LaunchRecord) -> Outcome:
+    def _send_again(self, launch: Launch, record: LaunchRecord) -> LaunchOutcome:
         """What an earlier send launched: what its tag shows, which may be a part, and what EC2 answers to the same bytes and token."""
         tagged = {each.id: (each.instance_type, each.zone, each.capacity_type) for each in self._ec2.instances_of_launch(launch.id)}
         if tagged:
@@ -105,7 +105,7 @@ class Launcher:
             except Ec2Error as refusal:
                 logger.warning("EC2 refused the request that was sent again", code=refusal.code, reason=refusal.message)
                 answer = {"Errors": [{"ErrorCode": refusal.code, "ErrorMessage": refusal.message}]}
-        found = places(launch, answer) | tagged
+        found = list_instance_places(launch, answer) | tagged
         standing = {pairing.instance: pairing.claim for pairing in self._ledger.pairings(found).values()}
         return read_instances(launch, found, answer.get("Errors") or (), standing)
 
@@ -115,7 +115,7 @@ class Launcher:
             self._ec2.ensure_launch_template(template.name, template.data, template.tags)
         return self._ec2.create_fleet(json.loads(record.request))
 
-    def _name(self, outcome: Outcome) -> None:
+    def _name(self, outcome: LaunchOutcome) -> None:
         """Tag each instance with its claim. A tag that fails costs a name, not a node: the ledger holds the pairing.
 
         EC2 may not know a new instance yet; the next sweep tags what lacks its name (survey_instances).
@@ -128,7 +128,7 @@ class Launcher:
             shape = f"{each.instance_type} in {each.zone}, {each.capacity_type}"
             logger.info(f"launched {shape}", instance=each.instance_id, nodeclaim=each.claim)
 
-    def _remember_shortages(self, launch: Launch, outcome: Outcome, now: int) -> None:
+    def _remember_shortages(self, launch: Launch, outcome: LaunchOutcome, now: int) -> None:
         for short in outcome.short:
             logger.warning("short of capacity", code=short.code, instanceType=short.instance_type, zone=short.zone)
             for offering in _meant(short, launch):
@@ -137,7 +137,7 @@ class Launcher:
             logger.error("the launch failed", code=failure.code, reason=failure.message, remedy=failure.remedy)
 
 
-def _meant(short: Short, launch: Launch) -> set[OfferingKey]:
+def _meant(short: CapacityShortage, launch: Launch) -> set[OfferingKey]:
     """The offering that was short; where every type or zone is meant, that and each one that this launch asked for."""
     meant = {OfferingKey(short.capacity_type, short.instance_type, short.zone)}
     for asked in launch.prices:

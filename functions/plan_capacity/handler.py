@@ -18,7 +18,7 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.lifecycle.planning_back_off import back_off_after_plan
 from joiner.planning import Ceilings, Plan, Snapshot, plan
-from joiner.telling.shortages import with_remedies
+from joiner.reporting.shortage_remedies import add_remedies
 
 logger = Logger()
 
@@ -48,7 +48,7 @@ class CapacityPlanning:
             classes=documents.get_node_classes(self._store, classes),
             ceilings=self._ceilings,
         )
-        made = with_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
+        made = add_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
         answer = {"plan": documents.put_plan(self._store, task, made), **summarize_plan(made)}
         self._remember(made, world, snapshot, int(now.timestamp()))
         return answer

@@ -22,7 +22,7 @@ from joiner.cluster import Node
 from joiner.lifecycle.rebuilding import pool_key_of, rebuilt_claim
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim, NodePool
-from joiner.telling.events import Event, Subject
+from joiner.reporting.events import Event, Subject
 
 logger = Logger()
 

@@ -14,17 +14,17 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.parallel import call_all
 from joiner.adapters.records import BROKEN
-from joiner.catalogue import Catalogue, allocatable, capacity
-from joiner.launching import Launch, Launched, Outcome
+from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity
+from joiner.launching import Launch, LaunchOutcome, PairedInstance
 from joiner.lifecycle.launched_claims import launched_claim
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
-from joiner.telling import launching as telling
-from joiner.telling.events import Event
+from joiner.reporting import launch_events as telling
+from joiner.reporting.events import Event
 
 logger = Logger(child=True)
 
-Content = tuple[Launch, Outcome]
+Content = tuple[Launch, LaunchOutcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class LaunchRecorder:
     def content(record: LaunchRecord) -> Content | None:
         """What was launched and what became of it; None if the record's content is not what a launch consists of, which stops no other."""
         try:
-            return launch_of(record), Outcome.from_json(record.outcome) if record.closed else Outcome()
+            return launch_of(record), LaunchOutcome.from_json(record.outcome) if record.closed else LaunchOutcome()
         except BROKEN as reason:
             said = f"{type(reason).__name__}: {reason}"
             logger.error("a launch cannot be recorded: its content in the memory table cannot be read", launch=record.id, reason=said)
@@ -82,10 +82,10 @@ class LaunchRecorder:
             failed=0 if outcome.again else len(outcome.unmet),
             later=bool(outcome.unmet) and outcome.later,
             price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
-            events=telling.outcome(outcome, launched, pool),
+            events=telling.report_outcome(outcome, launched, pool),
         )
 
-    def _write_launched(self, each: tuple[Launched, NodeClaim, str]) -> NodeClaim | None:
+    def _write_launched(self, each: tuple[PairedInstance, NodeClaim, str]) -> NodeClaim | None:
         instance, claim, zone_id = each
         if claim.launched:
             return claim
@@ -96,8 +96,8 @@ class LaunchRecorder:
             claim,
             instance,
             labels=kind.labels if kind else {},
-            capacity=capacity(kind, node_class, pool) if kind else None,
-            allocatable=allocatable(kind, node_class, pool) if kind else None,
+            capacity=compute_capacity(kind, node_class, pool) if kind else None,
+            allocatable=compute_allocatable(kind, node_class, pool) if kind else None,
             at=self._now,
             zone_id=zone_id,
         )

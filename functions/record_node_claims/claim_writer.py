@@ -13,12 +13,12 @@ from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
-from joiner.launching import Offer, Refusal, Wanted
+from joiner.launching import ClaimToLaunch, LaunchOffering, RefusedClaim
 from joiner.names import EXECUTION, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS
-from joiner.pools import NodeClaim, ResolvedNodeClass, claim_for
-from joiner.pools.hashes import hash_annotations
+from joiner.pools import NodeClaim, ResolvedNodeClass, build_node_claim
+from joiner.pools.drift_hashes import build_hash_annotations
 
 logger = Logger(child=True)
 
@@ -28,7 +28,7 @@ class ClaimIntent:
     """One planned node and the claim that it becomes."""
 
     node: PlannedNode
-    wanted: Wanted
+    wanted: ClaimToLaunch
 
     @property
     def claim(self) -> NodeClaim:
@@ -45,7 +45,7 @@ def list_intents(plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNode
         resolved = classes.get(pool.class_ref.key)
         if node_class is None or resolved is None:
             raise LookupError(f"the plan has a node of {pool.key}, whose class {pool.class_ref.key} was not resolved")
-        claim = claim_for(
+        claim = build_node_claim(
             pool,
             suffix=name_suffix(task, index),
             requirements=node.requirements,
@@ -54,13 +54,13 @@ def list_intents(plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNode
             execution=task.execution.name,
             # What the instance decides is known when it runs: EC2 chooses among the alternatives
             labels={key: value for key, value in node.labels.items() if not INSTANCE_LABELS.fullmatch(key)},
-            annotations=hash_annotations(pool, node_class),
+            annotations=build_hash_annotations(pool, node_class),
             capacity=node.capacity,
             allocatable=node.allocatable,
         )
         alike = (offer for offer in (node.offer, *node.alternatives) if offer.capacity_type == node.capacity_type)
-        offers = dict.fromkeys(Offer(offer.price_per_hour, offer.instance_type, offer.zone) for offer in alike)
-        found.append(ClaimIntent(node, Wanted(claim, pool, node_class, resolved, node.capacity_type, tuple(offers))))
+        offers = dict.fromkeys(LaunchOffering(offer.price_per_hour, offer.instance_type, offer.zone) for offer in alike)
+        found.append(ClaimIntent(node, ClaimToLaunch(claim, pool, node_class, resolved, node.capacity_type, tuple(offers))))
     return found
 
 
@@ -80,7 +80,7 @@ class ClaimWriter:
         self._kube = kube
         self._ledger = ledger
         self._task = task
-        self.failures: list[tuple[NodeClaim, Refusal]] = []
+        self.failures: list[tuple[NodeClaim, RefusedClaim]] = []
 
     def write(self, wanted: Sequence[ClaimIntent]) -> list[str]:
         """Write all; the names of the claims that stand. One that is refused never stops the others."""
@@ -89,7 +89,7 @@ class ClaimWriter:
         for intent, answer in answers:
             if isinstance(answer, KubeError):
                 self._ledger.unassign(intent.claim.name, self._task.lease_number)
-                self.failures.append((intent.claim, Refusal(intent.claim.name, "ClaimNotWritten", str(answer))))
+                self.failures.append((intent.claim, RefusedClaim(intent.claim.name, "ClaimNotWritten", str(answer))))
                 continue
             written.append(intent.claim.name)
             planned = f"{intent.node.instance_type} in {intent.node.zone}, {intent.node.capacity_type}"

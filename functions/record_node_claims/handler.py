@@ -25,14 +25,14 @@ from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each, c
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
-from joiner.launching import Launch, Refusal, group_launches
+from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.lifecycle.progress import assess_progress
 from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.pools import NodeClaim, ResolvedNodeClass
-from joiner.telling import planned as telling
-from joiner.telling.events import Event, Subject
+from joiner.reporting import plan_events as telling
+from joiner.reporting.events import Event, Subject
 
 logger = Logger()
 
@@ -92,7 +92,7 @@ class ClaimRecording:
         groups = list(range(len(opened) + len(standing)))
         return {"launches": key, "groups": groups, "claims": len(written), "postponed": len(postponed) + len(writer.left), "events": events}
 
-    def _launches(self, asked: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, Refusal]]:
+    def _launches(self, asked: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
         """The launches for the claims of a plan, and by name of the claim why nothing can be asked of EC2 for it."""
         if not asked:
             return (), {}
@@ -152,19 +152,21 @@ def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[ClaimIntent], writ
     pods = kept.named({key for key in planned if not is_buffer_pod(key)})
     name = task.execution.name
     told = [
-        telling.new_node(pods[key], intent.claim, intent.node, name)
+        telling.report_new_node(pods[key], intent.claim, intent.node, name)
         for intent in wanted
         if intent.claim.name in written
         for key in intent.node.pods
         if key in pods
     ]
     claims = {claim.name: claim for claim in kept.world.claims}
-    told += [telling.room_on_its_way(pods[key], room, claims.get(room.claim)) for room in plan.existing for key in room.pods if key in pods]
-    told += [telling.no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
+    told += [
+        telling.report_nominated(pods[key], room, claims.get(room.claim)) for room in plan.existing for key in room.pods if key in pods
+    ]
+    told += [telling.report_no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
     return told
 
 
-def _on_pools(kept: KeptSnapshot, plan: Plan, refused: Sequence[tuple[NodeClaim, Refusal]]) -> list[Event]:
+def _on_pools(kept: KeptSnapshot, plan: Plan, refused: Sequence[tuple[NodeClaim, RefusedClaim]]) -> list[Event]:
     subjects = {
         f"{manifest['kind']}/{manifest['metadata']['name']}": Subject(
             manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("uid", "")
@@ -175,11 +177,11 @@ def _on_pools(kept: KeptSnapshot, plan: Plan, refused: Sequence[tuple[NodeClaim,
     told: list[Event] = []
     problems = tuple(dict.fromkeys((*kept.world.problems, *plan.problems)))
     for key, subject in subjects.items():
-        told += telling.mistakes(subject, [problem for problem in problems if problem.object == key])
+        told += telling.report_invalid_manifests(subject, [problem for problem in problems if problem.object == key])
     for claim, refusal in refused:
         logger.error("a claim was not made", nodeclaim=claim.name, nodepool=claim.pool, reason=refusal.message)
         if claim.pool_key in subjects:
-            told.append(telling.claim_refused(subjects[claim.pool_key], refusal.reason, refusal.message))
+            told.append(telling.report_refused_claim(subjects[claim.pool_key], refusal.reason, refusal.message))
     return told
 
 
@@ -188,7 +190,7 @@ def _on_classes(kept: KeptSnapshot, classes: Mapping[str, ResolvedNodeClass]) ->
         event
         for node_class in kept.world.classes
         if node_class.key in classes
-        for event in telling.class_not_ready(node_class, classes[node_class.key])
+        for event in telling.report_class_not_ready(node_class, classes[node_class.key])
     ]
 
 

@@ -14,7 +14,7 @@ from joiner.adapters import documents, environment
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.prices import on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.store import Store
-from joiner.catalogue import Catalogue, instance_type_from_ec2, usable
+from joiner.catalogue import Catalogue, instance_type_from_ec2, supports_nodes
 
 logger = Logger()
 
@@ -34,7 +34,7 @@ class CatalogueRefresh:
         zones = self._zones()
         on_demand = on_demand_prices(self._pricing, self._region)
         spot = spot_prices(self._client, now)
-        described = [info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if usable(info)]
+        described = [info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if supports_nodes(info)]
         offered = [info for info in described if info["InstanceType"] in zones]
         types = [
             instance_type_from_ec2(info, zones[name], on_demand.get(name), spot.get(name))

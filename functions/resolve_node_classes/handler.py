@@ -19,9 +19,9 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import BackOff
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
-from joiner.launching import Ceilings, EbsDefaults, Found, questions, resolve
+from joiner.launching import EbsDefaults, NodeClassAnswers, NodeClassPolicy, build_queries, resolve_node_class
 from joiner.lifecycle.launch_failures import back_off_id_of_class
-from joiner.pools import NodeClass, Problem, ResolvedNodeClass
+from joiner.pools import NodeClass, NodeClassProblem, ResolvedNodeClass
 
 logger = Logger()
 
@@ -30,7 +30,7 @@ class NodeClassResolver:
     """All classes of one snapshot; its parts are arguments so that a test can hand in its own."""
 
     def __init__(
-        self, ledger: Ledger, store: Store, *, ec2: Ec2, parameters: Parameters, profiles: InstanceProfiles, ceilings: Ceilings
+        self, ledger: Ledger, store: Store, *, ec2: Ec2, parameters: Parameters, profiles: InstanceProfiles, ceilings: NodeClassPolicy
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -67,23 +67,23 @@ class NodeClassResolver:
             return None
 
     def _resolve(
-        self, node_class: NodeClass, cluster: ClusterFacts, ceilings: Ceilings, defaults: EbsDefaults | None, now: datetime
+        self, node_class: NodeClass, cluster: ClusterFacts, ceilings: NodeClassPolicy, defaults: EbsDefaults | None, now: datetime
     ) -> ResolvedNodeClass:
         """One class. That AWS refuses what it asks for is its own problem; that AWS does not answer is everybody's, and is tried again."""
         try:
             found = replace(self._look_up(node_class, cluster.version, ceilings, now), ebs_defaults=defaults)
-            return resolve(node_class, found, ceilings, kubernetes_version=cluster.version, ip_family=cluster.ip_family)
+            return resolve_node_class(node_class, found, ceilings, kubernetes_version=cluster.version, ip_family=cluster.ip_family)
         except (NoAnswer, Ec2Throttled):
             raise
         except Ec2Error as refusal:
             nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
             remedy = "put the class right, or allow the role of resolve_node_classes what it lacks"
-            return nothing.with_problems([Problem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")])
+            return nothing.with_problems([NodeClassProblem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")])
 
-    def _look_up(self, node_class: NodeClass, version: str, ceilings: Ceilings, now: datetime) -> Found:
-        asked = questions(node_class, version, image_owners=ceilings.image_owners)
+    def _look_up(self, node_class: NodeClass, version: str, ceilings: NodeClassPolicy, now: datetime) -> NodeClassAnswers:
+        asked = build_queries(node_class, version, image_owners=ceilings.image_owners)
         parameters = self._parameters.values(asked.parameters) if asked.parameters else {}
-        return Found(
+        return NodeClassAnswers(
             subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],
             security_groups=[each for filters in asked.security_groups for each in self._ec2.security_groups(filters)],
             parameters=parameters,
@@ -108,7 +108,7 @@ def apply_back_offs(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -
     times = "once" if wait.tries == 1 else f"{wait.tries} times in a row"
     until = datetime.fromtimestamp(wait.until, UTC)
     message = f"nothing is launched until {until:%H:%M:%S} UTC, because launches failed {times}: {wait.said}"
-    return resolved.with_problems([Problem("ValidationSucceeded", "InstancesEndAtLaunch", message)])
+    return resolved.with_problems([NodeClassProblem("ValidationSucceeded", "InstancesEndAtLaunch", message)])
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -116,7 +116,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """The Lambda's entry."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
-    ceilings = Ceilings(
+    ceilings = NodeClassPolicy(
         node_roles=environment.list_setting("JOINER_NODE_ROLES"),
         instance_profile=environment.setting("JOINER_INSTANCE_PROFILE"),
         image_owners=environment.list_setting("JOINER_IMAGE_OWNERS"),

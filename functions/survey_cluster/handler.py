@@ -31,7 +31,7 @@ from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
 from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
-from joiner.telling.size import too_large
+from joiner.reporting.cluster_size_events import report_cluster_too_large
 
 logger = Logger()
 
@@ -137,7 +137,9 @@ class ClusterSurveying:
         if not said:
             return []
         logger.warning(said, pods=len(survey.pods), nodes=len(survey.nodes))
-        for untold in self._guards.publish([too_large(pool, said) for pool in survey.pools], at=survey.now, instance=task.execution.name):
+        for untold in self._guards.publish(
+            [report_cluster_too_large(pool, said) for pool in survey.pools], at=survey.now, instance=task.execution.name
+        ):
             logger.warning("an event could not be told", reason=untold)
         return [said]
 

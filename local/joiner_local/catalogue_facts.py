@@ -2,7 +2,7 @@
 
 Facts only, each dated: which instance types there are, as DescribeInstanceTypes tells it, in which zones they are offered, and what they
 cost on demand. Spot prices are none of them: they change by the minute. Labels, capacity and allocatable are not written here; they are
-computed from these facts by the same formulas as for a deployed cluster (``joiner.catalogue.ec2``).
+computed from these facts by the same formulas as for a deployed cluster (``joiner.catalogue.ec2_instance_types``).
 """
 
 import gzip

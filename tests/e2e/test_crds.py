@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from joiner.cluster import Resources
-from joiner.pools import NodeClaim, NodePool, claim_for, read
+from joiner.pools import NodeClaim, NodePool, build_node_claim, read_manifests
 from joiner_local.kube_api import ApiError, KubeApi
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ def tried(api: KubeApi, manifest: dict[str, Any]) -> dict[str, Any]:
 def test_a_scenario_applies_unchanged(api: KubeApi, scenario: Path) -> None:
     stored = [tried(api, manifest) for manifest in yaml.safe_load_all(scenario.read_text())]
 
-    found = read(stored)
+    found = read_manifests(stored)
     assert len(found.pools) == 1
     assert [problem for problem in found.problems if "there is no such" not in problem.remedy] == []
 
@@ -103,9 +103,7 @@ def test_the_api_server_accepts_every_field_of_every_kind(api: KubeApi) -> None:
 def covers(stored: Any, said: Any) -> bool:
     """Return whether all fields are stored: none is pruned or changed."""
     if isinstance(said, dict):
-        return isinstance(stored, dict) and all(
-            key in stored and covers(stored[key], value) for key, value in said.items()
-        )
+        return isinstance(stored, dict) and all(key in stored and covers(stored[key], value) for key, value in said.items())
     if isinstance(said, list):
         return len(stored) == len(said) and all(covers(one, other) for one, other in zip(stored, said, strict=True))
     return bool(stored == said)
@@ -120,9 +118,7 @@ def test_a_mistake_is_refused_with_its_remedy(api: KubeApi, case: dict[str, Any]
     assert case["apiServer"] in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in MISTAKES if "apiServer" not in case], ids=lambda case: case["mistake"]
-)
+@pytest.mark.parametrize("case", [case for case in MISTAKES if "apiServer" not in case], ids=lambda case: case["mistake"])
 def test_the_api_server_accepts_mistakes_that_no_schema_can_express(api: KubeApi, case: dict[str, Any]) -> None:
     assert tried(api, case["manifest"])["spec"] is not None
 
@@ -147,8 +143,8 @@ def test_an_empty_pool_reads_the_same_before_and_after_the_api_server(api: KubeA
 @pytest.mark.parametrize("generation", ["legacy", "v1"])
 def test_a_stored_node_claim_is_read_back_unchanged(api: KubeApi, generation: str) -> None:
     scenario = SCENARIOS[2] if generation == "legacy" else MANIFESTS / "everything.yaml"
-    pool = read(yaml.safe_load_all(scenario.read_text())).pools[0]
-    claim = claim_for(
+    pool = read_manifests(yaml.safe_load_all(scenario.read_text())).pools[0]
+    claim = build_node_claim(
         pool,
         suffix="crdtest",
         requirements=pool.requirements,
@@ -169,9 +165,7 @@ def test_a_stored_node_claim_is_read_back_unchanged(api: KubeApi, generation: st
 
 def test_the_spec_of_a_node_claim_is_immutable_and_its_status_is_not(api: KubeApi, own_pool: dict[str, Any]) -> None:
     pool = NodePool.from_kube(own_pool)
-    claim = claim_for(
-        pool, suffix="frozen", requirements=pool.requirements, requests=Resources.of(cpu=1), lease=0, execution="test"
-    )
+    claim = build_node_claim(pool, suffix="frozen", requirements=pool.requirements, requests=Resources.of(cpu=1), lease=0, execution="test")
     path = f"{PATHS['NodeClaim']}/{claim.name}"
     api.create(PATHS["NodeClaim"], claim.to_kube())
     launched = claim.as_launched(
@@ -216,9 +210,7 @@ def test_a_pool_with_replicas_has_the_scale_subresource(api: KubeApi) -> None:
 
 def test_kubectl_prints_the_columns(api: KubeApi) -> None:
     columns = {
-        crd["spec"]["names"]["kind"]: [
-            column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]
-        ]
+        crd["spec"]["names"]["kind"]: [column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
         for crd in api.items(CRDS)
         if crd["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "joiner"
     }
@@ -227,8 +219,4 @@ def test_kubectl_prints_the_columns(api: KubeApi) -> None:
     assert columns["NodeClaim"][:6] == columns["Machine"][:6] == claim
     assert columns["NodePool"][:4] == ["NodeClass", "Nodes", "Ready", "Age"]
     assert columns["Provisioner"][:4] == ["Template", "Nodes", "Ready", "Age"]
-    assert all(
-        "karpenter" in crd["spec"]["names"]["categories"]
-        for crd in api.items(CRDS)
-        if crd["spec"]["names"]["kind"] in columns
-    )
+    assert all("karpenter" in crd["spec"]["names"]["categories"] for crd in api.items(CRDS) if crd["spec"]["names"]["kind"] in columns)

@@ -23,8 +23,16 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.store import NoSuchDocument, Store
 from joiner.catalogue import Catalogue, InstanceType
 from joiner.cluster import Requirements, Resources
-from joiner.launching import Ceilings, Launch, Offer, Wanted, group_launches
-from joiner.pools import ClassRef, NodeClass, NodePool, ResolvedNodeClass, SecurityGroupTerm, SubnetTerm, claim_for
+from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, NodeClassPolicy, group_launches
+from joiner.pools import (
+    NodeClass,
+    NodeClassRef,
+    NodePool,
+    ResolvedNodeClass,
+    SecurityGroupTerm,
+    SubnetTerm,
+    build_node_claim,
+)
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.local_aws import ACCOUNT
 from tests.local.running_aws import RunningAws
@@ -36,7 +44,7 @@ TAGS = {"karpenter.sh/discovery": "launching"}
 NODE_CLASS = NodeClass(
     "default", subnet_terms=(SubnetTerm(TAGS),), security_group_terms=(SecurityGroupTerm(TAGS),), instance_profile=None, uid="class-1"
 )
-POOL = NodePool("default", ClassRef("EC2NodeClass", "default"), uid="pool-1")
+POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
 M5 = InstanceType("m5.large", {"kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "m5.large"})
 
 
@@ -63,12 +71,12 @@ class Account:
         item = self.ledger._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until ADD leaseNumber :one", values)
         return Task(Execution(execution, arn(execution), ""), replace(CLUSTER, name="launching"), int(item["leaseNumber"]["N"]), 1)
 
-    def ceilings(self) -> Ceilings:
+    def ceilings(self) -> NodeClassPolicy:
         """Those of the default settings, as the deployment gives them to the function."""
-        plain = Ceilings(("KarpenterNodeRole-launching",), self.network.instance_profile, ("amazon", "self"), account=ACCOUNT)
+        plain = NodeClassPolicy(("KarpenterNodeRole-launching",), self.network.instance_profile, ("amazon", "self"), account=ACCOUNT)
         return plain.with_limits(node_class_limits(Settings(cluster="launching", region="us-east-1")))
 
-    def resolve(self, *, ceilings: Ceilings | None = None, **node_class: Any) -> tuple[dict[str, Any], dict[str, ResolvedNodeClass]]:
+    def resolve(self, *, ceilings: NodeClassPolicy | None = None, **node_class: Any) -> tuple[dict[str, Any], dict[str, ResolvedNodeClass]]:
         spec = {
             "amiSelectorTerms": [{"alias": "al2023@latest"}],
             "subnetSelectorTerms": [{"tags": TAGS}],
@@ -94,11 +102,11 @@ class Account:
         """The key and the launch of claims alike."""
         resolved = self.resolve()[1]["EC2NodeClass/default"]
         claims = [
-            claim_for(POOL, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=1, execution="up-1")
+            build_node_claim(POOL, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=1, execution="up-1")
             for suffix in suffixes
         ]
-        offers = tuple(Offer(0.096, "m5.large", zone) for zone in ("us-east-1a", "us-east-1b"))
-        wanted = [Wanted(claim, POOL, NODE_CLASS, resolved, "on-demand", offers) for claim in claims]
+        offers = tuple(LaunchOffering(0.096, "m5.large", zone) for zone in ("us-east-1a", "us-east-1b"))
+        wanted = [ClaimToLaunch(claim, POOL, NODE_CLASS, resolved, "on-demand", offers) for claim in claims]
         (launch,), refusals = group_launches(wanted, Catalogue.of([M5]), self.task.cluster, execution=self.ledger._table)
         assert refusals == ()
         return documents.put_launches(self.store, self.task, [launch]), launch

@@ -6,7 +6,7 @@ import pytest
 
 from functions.launch_instances.rehearsing import rehearse
 from joiner.launching import Launch
-from joiner.pools.declared import read_node_class, read_node_pool
+from joiner.pools.codecs.declared_objects import read_node_class, read_node_pool
 from joiner_cli.acceptance import acceptance_objects
 from joiner_cli.acceptance.dry_run_launch import build_dry_run_launch, read_resolved_class
 from joiner_local.aws.account_setup.cluster_network import seed_network

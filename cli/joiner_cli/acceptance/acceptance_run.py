@@ -15,7 +15,7 @@ from joiner.adapters.kube_errors import AlreadyExists, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.pause import Pause
 from joiner.names import ACTING, NODEPOOL, PRICE, stack_name
-from joiner.pools.declared import read_node_class, read_node_pool
+from joiner.pools.codecs.declared_objects import read_node_class, read_node_pool
 from joiner_cli.acceptance import acceptance_objects
 from joiner_cli.acceptance.acceptance_steps import AcceptanceFailed, AcceptanceStep, wait_for
 from joiner_cli.acceptance.dry_run_launch import build_dry_run_launch, read_resolved_class

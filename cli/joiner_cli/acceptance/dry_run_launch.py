@@ -5,9 +5,9 @@ from typing import Any
 
 from joiner.cluster import Requirements
 from joiner.launching import Launch
-from joiner.launching.fleet import fleet_request
-from joiner.launching.offers import Offer
-from joiner.launching.templates import template_for
+from joiner.launching.fleet_request import build_fleet_request
+from joiner.launching.launch_offering import LaunchOffering
+from joiner.launching.launch_template_content import build_launch_template
 from joiner.names import EXECUTION, LAUNCH, ON_DEMAND
 from joiner.pools import Image, NodeClass, NodePool, ResolvedNodeClass, SecurityGroup, Subnet
 
@@ -22,9 +22,7 @@ def read_resolved_class(manifest: Manifest) -> ResolvedNodeClass:
         kind="EC2NodeClass",
         subnets=tuple(Subnet(each["id"], each["zone"]) for each in status.get("subnets") or ()),
         security_groups=tuple(SecurityGroup(each["id"]) for each in status.get("securityGroups") or ()),
-        images=tuple(
-            Image(each["id"], "", Requirements.from_kube(each["requirements"])) for each in status.get("amis") or ()
-        ),
+        images=tuple(Image(each["id"], "", Requirements.from_kube(each["requirements"])) for each in status.get("amis") or ()),
         instance_profile=str(status.get("instanceProfile") or ""),
     )
 
@@ -34,13 +32,13 @@ def build_dry_run_launch(
 ) -> Launch:
     """Return the launch of one node, which is sent as a dry run only."""
     image, subnet = resolved.images[0], resolved.subnets[0]
-    template = template_for(
+    template = build_launch_template(
         node_class, resolved, pool, cluster=cluster, image=image.id, user_data="#!/bin/true\n", capacity_type=ON_DEMAND
     )
     identity = f"accept-{run}"
     tags = {**template.tags, LAUNCH: identity, EXECUTION: identity}
-    offers = [Offer(0.0, each, subnet.zone) for each in types]
-    request = fleet_request(
+    offers = [LaunchOffering(0.0, each, subnet.zone) for each in types]
+    request = build_fleet_request(
         {template.name: offers},
         order=offers,
         resolved=resolved,

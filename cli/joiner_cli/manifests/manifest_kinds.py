@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from joiner.planning import LISTED
-from joiner.pools.reading import meant
+from joiner.pools.codecs.manifest_fields import suggest_nearest
 from joiner_cli.manifests.openapi_schemas import Schemas
 
 WORKLOADS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
@@ -40,26 +40,23 @@ def recognize_kind(version: str, kind: str) -> str | None:
     """
     schemas = Schemas.packaged()
     name = f"{version}/{kind}"
-    if name in schemas.kinds or (
-        kind in PLURALS and WITHOUT_SCHEMA.get(kind, "").partition("/")[0] == version.partition("/")[0]
-    ):
+    if name in schemas.kinds or (kind in PLURALS and WITHOUT_SCHEMA.get(kind, "").partition("/")[0] == version.partition("/")[0]):
         return name
     if version in schemas.others:
         if kind in schemas.others[version]:
             return None
         there = [one.rpartition("/")[2] for one in schemas.kinds if one.rpartition("/")[0] == version]
-        raise UnknownKind("kind", kind, f"{version} has no such kind{meant(kind, [*there, *schemas.others[version]])}")
+        raise UnknownKind("kind", kind, f"{version} has no such kind{suggest_nearest(kind, [*there, *schemas.others[version]])}")
     right = [one.rpartition("/")[0] for one in schemas.kinds if one.rpartition("/")[2] == kind]
     if right and _is_kubernetes_group(version):
         raise UnknownKind("apiVersion", version, f"use {' or '.join(right)}")
     if version.partition("/")[0] in ("karpenter.sh", "karpenter.k8s.aws"):
         ours = [one.rpartition("/")[2] for one in schemas.kinds if one.startswith("karpenter")]
-        raise UnknownKind("kind", kind, f"{version} has no such kind{meant(kind, ours)}")
+        raise UnknownKind("kind", kind, f"{version} has no such kind{suggest_nearest(kind, ours)}")
     return None
 
 
 def _is_kubernetes_group(version: str) -> bool:
-    """Return whether the API group belongs to Kubernetes or Karpenter; kinds of other groups may have the same names.
-    """
+    """Return whether the API group belongs to Kubernetes or Karpenter; kinds of other groups may have the same names."""
     group = version.rpartition("/")[0]
     return "." not in group or group.endswith(".k8s.io") or group in ("karpenter.sh", "karpenter.k8s.aws")

@@ -18,7 +18,7 @@ from joiner.cluster import InvalidField, Pod
 from joiner.planning import Snapshot
 from joiner.planning.inputs.admission import Admission as ClassAdmission
 from joiner.pools import InvalidManifest, NodeClass
-from joiner.pools.reading import Notes, meant
+from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
 from joiner_cli.manifests.admission_defaults import AdmissionDefaults
 from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput
 from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind, recognize_kind
@@ -99,7 +99,7 @@ class _ManifestReader:
         short = kind.rpartition("/")[2]
         namespaced = kind in self.schemas.namespaced or (kind not in self.schemas.kinds and short == "CapacityBuffer")
         subject = _subject(manifest, short, document.where, namespaced=namespaced)
-        notes = Notes(subject)
+        notes = ManifestProblems(subject)
         doubts: Sequence[str] = ()
         if kind in self.schemas.kinds:
             quick = self.structs.read(kind, manifest)
@@ -155,7 +155,7 @@ class _ManifestReader:
         return subject
 
     def _refuse(self, subject: str, said: str, value: object, remedy: str) -> None:
-        notes = Notes(subject)
+        notes = ManifestProblems(subject)
         if value is None:
             notes.missing(said, remedy)
         else:
@@ -171,9 +171,7 @@ class _ManifestReader:
             self.problems.extend(admission.missing(one.workload, "spec.template.spec", one.pod["spec"]))
         pods = []
         for manifest in self.by_kind.get("Pod", ()):
-            self.problems.extend(
-                admission.missing(_subject(manifest, "Pod", "", namespaced=True), "spec", manifest["spec"])
-            )
+            self.problems.extend(admission.missing(_subject(manifest, "Pod", "", namespaced=True), "spec", manifest["spec"]))
             pods.append(_mark_pending(admission.pod(manifest)))
         lists = {PLURALS[kind]: items for kind, items in self.by_kind.items() if kind in PLURALS}
         lists["pods"] = [*pods, *(pod for one in made if not one.alike for pod in one.manifests())]
@@ -181,9 +179,7 @@ class _ManifestReader:
         alike = tuple(one for one in made if one.alike)
         snapshot = self._snapshot(lists, alike)
         passed_over = dict(sorted(self.passed_over.items()))
-        return ManifestSet(
-            snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable)
-        )
+        return ManifestSet(snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable))
 
     def _broken(self) -> frozenset[str]:
         return frozenset(one.object for one in self.problems if one.severity == "error")
@@ -220,9 +216,7 @@ class _ManifestReader:
         self.problems.extend(warn_not_ready(self.by_kind))
         self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
         broken = self._broken()
-        self.problems.extend(
-            _assume_class(one, snapshot.classes, broken) for one in snapshot.problems if is_absent_class(one)
-        )
+        self.problems.extend(_assume_class(one, snapshot.classes, broken) for one in snapshot.problems if is_absent_class(one))
         classes = ClassAdmission(lists)
         pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes))]
         return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)))
@@ -255,7 +249,7 @@ def _assume_class(absent: InvalidManifest, classes: Iterable[NodeClass], broken:
     """
     if absent.value in broken:
         return replace(absent, severity="warning", remedy=f"{BROKEN_CLASS}; {ASSUMED_CLASS}")
-    near = meant(absent.value, [one.key for one in classes])
+    near = suggest_nearest(absent.value, [one.key for one in classes])
     return replace(absent, severity="warning" if near else "info", remedy=f"{ABSENT_CLASS}; {ASSUMED_CLASS}{near}")
 
 

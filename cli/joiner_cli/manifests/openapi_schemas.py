@@ -4,7 +4,7 @@ The schemas are the API server's own (``joiner_local.kube_schemas`` packages the
 manifest: without null fields, with 2.0 as 2, and with the defaults of CRDs. A wrong value with only one meaning (a text
 without quotes, a number in quotes) is parsed as that; a field with any other wrong value is listed in ``doubts``.
 
->>> from joiner.pools.reading import Notes
+>>> from joiner.pools.codecs.manifest_fields import Notes
 >>> notes = Notes("Namespace/shop")
 >>> namespace = {"kind": "Namespace", "metadata": {"name": 5, "lables": {"a": "b"}}}
 >>> understood = Schemas.packaged().read("v1/Namespace", namespace, notes)
@@ -24,9 +24,9 @@ from importlib.resources import files
 from typing import Any, Final
 
 from joiner.cluster import InvalidField
-from joiner.cluster.quantities import parse
-from joiner.pools.reading import Notes, meant
-from joiner.pools.v1 import TERMS
+from joiner.cluster.quantities import parse_amount
+from joiner.pools.codecs.karpenter_v1 import TERMS
+from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
 
 Schema = Mapping[str, Any]
 
@@ -78,7 +78,7 @@ class Schemas:
     def packaged(cls) -> "Schemas":
         return _packaged()
 
-    def read(self, kind: str, manifest: Mapping[str, Any], notes: Notes) -> ParsedManifest:
+    def read(self, kind: str, manifest: Mapping[str, Any], notes: ManifestProblems) -> ParsedManifest:
         reading = _ManifestParser(self.types, notes)
         read: dict[str, Any] = reading.value(manifest, {"$ref": self.kinds[kind]}, "")
         return ParsedManifest(read, tuple(reading.doubts))
@@ -101,7 +101,7 @@ def _packaged() -> Schemas:
 class _ManifestParser:
     """Parses one manifest and collects its problems."""
 
-    def __init__(self, types: Mapping[str, Schema], notes: Notes) -> None:
+    def __init__(self, types: Mapping[str, Schema], notes: ManifestProblems) -> None:
         self.types = types
         self.notes = notes
         self.doubts: list[str] = []
@@ -144,7 +144,7 @@ class _ManifestParser:
             if name not in known:
                 if not schema.get("x-kubernetes-preserve-unknown-fields"):
                     self.doubts.append(_at(path, name))
-                    self.notes.note(_at(path, name), value, f"there is no such field{meant(str(name), sorted(known))}")
+                    self.notes.note(_at(path, name), value, f"there is no such field{suggest_nearest(str(name), sorted(known))}")
             elif value is not None:
                 read[name] = self.value(value, known[name], _at(path, name))
         for name, inner in known.items():
@@ -167,10 +167,7 @@ class _ManifestParser:
             self.doubts.append(path)
             self.notes.note(path, said, f"give {most} entries at most")
         empty = 0 if inner.get("$ref") == QUANTITY else ""
-        return {
-            name: self.value(empty if value is None else value, inner, f"{path}[{name}]")
-            for name, value in said.items()
-        }
+        return {name: self.value(empty if value is None else value, inner, f"{path}[{name}]") for name, value in said.items()}
 
     def _list(self, said: Any, schema: Schema, path: str) -> list[Any]:
         if not isinstance(said, list):
@@ -180,9 +177,7 @@ class _ManifestParser:
         if len(said) < least or (most is not None and len(said) > most):
             self.doubts.append(path)
             like = next((f", such as {example}" for name, example in TERMS.items() if path.endswith(f".{name}")), "")
-            self.notes.note(
-                path, said, (f"give {least} to {most} items" if most is not None else f"give at least {least}") + like
-            )
+            self.notes.note(path, said, (f"give {least} to {most} items" if most is not None else f"give at least {least}") + like)
         read = []
         for number, one in enumerate(said):
             if one is None:  # the API server turns null into an empty value
@@ -191,14 +186,12 @@ class _ManifestParser:
         return read
 
     def _text(self, said: Any, schema: Schema, path: str) -> str:
-        if not isinstance(said, str) and not (
-            _is_scalar(said) and "pattern" in schema and not _matches_pattern(_plain(said), schema)
-        ):
+        if not isinstance(said, str) and not (_is_scalar(said) and "pattern" in schema and not _matches_pattern(_plain(said), schema)):
             found: str = self._wrong(path, said, "string", "")
             return found
         remedy, text = "", _plain(said)
         if schema.get("enum") and text not in schema["enum"] and not path.startswith("status"):
-            remedy = f"use one of {', '.join(map(str, schema['enum']))}{meant(text, schema['enum'])}"
+            remedy = f"use one of {', '.join(map(str, schema['enum']))}{suggest_nearest(text, schema['enum'])}"
         elif len(text) > schema.get("maxLength", len(text)):
             remedy = f"use {schema['maxLength']} characters at most"
         elif len(text) < schema.get("minLength", 0):
@@ -241,7 +234,7 @@ class _ManifestParser:
             return "0"
         said = said.strip(" ") if isinstance(said, str) else said
         try:
-            parse(said)
+            parse_amount(said)
         except InvalidField as invalid:
             self.notes.note(path, said, invalid.remedy)
         return said

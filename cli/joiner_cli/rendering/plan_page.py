@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from joiner.cluster import Pod, Resources, total
-from joiner.cluster.quantities import amount
+from joiner.cluster import Pod, Resources, sum_resources
+from joiner.cluster.quantities import format_amount
 from joiner.planning import Plan, PlannedNode, Reason
 from joiner_cli.rendering.plan_table import describe_reason, summarize_plan
 from joiner_cli.rendering.text_columns import format_dollars, format_percent, shorten_names
@@ -55,9 +55,7 @@ class _Box:
     blocks: Sequence[tuple[str, Sequence[str], Resources]]
 
 
-def render_plan_page(
-    plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Resources] | None = None, *, notes: Sequence[str] = ()
-) -> str:
+def render_plan_page(plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Resources] | None = None, *, notes: Sequence[str] = ()) -> str:
     """Return the page as HTML.
 
     ``pods`` are those of the snapshot, for their requests; ``existing`` holds the allocatable resources of existing
@@ -100,7 +98,7 @@ def _box_of_planned_node(node: PlannedNode, requests: Mapping[str, Resources]) -
     why.append(f"{len(node.pods)} pods: {shorten_names(node.pods, most=8)}")
     used = node.requests + node.daemon_overhead
     shares = [
-        f"{_share(used, node.allocatable, name)} of {amount(name, node.allocatable[name])}"
+        f"{_share(used, node.allocatable, name)} of {format_amount(name, node.allocatable[name])}"
         for name in ALWAYS_DRAWN
         if node.allocatable.get(name)
     ]
@@ -127,7 +125,7 @@ def _blocks(pods: Sequence[str], requests: Mapping[str, Resources]) -> list[tupl
     for pod in pods:
         prefix, _, number = pod.rpartition("-")
         grouped.setdefault(prefix if number.isdecimal() and prefix else pod, []).append(pod)
-    return [(name, mine, total(requests.get(pod, Resources()) for pod in mine)) for name, mine in grouped.items()]
+    return [(name, mine, sum_resources(requests.get(pod, Resources()) for pod in mine)) for name, mine in grouped.items()]
 
 
 def _render_box(box: _Box) -> str:
@@ -145,10 +143,8 @@ def _render_lane(name: str, box: _Box) -> str:
     room = box.room.get(name) or sum(asked.get(name, 0) for _, _, asked in box.blocks) or 1
     drawn = []
     if box.daemons.get(name):
-        why = f"DaemonSets request {amount(name, box.daemons[name])}"
-        drawn.append(
-            f'<div class="block daemons" style="width:{box.daemons[name] / room * 100:.2f}%" data-why="{_escape(why)}"></div>'
-        )
+        why = f"DaemonSets request {format_amount(name, box.daemons[name])}"
+        drawn.append(f'<div class="block daemons" style="width:{box.daemons[name] / room * 100:.2f}%" data-why="{_escape(why)}"></div>')
     for workload, pods, asked in box.blocks:
         if asked.get(name):
             each = f"{len(pods)} of " if len(pods) > 1 else ""
@@ -160,7 +156,7 @@ def _render_lane(name: str, box: _Box) -> str:
 
 
 def _describe_amounts(asked: Resources, number: int) -> str:
-    return ", ".join(amount(name, value // number) for name, value in sorted(asked.items()) if name != "pods")
+    return ", ".join(format_amount(name, value // number) for name, value in sorted(asked.items()) if name != "pods")
 
 
 def _render_pending(plan: Plan) -> str:
@@ -174,8 +170,7 @@ def _render_pending(plan: Plan) -> str:
         if one.reasons in groups:
             pods = groups.pop(one.reasons)
             why = "<br>".join(
-                _escape(f"{reason.pool}: {describe_reason(reason)}" if reason.pool else describe_reason(reason))
-                for reason in one.reasons
+                _escape(f"{reason.pool}: {describe_reason(reason)}" if reason.pool else describe_reason(reason)) for reason in one.reasons
             )
             rows.append(f"<tr><td>{len(pods):,}</td><td>{_escape(shorten_names(pods))}</td><td>{why}</td></tr>")
     return f"<h2>Pending</h2><table><tr><th>Pods</th><th>Which</th><th>Why</th></tr>{''.join(rows)}</table>"

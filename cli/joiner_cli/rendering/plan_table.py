@@ -7,7 +7,7 @@ and daemon overhead divided by allocatable.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from joiner.cluster import Resources, total
+from joiner.cluster import Resources, sum_resources
 from joiner.planning import PendingPod, Plan, PlannedNode, Reason
 from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, shorten_names
 
@@ -62,8 +62,8 @@ def _render_nodes(nodes: Iterable[PlannedNode]) -> str:
     rows = []
     for (_, pool, instance_type, zone, capacity_type), alike in groups.items():
         price = sum(node.price_per_hour for node in alike)
-        used = total([*(node.requests for node in alike), *(node.daemon_overhead for node in alike)])
-        room = total(node.allocatable for node in alike)
+        used = sum_resources([*(node.requests for node in alike), *(node.daemon_overhead for node in alike)])
+        room = sum_resources(node.allocatable for node in alike)
         pods = [pod for node in alike for pod in node.pods]
         rows.append(
             [
@@ -102,9 +102,7 @@ def _share(used: Resources, room: Resources, name: str) -> str:
 
 
 def _render_existing(plan: Plan) -> str:
-    rows = [
-        [one.node or f"(joining) {one.claim}", str(len(one.pods)), shorten_names(one.pods)] for one in plan.existing
-    ]
+    rows = [[one.node or f"(joining) {one.claim}", str(len(one.pods)), shorten_names(one.pods)] for one in plan.existing]
     return format_columns(["EXISTING NODE", ">PODS", "WHICH"], rows) if rows else ""
 
 

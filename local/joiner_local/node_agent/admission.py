@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from joiner.cluster.quantities import parse
+from joiner.cluster.quantities import parse_amount
 
 ROOM: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 TAINT_MESSAGE: Final = "node(s) had taints that the pod didn't tolerate"
@@ -59,7 +59,7 @@ def _asked(container: Object) -> Amounts:
 
 
 def _parsed(said: Mapping[str, str]) -> Amounts:
-    return {name: parse(text, scale=1000 if name == "cpu" else 1) for name, text in said.items()}
+    return {name: parse_amount(text, scale=1000 if name == "cpu" else 1) for name, text in said.items()}
 
 
 def _plus(one: Amounts, other: Amounts) -> Amounts:

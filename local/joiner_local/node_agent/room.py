@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from joiner.catalogue.allocatable import VM_MEMORY_OVERHEAD
-from joiner.catalogue.ec2 import ARM_FIRMWARE_MIB
+from joiner.catalogue.ec2_instance_types import ARM_FIRMWARE_MIB
 from joiner.cluster import InvalidField
-from joiner.cluster.quantities import parse
+from joiner.cluster.quantities import parse_amount
 from joiner_local.node_agent.registration import Unbootable
 
 KI: Final = 1024
@@ -114,7 +114,7 @@ class Room:
 
 
 def _amounts(said: Mapping[str, Any]) -> Amounts:
-    return {name: parse(text, scale=1000 if name == "cpu" else 1) for name, text in said.items()}
+    return {name: parse_amount(text, scale=1000 if name == "cpu" else 1) for name, text in said.items()}
 
 
 def _threshold(said: str, whole: int) -> int:
@@ -122,7 +122,7 @@ def _threshold(said: str, whole: int) -> int:
     if said.endswith("%"):
         share = float(said[:-1])
         return 0 if share >= 100 else math.ceil(whole * share / 100)
-    return parse(said)
+    return parse_amount(said)
 
 
 def to_kube(amounts: Mapping[str, int]) -> dict[str, str]:

@@ -4,29 +4,31 @@ from typing import Any
 
 import pytest
 
-from joiner.catalogue import InstanceType, Interfaces, allocatable, capacity
-from joiner.catalogue.allocatable import keep_back, sized
+from joiner.catalogue import InstanceType, Interfaces, compute_allocatable, compute_capacity
+from joiner.catalogue.allocatable import compute_default_capacity, subtract_reserves
 from joiner.cluster import Resources
-from joiner.pools import BlockDevice, ClassRef, Kubelet, NodeClass, NodePool
+from joiner.pools import BlockDevice, KubeletConfiguration, NodeClass, NodeClassRef, NodePool
 
 INTERFACES = Interfaces(3, 10)
 LARGE = InstanceType(
     "m5d.large",
     labels={"karpenter.k8s.aws/instance-local-nvme": "75"},
-    capacity=sized(vcpus=2, memory_mib=8192, interfaces=INTERFACES),
-    allocatable=keep_back(sized(vcpus=2, memory_mib=8192, interfaces=INTERFACES), INTERFACES, Kubelet()),
+    capacity=compute_default_capacity(vcpus=2, memory_mib=8192, interfaces=INTERFACES),
+    allocatable=subtract_reserves(
+        compute_default_capacity(vcpus=2, memory_mib=8192, interfaces=INTERFACES), INTERFACES, KubeletConfiguration()
+    ),
     interfaces=INTERFACES,
 )
 USUAL = {"cpu": "1930m", "memory": "6903Mi", "pods": "29", "ephemeral-storage": "17Gi"}
 
 
 def node_class(kubelet: dict[str, Any] | None = None, **said: Any) -> NodeClass:
-    return NodeClass("default", kubelet=Kubelet(kubelet) if kubelet else None, **said)
+    return NodeClass("default", kubelet=KubeletConfiguration(kubelet) if kubelet else None, **said)
 
 
 def test_a_class_that_says_nothing_leaves_the_defaults() -> None:
-    assert allocatable(LARGE, node_class()).to_kube() == USUAL
-    assert allocatable(LARGE).to_kube() == USUAL
+    assert compute_allocatable(LARGE, node_class()).to_kube() == USUAL
+    assert compute_allocatable(LARGE).to_kube() == USUAL
 
 
 @pytest.mark.parametrize(
@@ -44,29 +46,33 @@ def test_a_class_that_says_nothing_leaves_the_defaults() -> None:
     ],
 )
 def test_kubelet_settings_change_what_they_name(kubelet: dict[str, Any], changed: dict[str, str]) -> None:
-    assert allocatable(LARGE, node_class(kubelet)).to_kube() == {**USUAL, **changed}
+    assert compute_allocatable(LARGE, node_class(kubelet)).to_kube() == {**USUAL, **changed}
 
 
 def test_a_provisioners_own_kubelet_settings_replace_those_of_its_class() -> None:
-    pool = NodePool("default", ClassRef("AWSNodeTemplate", "default"), kind="Provisioner", kubelet=Kubelet({"maxPods": 20}))
+    pool = NodePool(
+        "default", NodeClassRef("AWSNodeTemplate", "default"), kind="Provisioner", kubelet=KubeletConfiguration({"maxPods": 20})
+    )
 
-    assert allocatable(LARGE, node_class({"maxPods": 10}), pool)["pods"] == 20
+    assert compute_allocatable(LARGE, node_class({"maxPods": 10}), pool)["pods"] == 20
 
 
 def test_the_root_volume_holds_pods_files() -> None:
     larger = node_class(block_devices=(BlockDevice("/dev/xvda", 40),))
 
-    assert capacity(LARGE, larger).to_kube()["ephemeral-storage"] == "40Gi"
-    assert allocatable(LARGE, larger).to_kube()["ephemeral-storage"] == "35Gi"
+    assert compute_capacity(LARGE, larger).to_kube()["ephemeral-storage"] == "40Gi"
+    assert compute_allocatable(LARGE, larger).to_kube()["ephemeral-storage"] == "35Gi"
 
 
 def test_a_second_volume_does_not_unless_it_is_the_root() -> None:
-    assert allocatable(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100),))).to_kube() == USUAL
-    assert capacity(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100, root=True),)))["ephemeral-storage"] == 100 * 2**30
+    assert compute_allocatable(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100),))).to_kube() == USUAL
+    assert (
+        compute_capacity(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100, root=True),)))["ephemeral-storage"] == 100 * 2**30
+    )
 
 
 def test_instance_store_as_one_disk_takes_its_place() -> None:
-    assert capacity(LARGE, node_class(instance_store_policy="RAID0"))["ephemeral-storage"] == 75 * 10**9
+    assert compute_capacity(LARGE, node_class(instance_store_policy="RAID0"))["ephemeral-storage"] == 75 * 10**9
 
 
 def test_a_type_of_which_only_the_answer_is_known_keeps_its_reserves() -> None:
@@ -74,7 +80,7 @@ def test_a_type_of_which_only_the_answer_is_known_keeps_its_reserves() -> None:
         "x.large", capacity=Resources.of(cpu=2, memory="8Gi", pods=29), allocatable=Resources.of(cpu="1930m", memory="7Gi", pods=29)
     )
 
-    assert allocatable(told, node_class({"maxPods": 10})).to_kube() == {"cpu": "1930m", "memory": "7Gi", "pods": "10"}
+    assert compute_allocatable(told, node_class({"maxPods": 10})).to_kube() == {"cpu": "1930m", "memory": "7Gi", "pods": "10"}
 
 
 def test_a_node_without_interfaces_for_pods_has_none() -> None:

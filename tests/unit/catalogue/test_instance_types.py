@@ -14,7 +14,7 @@ import moto
 import pytest
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, network_facts, usable
+from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, load_network_facts, supports_nodes
 from joiner.cluster import Resources
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "documented_instance_types.json"
@@ -60,7 +60,7 @@ def described() -> dict[str, Mapping[str, Any]]:
 
 @pytest.fixture(scope="module")
 def computed(described: Mapping[str, Mapping[str, Any]]) -> dict[str, InstanceType]:
-    return {name: instance_type_from_ec2(info) for name, info in described.items() if usable(info)}
+    return {name: instance_type_from_ec2(info) for name, info in described.items() if supports_nodes(info)}
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_nearly_every_published_type_is_computed(
 
 
 def test_types_that_kubernetes_cannot_run_on_are_not_usable(described: Mapping[str, Mapping[str, Any]]) -> None:
-    refused = {name.partition(".")[0] for name, info in described.items() if not usable(info)}
+    refused = {name.partition(".")[0] for name, info in described.items() if not supports_nodes(info)}
 
     assert {family.partition("-")[0].rstrip("0123456789") for family in refused} == {"mac"}
 
@@ -155,6 +155,6 @@ def test_the_catalogue_is_read_back_as_it_was_written(computed: Mapping[str, Ins
 
 
 def test_the_packaged_table_knows_all_but_the_newest_types(computed: Mapping[str, InstanceType]) -> None:
-    unknown = {name.partition(".")[0] for name in computed.keys() - network_facts().keys()}
+    unknown = {name.partition(".")[0] for name in computed.keys() - load_network_facts().keys()}
 
     assert unknown <= {"r9g", "r9gd", "t8i"}

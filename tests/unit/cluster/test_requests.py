@@ -3,7 +3,7 @@
 import pytest
 
 from joiner.cluster import InvalidField
-from joiner.cluster.requests import pod_requests
+from joiner.cluster.pod_requests import sum_pod_requests
 
 
 def container(
@@ -43,7 +43,7 @@ def container(
     ],
 )
 def test_requests_are_counted_as_the_scheduler_counts_them(spec: dict[str, object], asked: dict[str, str]) -> None:
-    assert pod_requests(spec).to_kube() == {**asked, "pods": "1"}
+    assert sum_pod_requests(spec).to_kube() == {**asked, "pods": "1"}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
     spec: dict[str, object], field: str, said: str, remedy: str
 ) -> None:
     with pytest.raises(InvalidField) as refused:
-        pod_requests(spec)
+        sum_pod_requests(spec)
 
     assert (refused.value.field, refused.value.value, refused.value.remedy) == (field, said, remedy)
 
@@ -116,21 +116,21 @@ def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
     ],
 )
 def test_a_pod_that_gives_itself_enough_counts_with_what_it_gives(spec: dict[str, object], asked: dict[str, str]) -> None:
-    assert pod_requests(spec).to_kube() == {**asked, "pods": "1"}
+    assert sum_pod_requests(spec).to_kube() == {**asked, "pods": "1"}
 
 
 def test_a_resize_that_is_under_way_makes_no_pod_impossible() -> None:
     spec = {"containers": [{"name": "main", **container("1")}], "resources": {"requests": {"cpu": "1"}}}
     status = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
 
-    assert pod_requests(spec, status).to_kube() == {"cpu": "1", "pods": "1"}
+    assert sum_pod_requests(spec, status).to_kube() == {"cpu": "1", "pods": "1"}
 
 
 def test_a_pod_that_is_resized_counts_with_the_larger_of_what_it_wants_and_has() -> None:
     spec = {"containers": [{"name": "main", **container("1")}]}
     status = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
 
-    assert pod_requests(spec, status).to_kube() == {"cpu": "2", "pods": "1"}
+    assert sum_pod_requests(spec, status).to_kube() == {"cpu": "2", "pods": "1"}
 
 
 def test_a_resize_that_is_infeasible_counts_with_what_the_pod_has() -> None:
@@ -140,4 +140,4 @@ def test_a_resize_that_is_infeasible_counts_with_what_the_pod_has() -> None:
         "containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}],
     }
 
-    assert pod_requests(spec, status).to_kube() == {"cpu": "2", "pods": "1"}
+    assert sum_pod_requests(spec, status).to_kube() == {"cpu": "2", "pods": "1"}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner.cluster import InvalidField, Resources, total
-from joiner.cluster.quantities import SUFFIXES, parse
+from joiner.cluster import InvalidField, Resources, sum_resources
+from joiner.cluster.quantities import SUFFIXES, parse_amount
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "pods", "nvidia.com/gpu"]), st.integers(0, 2**40)).map(Resources)
 
@@ -30,7 +30,7 @@ def test_what_is_no_quantity_is_refused_with_its_name(said: object) -> None:
 @given(st.integers(0, 10**6), st.sampled_from(sorted(SUFFIXES)))
 def test_a_quantity_is_never_read_as_less_than_it_says(number: int, suffix: str) -> None:
     exact = number * SUFFIXES[suffix]
-    read = parse(f"{number}{suffix}")
+    read = parse_amount(f"{number}{suffix}")
 
     assert read >= min(exact, Fraction(2**63 - 1)) and read - exact < 1
 
@@ -43,7 +43,7 @@ def test_what_is_written_is_read_back_the_same(some: Resources) -> None:
 @given(amounts, amounts)
 def test_what_is_taken_can_be_given_back(some: Resources, more: Resources) -> None:
     assert (some + more - more).without_zeros() == some.without_zeros()
-    assert total([some, more]).without_zeros() == (some + more).without_zeros()
+    assert sum_resources([some, more]).without_zeros() == (some + more).without_zeros()
 
 
 @given(amounts, amounts)

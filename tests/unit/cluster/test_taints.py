@@ -2,7 +2,7 @@
 
 import pytest
 
-from joiner.cluster import InvalidField, Pod, Taint, Toleration, untolerated
+from joiner.cluster import InvalidField, Pod, Taint, Toleration, find_untolerated
 
 GPU = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
 
@@ -44,8 +44,8 @@ def test_a_pod_bears_a_taint_as_long_as_every_toleration_that_matches_lets_it(se
 def test_a_wish_keeps_nobody_away() -> None:
     wish = Taint("slow", "PreferNoSchedule")
 
-    assert untolerated([], [wish]) is None
-    assert untolerated([], [wish], wishes=True) == wish
+    assert find_untolerated([], [wish]) is None
+    assert find_untolerated([], [wish], wishes=True) == wish
 
 
 @pytest.mark.parametrize(("said", "field"), [({"key": "a", "effect": "NoWay"}, "effect"), ({"effect": "NoSchedule"}, "key")])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.cluster import ABSENT, ANYTHING, MISSING, NOTHING, PRESENT, InvalidField, Requirement, Requirements, Value, ValueSet
-from joiner.cluster.requirements import expressions, values_of
+from joiner.cluster.requirements import read_value_set, write_expressions
 
 WORDS = ("a", "b", "c", "")
 NUMBERS = ("0", "1", "2", "3", "4", "5", "03", "+3", "-1", "9223372036854775808")
@@ -44,7 +44,7 @@ def kubernetes_says(operator: str, values: list[str], value: Value) -> bool:
 
 @pytest.mark.parametrize(("operator", "values"), SAID)
 def test_every_operator_is_a_set(operator: str, values: list[str]) -> None:
-    meant = values_of(operator, values)
+    meant = read_value_set(operator, values)
 
     assert [value for value in UNIVERSE if value in meant] == [value for value in UNIVERSE if kubernetes_says(operator, values, value)]
 
@@ -54,7 +54,8 @@ def test_any_two_operators_on_one_key_mean_both() -> None:
         (first, second, value)
         for first, second in product(SAID, repeat=2)
         for value in UNIVERSE
-        if (value in values_of(*first) & values_of(*second)) != (kubernetes_says(*first, value) and kubernetes_says(*second, value))
+        if (value in read_value_set(*first) & read_value_set(*second))
+        != (kubernetes_says(*first, value) and kubernetes_says(*second, value))
     ]
 
     assert wrong == []
@@ -62,8 +63,8 @@ def test_any_two_operators_on_one_key_mean_both() -> None:
 
 def test_any_conjunction_of_operators_is_written_back_as_operators_that_mean_the_same() -> None:
     for first, second in product(SAID, repeat=2):
-        both = values_of(*first) & values_of(*second)
-        written = Requirements.from_kube(expressions("key", both))
+        both = read_value_set(*first) & read_value_set(*second)
+        written = Requirements.from_kube(write_expressions("key", both))
 
         assert written.on("key") == both, (first, second)
 

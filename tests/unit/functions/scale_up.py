@@ -31,7 +31,7 @@ from joiner.cluster import Requirements, Resources
 from joiner.names import FILLING, UNREGISTERED
 from joiner.planning import Ceilings
 from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
-from joiner.telling.events import Event
+from joiner.reporting.events import Event
 from tests.unit.functions.fake_ec2 import FakeEc2Client
 from tests.unit.functions.fake_kube import FakeKube
 from tests.unit.functions.loading import load

@@ -12,12 +12,12 @@ from joiner.adapters import documents, environment
 from joiner.adapters.ec2_client import Ec2, Ec2Throttled, NoAnswer
 from joiner.adapters.payload import Execution, Task
 from joiner.cluster import Requirements, Resources
-from joiner.launching import Launch, Offer, Outcome, Wanted, group_launches
-from joiner.pools import ClassRef, NodeClass, NodePool, claim_for
+from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, LaunchOutcome, group_launches
+from joiner.pools import NodeClass, NodeClassRef, NodePool, build_node_claim
 from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
 from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, World, arn
 
-POOL = NodePool("default", ClassRef("EC2NodeClass", "default"), uid="pool-1")
+POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
 NODE_CLASS = NodeClass("default", uid="class-1")
 
 
@@ -30,11 +30,11 @@ class LaunchPad:
         assert lease is not None
         self.task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
         claims = [
-            claim_for(POOL, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=lease, execution="up-1")
+            build_node_claim(POOL, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=lease, execution="up-1")
             for suffix in ("a", "b")
         ]
-        offers = (Offer(0.096, "m5.large", "us-east-1a"),)
-        wanted = [Wanted(claim, POOL, NODE_CLASS, CLASS, "on-demand", offers) for claim in claims]
+        offers = (LaunchOffering(0.096, "m5.large", "us-east-1a"),)
+        wanted = [ClaimToLaunch(claim, POOL, NODE_CLASS, CLASS, "on-demand", offers) for claim in claims]
         (self.launch,), _ = group_launches(wanted, CATALOGUE, CLUSTER, execution="up-1")
         self.key = documents.put_launches(world.store, self.task, [self.launch])
 
@@ -43,11 +43,11 @@ class LaunchPad:
         answer: dict[str, Any] = launcher.answer(self.task, self.key, 0, NOON, 2**33)
         return answer
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> LaunchOutcome:
         record = self.world.ledger.launch(self.launch.id)
         assert record is not None
         assert record.closed
-        return Outcome.from_json(record.outcome)
+        return LaunchOutcome.from_json(record.outcome)
 
     def lose_the_answer(self) -> None:
         """Send it; EC2 launches, and the answer does not come."""
@@ -89,7 +89,7 @@ def show_only(ec2: FakeEc2Client, *shown: str) -> None:
     ec2.fault = fault
 
 
-def paired(launch: Launch, outcome: Outcome) -> dict[str, str]:
+def paired(launch: Launch, outcome: LaunchOutcome) -> dict[str, str]:
     assert sorted([*(one.claim for one in outcome.launched), *outcome.unmet]) == sorted(launch.claims)
     return {one.claim: one.instance_id for one in outcome.launched}
 

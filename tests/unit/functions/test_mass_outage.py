@@ -19,7 +19,7 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel import TimeLeft
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import FILLING
-from joiner.telling.limiting import EVENTS_AT_ONCE
+from joiner.reporting.event_limits import EVENTS_AT_ONCE
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import World, pending
 

@@ -10,7 +10,7 @@ from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer, Parameters
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.payload import Execution, Task
-from joiner.launching import Allowed, Ceilings
+from joiner.launching import AllowedResources, NodeClassPolicy
 from tests.unit.functions.fake_ec2 import lost, refused
 from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, World, arn
 
@@ -66,7 +66,9 @@ def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
         ec2=Ec2(account),
         parameters=Parameters(account),
         profiles=InstanceProfiles(lambda: account),
-        ceilings=Ceilings(("nodes",), "nodes-profile", subnets=Allowed(("subnet-a",)), security_groups=Allowed(("sg-1",))),
+        ceilings=NodeClassPolicy(
+            ("nodes",), "nodes-profile", subnets=AllowedResources(("subnet-a",)), security_groups=AllowedResources(("sg-1",))
+        ),
     )
     said = resolver.answer(task, snapshot, NOON, 2**33)
     return said, documents.get_node_classes(world.store, said["classes"])

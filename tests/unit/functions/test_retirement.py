@@ -10,7 +10,7 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, TERMINATION_FINALIZER
-from joiner.pools import ClassRef, NodeClaim
+from joiner.pools import NodeClaim, NodeClassRef
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.retire import Retirement, arn, retire
@@ -38,7 +38,7 @@ def grow(world: World) -> World:
 
 def _node(world: World, name: str, instance: str, node: str) -> None:
     made = NodeClaim(
-        name, ClassRef("EC2NodeClass", "default"), pool="default", pool_uid="pool-1", labels={"karpenter.sh/nodepool": "default"}
+        name, NodeClassRef("EC2NodeClass", "default"), pool="default", pool_uid="pool-1", labels={"karpenter.sh/nodepool": "default"}
     )
     launched = made.as_launched(
         instance_id=instance, image_id="ami-1", instance_type="m5.large", zone="us-east-1a", capacity_type="on-demand", at=NOON
@@ -77,7 +77,7 @@ def running(metadata: dict[str, Any], node: str) -> dict[str, Any]:
 
 def written(world: World) -> NodeClaim:
     """A claim that was written under lease 3, and not launched."""
-    claim = NodeClaim("default-3", ClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"})
+    claim = NodeClaim("default-3", NodeClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"})
     world.kube.put(claim.to_kube())
     return claim
 

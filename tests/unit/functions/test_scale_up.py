@@ -14,7 +14,7 @@ from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.payload import Execution, Task
-from joiner.pools import Problem
+from joiner.pools import NodeClassProblem
 from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.invariants import nothing_is_left
@@ -180,7 +180,7 @@ def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: Worl
 
 def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: World) -> None:
     world.prepare(pending("web-1"))
-    world.node_class = CLASS.with_problems([Problem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
+    world.node_class = CLASS.with_problems([NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
 
     assert world.scale_up("up-1")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from joiner.launching import Allowed
-from joiner.launching.ceilings import Ceilings
-from joiner.launching.questions import questions
-from joiner.launching.resolving import resolve
+from joiner.launching import AllowedResources
+from joiner.launching.node_class_policy import NodeClassPolicy
+from joiner.launching.node_class_queries import build_queries
+from joiner.launching.node_class_resolution import resolve_node_class
 from joiner.pools import ImageTerm, InvalidManifests, NodeClass, SecurityGroupTerm, SubnetTerm
 from tests.unit.launching.world import CEILINGS, GROUPS, SUBNETS, TEMPLATE, VERSION, found, parameters, resolved
 
@@ -24,16 +24,16 @@ def image(identifier: str, owner: str, alias: str = "") -> dict[str, Any]:
     return said | ({"ImageOwnerAlias": alias} if alias else {})
 
 
-def refusals(node_class: NodeClass, ceilings: Ceilings = CEILINGS, **answers: Any) -> list[tuple[str, str, str]]:
+def refusals(node_class: NodeClass, ceilings: NodeClassPolicy = CEILINGS, **answers: Any) -> list[tuple[str, str, str]]:
     """Condition, reason and message of each error."""
-    there = resolve(node_class, found(**answers), ceilings, kubernetes_version=VERSION)
+    there = resolve_node_class(node_class, found(**answers), ceilings, kubernetes_version=VERSION)
     return [(each.condition, each.reason, each.message) for each in there.problems if each.severity == "error"]
 
 
 def test_an_owner_beyond_the_ceiling_is_asked_for_as_named_and_refused_whatever_is_found() -> None:
     greedy = replace(MODERN, image_terms=(ImageTerm(name="ubuntu-*", owner=FOREIGN), ImageTerm(name="mine-*", owner="self")))
 
-    assert [each.owners for each in questions(greedy, VERSION, image_owners=CEILINGS.image_owners).images] == [(FOREIGN,), ("self",)]
+    assert [each.owners for each in build_queries(greedy, VERSION, image_owners=CEILINGS.image_owners).images] == [(FOREIGN,), ("self",)]
     for images in ([image("ami-1", FOREIGN), image("ami-2", "123456789012")], [image("ami-2", "123456789012")]):
         assert refusals(greedy, images=images) == [
             (
@@ -139,7 +139,7 @@ def test_a_subnet_or_group_without_the_clusters_tags_is_refused_even_beside_allo
 
 def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_say_so() -> None:
     untagged = {"subnets": [{**SUBNETS[0], "Tags": []}], "security_groups": [{"GroupId": "sg-cluster"}]}
-    default = replace(CEILINGS, subnets=Allowed(of_cluster=True), security_groups=Allowed(of_cluster=True))
+    default = replace(CEILINGS, subnets=AllowedResources(of_cluster=True), security_groups=AllowedResources(of_cluster=True))
 
     assert refusals(TEMPLATE, default.with_own(["subnet-a1"], "sg-cluster"), **untagged) == []
     assert [reason for _, reason, _ in refusals(TEMPLATE, CEILINGS.with_own(["subnet-a1"], "sg-cluster"), **untagged)] == [
@@ -149,13 +149,13 @@ def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_
 
 
 def test_settings_that_say_nothing_allow_nothing() -> None:
-    bare = Ceilings(("r",), "p").with_limits({})
+    bare = NodeClassPolicy(("r",), "p").with_limits({})
 
     assert [reason for _, reason, _ in refusals(TEMPLATE, bare)] == ["SubnetNotAllowed", "SecurityGroupNotAllowed"]
 
 
 def test_no_class_of_an_ipv6_cluster_is_launched_from() -> None:
-    there = resolve(TEMPLATE, found(), CEILINGS, kubernetes_version=VERSION, ip_family="ipv6")
+    there = resolve_node_class(TEMPLATE, found(), CEILINGS, kubernetes_version=VERSION, ip_family="ipv6")
 
     assert not there.ready
     assert [(each.condition, each.reason) for each in there.problems if each.severity == "error"] == [

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner.launching import Launch, Offer, Wanted, group_launches
+from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, group_launches
 from joiner.pools import BlockDevice, MetadataOptions, NodeClass
 from tests.unit.launching.world import CATALOGUE, CLUSTER, MODERN, TEMPLATE, launches, override, resolved, wanted
 
-M5 = Offer(0.096, "m5.large", "us-east-1a")
-C5 = Offer(0.085, "c5.large", "us-east-1b")
-ARM = Offer(0.077, "m6g.large", "us-east-1b")
-GPU = Offer(1.006, "g5.xlarge", "us-east-1a")
+M5 = LaunchOffering(0.096, "m5.large", "us-east-1a")
+C5 = LaunchOffering(0.085, "c5.large", "us-east-1b")
+ARM = LaunchOffering(0.077, "m6g.large", "us-east-1b")
+GPU = LaunchOffering(1.006, "g5.xlarge", "us-east-1a")
 TAGS = {
     "kubernetes.io/cluster/prod": "owned",
     "eks:eks-cluster-name": "prod",
@@ -111,7 +111,7 @@ def test_claims_of_two_capacity_types_never_share_a_fleet_or_a_template() -> Non
 
 
 def test_no_request_has_more_overrides_than_ec2_takes() -> None:
-    offers = [Offer(0.1 + index / 1000, "m5.large", f"us-east-1{zone}") for index in range(200) for zone in "abc"]
+    offers = [LaunchOffering(0.1 + index / 1000, "m5.large", f"us-east-1{zone}") for index in range(200) for zone in "abc"]
     (launch,) = launches(wanted("x", *offers))
 
     assert sum(len(config["Overrides"]) for config in launch.request["LaunchTemplateConfigs"]) == 300
@@ -176,14 +176,14 @@ def test_a_type_with_gpus_starts_from_the_image_with_their_driver() -> None:
 
 
 def test_an_offer_in_a_zone_without_subnet_is_not_asked_for() -> None:
-    launch = launches(wanted("x", Offer(0.01, "m5.large", "us-east-1f"), M5))[0]
+    launch = launches(wanted("x", LaunchOffering(0.01, "m5.large", "us-east-1f"), M5))[0]
 
     assert [one["AvailabilityZone"] for one in launch.request["LaunchTemplateConfigs"][0]["Overrides"]] == ["us-east-1a"]
 
 
 def test_a_claim_without_any_offer_left_is_refused_and_the_others_go_on() -> None:
     grouped, refused = group_launches(
-        [wanted("hopeless", Offer(0.01, "m5.large", "us-east-1f")), wanted("fine")], CATALOGUE, CLUSTER, execution="up-1"
+        [wanted("hopeless", LaunchOffering(0.01, "m5.large", "us-east-1f")), wanted("fine")], CATALOGUE, CLUSTER, execution="up-1"
     )
 
     assert [launch.claims for launch in grouped] == [("default-fine",)]
@@ -216,7 +216,7 @@ def test_claims_of_the_same_offers_share_a_request() -> None:
     ],
     ids=["capacity type", "pool", "offers", "user data"],
 )
-def test_claims_whose_nodes_differ_have_requests_of_their_own(other: Wanted) -> None:
+def test_claims_whose_nodes_differ_have_requests_of_their_own(other: ClaimToLaunch) -> None:
     assert len(launches(wanted("a"), other)) == 2
 
 
@@ -227,7 +227,7 @@ def test_a_request_asks_for_fifty_nodes_at_most() -> None:
 
 
 def test_a_request_names_sixty_types_and_three_hundred_offers_at_most() -> None:
-    offers = [Offer(number / 100, "m5.large", f"us-east-1{'abc'[number % 3]}") for number in range(400)]
+    offers = [LaunchOffering(number / 100, "m5.large", f"us-east-1{'abc'[number % 3]}") for number in range(400)]
 
     launch = launches(wanted("x", *offers))[0]
 
@@ -254,7 +254,7 @@ def test_an_unresolved_class_launches_nothing() -> None:
 
 
 @given(st.permutations([("a", (M5,)), ("b", (M5, C5)), ("c", (M5,)), ("d", (ARM, M5)), ("e", (M5, C5))]))
-def test_the_order_in_which_claims_arrive_changes_nothing(order: list[tuple[str, tuple[Offer, ...]]]) -> None:
+def test_the_order_in_which_claims_arrive_changes_nothing(order: list[tuple[str, tuple[LaunchOffering, ...]]]) -> None:
     claims = [wanted(suffix, *offers) for suffix, offers in order]
 
     assert [launch.request_json() for launch in launches(*claims)] == [
@@ -263,7 +263,7 @@ def test_the_order_in_which_claims_arrive_changes_nothing(order: list[tuple[str,
 
 
 @given(st.lists(st.sampled_from([(M5,), (C5,), (M5, C5), (ARM, C5), (GPU,)]), max_size=130))
-def test_every_claim_is_in_exactly_one_launch(choices: list[tuple[Offer, ...]]) -> None:
+def test_every_claim_is_in_exactly_one_launch(choices: list[tuple[LaunchOffering, ...]]) -> None:
     claims = [wanted(f"{number:03}", *offers) for number, offers in enumerate(choices)]
 
     grouped = launches(*claims)

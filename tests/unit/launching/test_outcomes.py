@@ -6,79 +6,90 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner.launching import Failure, Launched, Offer, Outcome, Short, pair, read_answer, read_refusal
-from joiner.launching.outcome import read_instances
+from joiner.launching import (
+    CapacityShortage,
+    LaunchFailure,
+    LaunchOffering,
+    LaunchOutcome,
+    PairedInstance,
+    pair_claims,
+    read_fleet_answer,
+    read_fleet_refusal,
+)
+from joiner.launching.launch_outcome import read_instances
 from tests.unit.launching.world import launches, wanted
 
-M5 = Offer(0.096, "m5.large", "us-east-1a")
-C5 = Offer(0.085, "c5.large", "us-east-1b")
+M5 = LaunchOffering(0.096, "m5.large", "us-east-1a")
+C5 = LaunchOffering(0.085, "c5.large", "us-east-1b")
 LAUNCH = launches(wanted("b", M5, C5), wanted("a", M5, C5), wanted("c", M5, C5))[0]
 
 
-def instances(offer: Offer, *ids: str) -> dict[str, Any]:
+def instances(offer: LaunchOffering, *ids: str) -> dict[str, Any]:
     subnet = {"us-east-1a": "subnet-a2", "us-east-1b": "subnet-b1"}[offer.zone]
     override = {"InstanceType": offer.instance_type, "SubnetId": subnet, "AvailabilityZone": offer.zone}
     told = {"LaunchTemplateAndOverrides": {"Overrides": override}, "Lifecycle": "on-demand"}
     return {**told, "InstanceIds": list(ids), "InstanceType": offer.instance_type}
 
 
-def error(code: str, offer: Offer = M5, message: str = "") -> dict[str, Any]:
+def error(code: str, offer: LaunchOffering = M5, message: str = "") -> dict[str, Any]:
     told = {key: value for key, value in instances(offer).items() if key not in ("InstanceIds", "InstanceType")}
     return {**told, "ErrorCode": code, "ErrorMessage": message}
 
 
 def test_every_claim_gets_an_instance() -> None:
-    outcome = read_answer(LAUNCH, {"Instances": [instances(M5, "i-3", "i-1"), instances(C5, "i-2")]})
+    outcome = read_fleet_answer(LAUNCH, {"Instances": [instances(M5, "i-3", "i-1"), instances(C5, "i-2")]})
 
-    assert outcome == Outcome(
+    assert outcome == LaunchOutcome(
         launched=(
-            Launched("i-1", "default-a", "m5.large", "us-east-1a", "on-demand", "ami-x86_64-standard", 0.096),
-            Launched("i-2", "default-b", "c5.large", "us-east-1b", "on-demand", "ami-x86_64-standard", 0.085),
-            Launched("i-3", "default-c", "m5.large", "us-east-1a", "on-demand", "ami-x86_64-standard", 0.096),
+            PairedInstance("i-1", "default-a", "m5.large", "us-east-1a", "on-demand", "ami-x86_64-standard", 0.096),
+            PairedInstance("i-2", "default-b", "c5.large", "us-east-1b", "on-demand", "ami-x86_64-standard", 0.085),
+            PairedInstance("i-3", "default-c", "m5.large", "us-east-1a", "on-demand", "ami-x86_64-standard", 0.096),
         )
     )
     assert not outcome.again
 
 
 def test_a_part_comes_and_the_rest_is_short() -> None:
-    outcome = read_answer(LAUNCH, {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity", C5)]})
+    outcome = read_fleet_answer(LAUNCH, {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity", C5)]})
 
     assert [one.claim for one in outcome.launched] == ["default-a"]
     assert outcome.unmet == ("default-b", "default-c")
-    assert outcome.short == (Short("on-demand", "c5.large", "us-east-1b", "InsufficientInstanceCapacity"),)
+    assert outcome.short == (CapacityShortage("on-demand", "c5.large", "us-east-1b", "InsufficientInstanceCapacity"),)
     assert outcome.again
 
 
 def test_a_throttle_inside_an_answer_is_no_shortage() -> None:
-    outcome = read_answer(LAUNCH, {"Instances": [], "Errors": [error("RequestLimitExceeded"), error("RequestLimitExceeded", C5)]})
+    outcome = read_fleet_answer(LAUNCH, {"Instances": [], "Errors": [error("RequestLimitExceeded"), error("RequestLimitExceeded", C5)]})
 
     assert (outcome.short, outcome.failed, outcome.throttled, outcome.again) == ((), (), True, True)
     assert outcome.codes == ("RequestLimitExceeded",)
 
 
 def test_a_full_subnet_stops_its_zone_for_every_type() -> None:
-    outcome = read_answer(LAUNCH, {"Errors": [error("InsufficientFreeAddressesInSubnet")]})
+    outcome = read_fleet_answer(LAUNCH, {"Errors": [error("InsufficientFreeAddressesInSubnet")]})
 
-    assert outcome.short == (Short("on-demand", "*", "us-east-1a", "InsufficientFreeAddressesInSubnet"),)
+    assert outcome.short == (CapacityShortage("on-demand", "*", "us-east-1a", "InsufficientFreeAddressesInSubnet"),)
 
 
 def test_without_the_role_for_spot_no_spot_is_tried_again() -> None:
     spot = launches(wanted("a", capacity_type="spot"))[0]
 
-    outcome = read_answer(spot, {"Errors": [error("AuthFailure.ServiceLinkedRoleCreationNotPermitted")]})
+    outcome = read_fleet_answer(spot, {"Errors": [error("AuthFailure.ServiceLinkedRoleCreationNotPermitted")]})
 
-    assert outcome.short == (Short("spot", "*", "*", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"),)
+    assert outcome.short == (CapacityShortage("spot", "*", "*", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"),)
 
 
 def test_an_error_that_names_no_zone_is_understood_by_its_subnet() -> None:
     said = error("InsufficientInstanceCapacity", C5)
     del said["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"]
 
-    assert read_answer(LAUNCH, {"Errors": [said]}).short == (Short("on-demand", "c5.large", "us-east-1b", "InsufficientInstanceCapacity"),)
+    assert read_fleet_answer(LAUNCH, {"Errors": [said]}).short == (
+        CapacityShortage("on-demand", "c5.large", "us-east-1b", "InsufficientInstanceCapacity"),
+    )
 
 
 def test_an_error_that_names_nothing_is_about_all_offers() -> None:
-    outcome = read_answer(LAUNCH, {"Errors": [{"ErrorCode": "MaxFleetCountExceeded", "ErrorMessage": ""}]})
+    outcome = read_fleet_answer(LAUNCH, {"Errors": [{"ErrorCode": "MaxFleetCountExceeded", "ErrorMessage": ""}]})
 
     assert [(one.instance_type, one.zone) for one in outcome.short] == [("c5.large", "us-east-1b"), ("m5.large", "us-east-1a")]
 
@@ -96,8 +107,8 @@ def test_an_error_that_names_nothing_is_about_all_offers() -> None:
     ],
 )
 def test_a_mistake_has_a_name_and_a_remedy(code: str, message: str, reason: str) -> None:
-    inside = read_answer(LAUNCH, {"Errors": [error(code, message=message)]})
-    whole = read_refusal(LAUNCH, code, message)
+    inside = read_fleet_answer(LAUNCH, {"Errors": [error(code, message=message)]})
+    whole = read_fleet_refusal(LAUNCH, code, message)
 
     assert inside.failed == whole.failed
     assert [(failure.reason, failure.code) for failure in whole.failed] == [(reason, code)]
@@ -106,42 +117,42 @@ def test_a_mistake_has_a_name_and_a_remedy(code: str, message: str, reason: str)
 
 
 def test_a_refused_call_that_was_throttled_says_nothing_of_capacity() -> None:
-    assert read_refusal(LAUNCH, "RequestLimitExceeded", "slow down") == Outcome(unmet=LAUNCH.claims, throttled=True)
+    assert read_fleet_refusal(LAUNCH, "RequestLimitExceeded", "slow down") == LaunchOutcome(unmet=LAUNCH.claims, throttled=True)
 
 
 @pytest.mark.parametrize("code", ["InternalError", "InvalidLaunchTemplateName.NotFoundException"])
 def test_trouble_that_passes_is_worth_another_try(code: str) -> None:
-    assert read_refusal(LAUNCH, code, "").again
+    assert read_fleet_refusal(LAUNCH, code, "").again
 
 
 def test_a_quota_that_refuses_the_whole_call_is_short_on_all_its_offers() -> None:
-    assert len(read_refusal(LAUNCH, "VcpuLimitExceeded", "").short) == 2
+    assert len(read_fleet_refusal(LAUNCH, "VcpuLimitExceeded", "").short) == 2
 
 
 def test_an_answer_that_was_lost_is_made_up_for_by_the_launchs_tag() -> None:
     by_tag = {"i-2": ("c5.large", "us-east-1b", "on-demand"), "i-1": ("m5.large", "us-east-1a", "on-demand")}
 
-    assert read_instances(LAUNCH, by_tag) == read_answer(LAUNCH, {"Instances": [instances(C5, "i-2"), instances(M5, "i-1")]})
+    assert read_instances(LAUNCH, by_tag) == read_fleet_answer(LAUNCH, {"Instances": [instances(C5, "i-2"), instances(M5, "i-1")]})
 
 
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome(),
-        read_answer(LAUNCH, {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity"), error("Odd")]}),
-        Outcome(failed=(Failure("a", "b", "c", "d"),), unmet=("x",), throttled=True),
+        LaunchOutcome(),
+        read_fleet_answer(LAUNCH, {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity"), error("Odd")]}),
+        LaunchOutcome(failed=(LaunchFailure("a", "b", "c", "d"),), unmet=("x",), throttled=True),
     ],
 )
-def test_an_outcome_reads_back_as_it_was_kept(outcome: Outcome) -> None:
-    assert Outcome.from_json(outcome.to_json()) == outcome
+def test_an_outcome_reads_back_as_it_was_kept(outcome: LaunchOutcome) -> None:
+    assert LaunchOutcome.from_json(outcome.to_json()) == outcome
 
 
 @given(st.sets(st.text("abc", min_size=1), max_size=8), st.sets(st.text("xyz", min_size=1), max_size=8), st.randoms())
 def test_pairing_again_pairs_the_same(claims: set[str], ids: set[str], random: Any) -> None:
-    paired = pair(claims, ids)
+    paired = pair_claims(claims, ids)
     shuffled_claims, shuffled_ids = random.sample(sorted(claims), len(claims)), random.sample(sorted(ids), len(ids))
 
-    assert pair(shuffled_claims, shuffled_ids) == paired
+    assert pair_claims(shuffled_claims, shuffled_ids) == paired
     assert len(paired) == len(set(paired.values())) == min(len(claims), len(ids))
 
 
@@ -149,7 +160,7 @@ def test_pairing_again_pairs_the_same(claims: set[str], ids: set[str], random: A
 def test_every_claim_is_either_launched_or_unmet(count: int, codes: list[str]) -> None:
     answer = {"Instances": [instances(M5, *(f"i-{number}" for number in range(count)))], "Errors": [error(code) for code in codes]}
 
-    outcome = read_answer(LAUNCH, answer)
+    outcome = read_fleet_answer(LAUNCH, answer)
 
     assert sorted([*(one.claim for one in outcome.launched), *outcome.unmet]) == sorted(LAUNCH.claims)
     assert set(outcome.codes) == set(codes)

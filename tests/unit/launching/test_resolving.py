@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from joiner.launching import resolve
-from joiner.launching.questions import ImageQuestion, questions
-from joiner.pools import ImageTerm, NodeClass, Problem, SecurityGroupTerm, SubnetTerm
+from joiner.launching import resolve_node_class
+from joiner.launching.node_class_queries import ImageQuery, build_queries
+from joiner.pools import ImageTerm, NodeClass, NodeClassProblem, SecurityGroupTerm, SubnetTerm
 from tests.unit.launching.world import CEILINGS, TEMPLATE, VERSION, found, parameters, resolved
 
 MODERN = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023", image_terms=(ImageTerm(alias="al2023@latest"),))
 
 
-def errors(problems: tuple[Problem, ...]) -> list[tuple[str, str]]:
+def errors(problems: tuple[NodeClassProblem, ...]) -> list[tuple[str, str]]:
     return [(problem.condition, problem.reason) for problem in problems if problem.severity == "error"]
 
 
@@ -101,11 +101,14 @@ def test_no_node_gets_a_role_that_the_settings_do_not_name(node_class: NodeClass
 def test_roles_may_stand_in_the_settings_as_arns() -> None:
     ceilings = replace(CEILINGS, node_roles=("arn:aws:iam::123456789012:role/nodes/KarpenterNodeRole-prod",), instance_profile="p")
 
-    assert resolve(replace(MODERN, role="KarpenterNodeRole-prod"), found(), ceilings, kubernetes_version=VERSION).instance_profile == "p"
+    assert (
+        resolve_node_class(replace(MODERN, role="KarpenterNodeRole-prod"), found(), ceilings, kubernetes_version=VERSION).instance_profile
+        == "p"
+    )
 
 
 def test_without_any_profile_the_class_says_so() -> None:
-    there = resolve(TEMPLATE, found(), replace(CEILINGS, instance_profile=""), kubernetes_version=VERSION)
+    there = resolve_node_class(TEMPLATE, found(), replace(CEILINGS, instance_profile=""), kubernetes_version=VERSION)
 
     assert errors(there.problems) == [("InstanceProfileReady", "InstanceProfileMissing")]
 
@@ -118,7 +121,7 @@ def test_a_family_without_user_data_of_ours_is_refused_rather_than_guessed(famil
 def test_a_release_is_pinned_by_its_alias() -> None:
     pinned = replace(MODERN, image_terms=(ImageTerm(alias="al2023@v20261104"),))
 
-    assert sorted(questions(pinned, VERSION).parameters)[0] == (
+    assert sorted(build_queries(pinned, VERSION).parameters)[0] == (
         "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/nvidia/amazon-eks-node-al2023-arm64-nvidia-1.36-v20261104/image_id"
     )
     assert resolved(pinned, parameters=parameters(pinned)).ready
@@ -139,7 +142,7 @@ def test_of_images_the_newest_is_tried_first_and_deprecated_ones_last() -> None:
 
 
 def test_questions_are_what_the_describe_calls_take() -> None:
-    asked = questions(
+    asked = build_queries(
         replace(
             TEMPLATE,
             subnet_terms=(SubnetTerm({"a": "b", "c": "*"}), SubnetTerm(id="subnet-1")),
@@ -158,7 +161,7 @@ def test_questions_are_what_the_describe_calls_take() -> None:
     )
     assert asked.security_groups == (({"Name": "group-name", "Values": ["nodes"]},), ({"Name": "group-id", "Values": ["sg-1"]},))
     assert asked.images == (
-        ImageQuestion(({"Name": "name", "Values": ["mine-*"]}, {"Name": "tag:x", "Values": ["y"]}), ("self",)),
-        ImageQuestion(({"Name": "image-id", "Values": ["ami-1"]},), ("self",)),
+        ImageQuery(({"Name": "name", "Values": ["mine-*"]}, {"Name": "tag:x", "Values": ["y"]}), ("self",)),
+        ImageQuery(({"Name": "image-id", "Values": ["ami-1"]},), ("self",)),
     )
     assert (asked.parameters, asked.instance_profile) == ((), "p")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from joiner.launching.template_content import differences
+from joiner.launching.launch_template_comparison import compare_launch_templates
 from tests.unit.launching.world import TEMPLATE, launches, wanted
 
 DATA = dict(launches(wanted("x", node_class=replace(TEMPLATE, tags={"team": "a"}), capacity_type="spot"))[0].templates[0].data)
@@ -28,15 +28,15 @@ def as_ec2_shows(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_template_as_ec2_shows_it_is_no_other() -> None:
-    assert differences(DATA, DATA) == ()
-    assert differences(DATA, as_ec2_shows(DATA)) == ()
+    assert compare_launch_templates(DATA, DATA) == ()
+    assert compare_launch_templates(DATA, as_ec2_shows(DATA)) == ()
 
 
 def test_an_interface_with_the_values_of_unset_fields_is_no_other() -> None:
     (interface,) = PUBLIC["NetworkInterfaces"]
     shown = {**interface, "DeleteOnTermination": True, "InterfaceType": "interface", "Ipv6Addresses": [], "NetworkCardIndex": 0}
 
-    assert differences(PUBLIC, {**PUBLIC, "NetworkInterfaces": [shown]}) == ()
+    assert compare_launch_templates(PUBLIC, {**PUBLIC, "NetworkInterfaces": [shown]}) == ()
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,6 @@ def test_an_interface_with_the_values_of_unset_fields_is_no_other() -> None:
     ],
 )
 def test_what_another_hand_changed_is_named(changes: dict[str, Any], field: str) -> None:
-    found = differences(DATA, {**as_ec2_shows(DATA), **changes})
+    found = compare_launch_templates(DATA, {**as_ec2_shows(DATA), **changes})
 
     assert [each for each in found if each.startswith(field)] == list(found) != []

@@ -12,13 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.cluster import Resources, Taint
-from joiner.launching.user_data import UserDataRefused, guards, multipart, own_parts, user_data
-from joiner.pools import Kubelet, NodeClass, NodePool
+from joiner.launching.user_data import (
+    UserDataRefused,
+    build_user_data,
+    choose_registration_taints,
+    read_user_parts,
+    write_multipart,
+)
+from joiner.pools import KubeletConfiguration, NodeClass, NodePool
 from tests.unit.launching.world import CLUSTER, MODERN, POOL, TEMPLATE, wanted
 
 
 def written(node_class: NodeClass = TEMPLATE, pool: NodePool = POOL, cluster: Any = CLUSTER) -> str:
-    return user_data(cluster, wanted("x", pool=pool).claim, pool, node_class, "AL2023")
+    return build_user_data(cluster, wanted("x", pool=pool).claim, pool, node_class, "AL2023")
 
 
 def parts(text: str) -> list[tuple[str, str]]:
@@ -78,7 +84,7 @@ def test_a_node_that_waits_for_its_own_daemons_has_no_filling_taint() -> None:
     devices = replace(plain, requests=Resources({**plain.requests, "nvidia.com/gpu": 1}))
     starting = replace(plain, startup_taints=(Taint("agent", "NoExecute"),))
 
-    keys = [[taint.key for taint in guards(each, POOL)] for each in (plain, devices, starting)]
+    keys = [[taint.key for taint in choose_registration_taints(each, POOL)] for each in (plain, devices, starting)]
 
     assert keys == [["karpenter.sh/unregistered", "joiner.dev/filling"], ["karpenter.sh/unregistered"], ["karpenter.sh/unregistered"]]
 
@@ -92,8 +98,8 @@ def test_labels_that_a_kubelet_may_not_set_are_left_to_registration() -> None:
 
 
 def test_a_provisioners_kubelet_settings_win_over_its_classs() -> None:
-    node_class = replace(TEMPLATE, kubelet=Kubelet({"maxPods": 110}))
-    pool = replace(POOL, kubelet=Kubelet({"maxPods": 20, "kubeReserved": {"cpu": "100m"}}))
+    node_class = replace(TEMPLATE, kubelet=KubeletConfiguration({"maxPods": 110}))
+    pool = replace(POOL, kubelet=KubeletConfiguration({"maxPods": 20, "kubeReserved": {"cpu": "100m"}}))
 
     assert config(written(node_class))["spec"]["kubelet"]["config"]["maxPods"] == 110
     read = config(written(node_class, pool))["spec"]["kubelet"]["config"]
@@ -111,7 +117,7 @@ def test_own_disks_make_one_file_system() -> None:
     [
         ("#!/bin/sh\necho hello\n", ["text/x-shellscript"]),
         ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", ["application/node.eks.aws"]),
-        (multipart(own_parts("#!/bin/sh\necho one")), ["text/x-shellscript"]),
+        (write_multipart(read_user_parts("#!/bin/sh\necho one")), ["text/x-shellscript"]),
         ('Content-Type: text/cloud-config\n\npackages: ["x"]\n', ["text/cloud-config"]),
         ("  \n", []),
     ],
@@ -207,10 +213,10 @@ def test_more_than_ec2_takes_is_refused_with_the_sizes() -> None:
 def test_images_of_ones_own_get_user_data_of_ones_own() -> None:
     own = replace(TEMPLATE, user_data="anything")
 
-    assert user_data(CLUSTER, wanted("x").claim, POOL, own, "Custom") == "anything"
+    assert build_user_data(CLUSTER, wanted("x").claim, POOL, own, "Custom") == "anything"
 
 
 def test_two_claims_of_a_pool_have_the_same_user_data() -> None:
     one, two = wanted("one").claim, replace(wanted("two").claim, labels={**wanted("two").claim.labels, "topology.kubernetes.io/zone": "b"})
 
-    assert user_data(CLUSTER, one, POOL, TEMPLATE, "AL2023") == user_data(CLUSTER, two, POOL, TEMPLATE, "AL2023")
+    assert build_user_data(CLUSTER, one, POOL, TEMPLATE, "AL2023") == build_user_data(CLUSTER, two, POOL, TEMPLATE, "AL2023")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from joiner.launching import EbsDefaults
-from joiner.launching.volumes import VolumeWorld, volume_problems
+from joiner.launching.block_devices import VolumeAnswers, find_volume_problems
 from joiner.pools import BlockDevice
 from tests.unit.launching.test_ceilings import refusals
 from tests.unit.launching.world import CEILINGS, TEMPLATE
@@ -24,8 +24,8 @@ def image(size: int, *, encrypted: bool = False) -> dict[str, Any]:
     return {"ImageId": "ami-1", "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": ebs}]}
 
 
-def told(device: BlockDevice, world: VolumeWorld | None = None) -> list[str]:
-    return [each.message for each in volume_problems([device], world or VolumeWorld(), CEILINGS)]
+def told(device: BlockDevice, world: VolumeAnswers | None = None) -> list[str]:
+    return [each.message for each in find_volume_problems([device], world or VolumeAnswers(), CEILINGS)]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_ebs_takes_is_no_problem(device: BlockDevice) -> None:
 
 
 def test_a_volume_is_at_least_as_large_as_the_images_snapshot_and_as_encrypted() -> None:
-    world = VolumeWorld(images=[image(75, encrypted=True)])
+    world = VolumeAnswers(images=[image(75, encrypted=True)])
 
     assert told(replace(ROOT, encrypted=False), world) == [
         "spec.blockDeviceMappings[0].ebs.volumeSize: 40Gi: the image's snapshot needs 75Gi: raise volumeSize",
@@ -84,7 +84,7 @@ def test_a_volume_is_at_least_as_large_as_the_images_snapshot_and_as_encrypted()
 
 
 def test_a_volume_too_small_for_some_of_the_images_only_is_told_without_refusing_the_class() -> None:
-    (problem,) = volume_problems([ROOT], VolumeWorld(images=[image(20), image(75)]), CEILINGS)
+    (problem,) = find_volume_problems([ROOT], VolumeAnswers(images=[image(20), image(75)]), CEILINGS)
 
     assert (problem.severity, problem.reason) == ("warning", "BlockDeviceInvalid")
 
@@ -96,10 +96,10 @@ def test_a_device_has_a_name_of_ec2s_and_a_root_volume_boots() -> None:
         "spec.blockDeviceMappings[0].deviceName: /dev/disk7: EC2 knows no such device: give one like /dev/xvdb "
         "(Amazon Linux's root is /dev/xvda)"
     ]
-    assert told(BlockDevice("/dev/xvda", 200, "st1"), VolumeWorld(images=[root])) == [
+    assert told(BlockDevice("/dev/xvda", 200, "st1"), VolumeAnswers(images=[root])) == [
         "spec.blockDeviceMappings[0].ebs.volumeType: st1: no instance boots from it, and /dev/xvda is the image's root: use gp3"
     ]
-    assert told(BlockDevice("/dev/xvdb", 200, "st1"), VolumeWorld(images=[root])) == []
+    assert told(BlockDevice("/dev/xvdb", 200, "st1"), VolumeAnswers(images=[root])) == []
 
 
 def test_a_snapshot_exists_is_allowed_and_fits() -> None:
@@ -109,7 +109,7 @@ def test_a_snapshot_exists_is_allowed_and_fits() -> None:
     assert told(device) == [
         f"{where}.snapshotID: there is no snapshot snap-1: name one that exists in this region and that this account may use"
     ]
-    assert told(device, VolumeWorld(snapshots=[snapshot(Encrypted=True)])) == [
+    assert told(device, VolumeAnswers(snapshots=[snapshot(Encrypted=True)])) == [
         f"{where}.snapshotID: nodes may not have snap-1 of 123456789012; the settings allow owners amazon, "
         "tag karpenter.sh/discovery = prod: tag the snapshot, or add it to snapshots of nodeClasses in clusters/NAME.yaml and deploy",
         f"{where}.volumeSize: 10Gi: the snapshot snap-1 needs 20Gi: raise volumeSize",
@@ -123,7 +123,7 @@ def test_a_snapshot_exists_is_allowed_and_fits() -> None:
     ids=["tagged", "Amazon's"],
 )
 def test_a_snapshot_is_allowed_by_tag_or_owner(allowed: dict[str, Any]) -> None:
-    assert told(replace(ROOT, snapshot_id="snap-1"), VolumeWorld(snapshots=[allowed])) == []
+    assert told(replace(ROOT, snapshot_id="snap-1"), VolumeAnswers(snapshots=[allowed])) == []
 
 
 @pytest.mark.parametrize("key", [KEY, "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/aws/ebs"])

@@ -6,13 +6,31 @@ from typing import Any, Final
 
 from joiner.catalogue import Catalogue, InstanceType
 from joiner.cluster import Requirements, Resources
-from joiner.launching import Allowed, Ceilings, Found, Launch, Offer, Wanted, group_launches, resolve
-from joiner.launching.images import image_parameters
-from joiner.pools import BlockDevice, ClassRef, NodeClass, NodePool, ResolvedNodeClass, SecurityGroupTerm, SubnetTerm, claim_for
+from joiner.launching import (
+    AllowedResources,
+    ClaimToLaunch,
+    Launch,
+    LaunchOffering,
+    NodeClassAnswers,
+    NodeClassPolicy,
+    group_launches,
+    resolve_node_class,
+)
+from joiner.launching.node_images import list_image_parameters
+from joiner.pools import (
+    BlockDevice,
+    NodeClass,
+    NodeClassRef,
+    NodePool,
+    ResolvedNodeClass,
+    SecurityGroupTerm,
+    SubnetTerm,
+    build_node_claim,
+)
 
 VERSION: Final = "1.36"
-OF_CLUSTER: Final = Allowed(tags={"karpenter.sh/discovery": ("prod",)})
-CEILINGS: Final = Ceilings(
+OF_CLUSTER: Final = AllowedResources(tags={"karpenter.sh/discovery": ("prod",)})
+CEILINGS: Final = NodeClassPolicy(
     ("KarpenterNodeRole-prod", "special"),
     "prod-default-profile",
     ("amazon", "self"),
@@ -45,7 +63,7 @@ TEMPLATE: Final = NodeClass(
     block_devices=(BlockDevice("/dev/xvda", 40, "gp3", delete_on_termination=True),),
 )
 POOL: Final = NodePool("default", TEMPLATE.ref, kind="Provisioner", uid="u-1", labels={"team": "a"})
-MODERN: Final = NodePool("default", ClassRef("EC2NodeClass", "default"), uid="u-2")
+MODERN: Final = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="u-2")
 TAGGED: Final = [{"Key": "karpenter.sh/discovery", "Value": "prod"}]
 SUBNETS: Final = tuple(
     {"SubnetId": f"subnet-{zone}{number}", "AvailabilityZone": f"us-east-1{zone}", "AvailableIpAddressCount": free, "Tags": TAGGED}
@@ -56,15 +74,15 @@ GROUPS: Final = ({"GroupId": "sg-1", "GroupName": "nodes", "Tags": TAGGED},)
 
 def parameters(node_class: NodeClass = TEMPLATE) -> dict[str, str]:
     """An image id for each of the class's parameters, recognisable by architecture and variant."""
-    return {one.name: "ami-" + "-".join(one.name.split("/")[7:9]) for one in image_parameters(node_class, VERSION)}
+    return {one.name: "ami-" + "-".join(one.name.split("/")[7:9]) for one in list_image_parameters(node_class, VERSION)}
 
 
-def found(**answers: Any) -> Found:
-    return Found(**{"subnets": SUBNETS, "security_groups": GROUPS, "parameters": parameters(), **answers})
+def found(**answers: Any) -> NodeClassAnswers:
+    return NodeClassAnswers(**{"subnets": SUBNETS, "security_groups": GROUPS, "parameters": parameters(), **answers})
 
 
 def resolved(node_class: NodeClass = TEMPLATE, **answers: Any) -> ResolvedNodeClass:
-    return resolve(node_class, found(**answers), CEILINGS, kubernetes_version=VERSION)
+    return resolve_node_class(node_class, found(**answers), CEILINGS, kubernetes_version=VERSION)
 
 
 def instance_type(name: str, arch: str = "amd64", **more: str) -> InstanceType:
@@ -81,14 +99,14 @@ CATALOGUE: Final = Catalogue.of(
 )
 
 
-def wanted(suffix: str, *offers: Offer, **changes: Any) -> Wanted:
+def wanted(suffix: str, *offers: LaunchOffering, **changes: Any) -> ClaimToLaunch:
     pool = changes.pop("pool", POOL)
-    claim = claim_for(pool, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=7, execution="up-1")
-    one = Wanted(claim, pool, TEMPLATE, resolved(), "on-demand", offers or (Offer(0.096, "m5.large", "us-east-1a"),))
+    claim = build_node_claim(pool, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=7, execution="up-1")
+    one = ClaimToLaunch(claim, pool, TEMPLATE, resolved(), "on-demand", offers or (LaunchOffering(0.096, "m5.large", "us-east-1a"),))
     return replace(one, **changes)
 
 
-def launches(*claims: Wanted, execution: str = "up-1", attempt: int = 0) -> tuple[Launch, ...]:
+def launches(*claims: ClaimToLaunch, execution: str = "up-1", attempt: int = 0) -> tuple[Launch, ...]:
     grouped, refused = group_launches(claims, CATALOGUE, CLUSTER, execution=execution, attempt=attempt)
     assert refused == ()
     return grouped

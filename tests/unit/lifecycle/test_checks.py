@@ -14,16 +14,16 @@ from joiner.lifecycle.checks.expired_claims import EXPIRED
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 from joiner.lifecycle.emptiness import SETTLING, SHORTEST
-from joiner.pools import Budget, ClassRef, Disruption, NodeClaim, NodePool
+from joiner.pools import Disruption, DisruptionBudget, NodeClaim, NodeClassRef, NodePool
 from tests.unit.lifecycle.world import NOON, claim, daemon_pod, node, pod
 
 AGO = NOON - timedelta(hours=1)
 AT = int(NOON.timestamp())
-AFTER_30 = Disruption("WhenEmpty", 30, (Budget("100%"),))
+AFTER_30 = Disruption("WhenEmpty", 30, (DisruptionBudget("100%"),))
 
 
 def pool(name: str = "default", **said: Any) -> NodePool:
-    return NodePool(name, ClassRef("EC2NodeClass", "default"), **{"disruption": AFTER_30, **said})
+    return NodePool(name, NodeClassRef("EC2NodeClass", "default"), **{"disruption": AFTER_30, **said})
 
 
 def running(name: str = "a", **said: Any) -> NodeClaim:
@@ -238,19 +238,19 @@ def test_budgets_let_only_so_many_go_those_first_that_are_empty_for_longest() ->
     three = tuple(running(name) for name in "abc")
     since = {"a": AT - 40, "b": AT - 60, "c": AT - 50}
 
-    def going(*budgets: Budget, **said: Any) -> list[str]:
+    def going(*budgets: DisruptionBudget, **said: Any) -> list[str]:
         pools = (pool(disruption=Disruption("WhenEmpty", 30, budgets)),)
         return [due.claim.name for due in EMPTY.look(survey(*three, pools=pools, empty_since=since, **said))]
 
-    assert going(Budget("100%")) == ["b", "c", "a"]
-    assert going(Budget("2")) == ["b", "c"]
-    assert going(Budget("10%")) == ["b"]
-    assert going(Budget("0")) == []
-    assert going(Budget("0", reasons=("Drifted",))) == ["b", "c", "a"]
+    assert going(DisruptionBudget("100%")) == ["b", "c", "a"]
+    assert going(DisruptionBudget("2")) == ["b", "c"]
+    assert going(DisruptionBudget("10%")) == ["b"]
+    assert going(DisruptionBudget("0")) == []
+    assert going(DisruptionBudget("0", reasons=("Drifted",))) == ["b", "c", "a"]
     # One that was asked for and has not begun, one that is not ready: both count
-    assert going(Budget("2"), asked_until={"b": AT + 1}) == ["c"]
+    assert going(DisruptionBudget("2"), asked_until={"b": AT + 1}) == ["c"]
     not_ready = (its_node("a"), its_node("b"), its_node("c", ready=False))
-    assert going(Budget("2"), nodes=not_ready) == ["b"]
+    assert going(DisruptionBudget("2"), nodes=not_ready) == ["b"]
 
 
 def test_what_was_asked_for_is_not_asked_for_again_before_its_time_is_over() -> None:

@@ -11,7 +11,7 @@ from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.progress import list_uncovered_pods
 from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim
 from joiner.names import DISRUPTED
-from joiner.pools.leaving import leaving_nodes
+from joiner.pools.retiring_nodes import find_retiring_nodes
 from tests.unit.lifecycle.world import NOON, claim, node, pod
 
 CLOSED = Taint(DISRUPTED, "NoSchedule")
@@ -26,11 +26,11 @@ def moving(**said: Any) -> Pod:
 def test_a_node_leaves_when_it_or_its_claim_is_deleted_or_when_it_is_closed() -> None:
     deleted = replace(STANDING, deletion=NOON)
 
-    assert leaving_nodes([HOME], [STANDING]) == set()
-    assert leaving_nodes([HOME], [deleted]) == {"node-1"}
-    assert leaving_nodes([replace(HOME, deletion="2026-11-21T12:00:00Z")], [STANDING]) == {"node-1"}
-    assert leaving_nodes([replace(HOME, taints=(CLOSED,))], [STANDING]) == {"node-1"}
-    assert leaving_nodes([node("other", provider_id="aws:///a/i-2")], [deleted]) == set()
+    assert find_retiring_nodes([HOME], [STANDING]) == set()
+    assert find_retiring_nodes([HOME], [deleted]) == {"node-1"}
+    assert find_retiring_nodes([replace(HOME, deletion="2026-11-21T12:00:00Z")], [STANDING]) == {"node-1"}
+    assert find_retiring_nodes([replace(HOME, taints=(CLOSED,))], [STANDING]) == {"node-1"}
+    assert find_retiring_nodes([node("other", provider_id="aws:///a/i-2")], [deleted]) == set()
 
 
 def test_pods_of_a_leaving_node_want_a_place_unless_a_slot_waits_for_them() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner.cluster import Node, Pod, total
+from joiner.cluster import Node, Pod, sum_resources
 from joiner.lifecycle.binding import BindingInput, choose_bindings, count_open_slots
 from tests.unit.lifecycle.world import FILLING, LINGERING, daemon_pod, node, pod
 
@@ -219,6 +219,6 @@ def test_nothing_is_ever_bound_over_capacity_nor_twice(cpus: list[int], counts: 
     for each in nodes:
         new = [by_name[binding.pod] for binding in placements[each.name].bindings]
         old = [other for other in there if other.node_name == each.name]
-        assert not new or total(other.requests for other in (*old, *new)).fits(each.allocatable)
+        assert not new or sum_resources(other.requests for other in (*old, *new)).fits(each.allocatable)
         for key, count in slots.items():
             assert sum(other.class_key == key for other in new) <= count

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from joiner.lifecycle.checks import ClusterSurvey
 from joiner.lifecycle.rebuilding import rebuilt_claim
-from joiner.pools import ClassRef, NodeClaim, NodePool
+from joiner.pools import NodeClaim, NodeClassRef, NodePool
 from tests.unit.lifecycle.world import NOON, node
 
 LABELS = {
@@ -16,7 +16,7 @@ LABELS = {
     "karpenter.sh/capacity-type": "spot",
     "team": "a",
 }
-POOL = NodePool("default", ClassRef("EC2NodeClass", "nodes"), expire_after=3600, uid="pool-1")
+POOL = NodePool("default", NodeClassRef("EC2NodeClass", "nodes"), expire_after=3600, uid="pool-1")
 
 
 def rebuilt(labels: dict[str, str], pool: NodePool | None = POOL, name: str = "default-x") -> NodeClaim:
@@ -32,7 +32,7 @@ def test_a_rebuilt_claim_is_the_claim_of_its_node_in_all_that_its_node_shows() -
     assert (claim.provider_id, claim.node_name) == ("aws:///us-east-1a/i-1", "node-1")
     assert (claim.instance_type, claim.capacity_type, claim.zone, claim.labels["team"]) == ("m5.large", "spot", "us-east-1a", "a")
     assert (claim.launched, claim.registered, claim.initialized) == (True, True, True)
-    assert (claim.expire_after, claim.class_ref) == (3600, ClassRef("EC2NodeClass", "nodes"))
+    assert (claim.expire_after, claim.class_ref) == (3600, NodeClassRef("EC2NodeClass", "nodes"))
     assert claim.finalizers == ("karpenter.sh/termination",)
     assert ClusterSurvey(now=NOON, nodes=(node("node-1"),), claims=(claim,)).node_of()[claim.key].name == "node-1"
 
@@ -59,7 +59,7 @@ def test_the_node_of_a_provisioner_gets_a_machine() -> None:
 
 
 def test_without_its_pool_a_node_still_tells_its_class() -> None:
-    assert rebuilt(LABELS, None).class_ref == ClassRef("EC2NodeClass", "nodes")
+    assert rebuilt(LABELS, None).class_ref == NodeClassRef("EC2NodeClass", "nodes")
 
 
 def test_a_claim_whose_old_name_nobody_knows_is_named_for_its_instance() -> None:

@@ -8,10 +8,10 @@ from joiner.lifecycle.deadlines import INITIALIZATION
 from joiner.lifecycle.declared_status import status_patches
 from joiner.lifecycle.launched_claims import launched_claim
 from joiner.lifecycle.pool_usage import usage_patches
-from joiner.pools import ClassRef, InvalidManifest, NodePool, Problem, ResolvedNodeClass
+from joiner.pools import InvalidManifest, NodeClassProblem, NodeClassRef, NodePool, ResolvedNodeClass
 from tests.unit.lifecycle.world import NOON, claim
 
-POOL = NodePool("default", ClassRef("EC2NodeClass", "default"), generation=2)
+POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), generation=2)
 CLASS = ResolvedNodeClass("default", "EC2NodeClass", generation=1)
 
 
@@ -111,7 +111,7 @@ def test_a_pool_that_nobody_has_counted_nodes_of_says_zero_and_one_with_nodes_ke
 
 
 def test_a_class_without_subnets_says_so_and_its_pool_says_why_it_waits() -> None:
-    refused = CLASS.with_problems([Problem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
+    refused = CLASS.with_problems([NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
 
     pool, node_class = status_patches(
         [manifest("NodePool", "default"), manifest("EC2NodeClass", "default")],

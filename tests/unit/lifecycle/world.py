@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from joiner.cluster import Node, Pod, Requirements, Resources, Taint
-from joiner.pools import ClassRef, NodeClaim
+from joiner.pools import NodeClaim, NodeClassRef
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
@@ -16,7 +16,7 @@ def claim(name: str = "default-a", **said: Any) -> NodeClaim:
     """A claim that was launched as i-1 in us-east-1a, unless `said` says otherwise."""
     launched = {
         "uid": f"uid-of-{name}",
-        "class_ref": ClassRef("EC2NodeClass", "default"),
+        "class_ref": NodeClassRef("EC2NodeClass", "default"),
         "pool": "default",
         "provider_id": "aws:///us-east-1a/i-1",
         "requirements": Requirements(),

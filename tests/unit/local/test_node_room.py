@@ -3,7 +3,7 @@
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from joiner.catalogue.ec2 import instance_type_from_ec2, usable
+from joiner.catalogue.ec2_instance_types import instance_type_from_ec2, supports_nodes
 from joiner_local.node_agent.registration import Unbootable
 from joiner_local.node_agent.room import GI, MI, Machine, Room
 
@@ -19,7 +19,7 @@ def test_an_m5_large_is_as_amazon_linux_2023_makes_it() -> None:
     assert room.capacity["ephemeral-storage"] - room.allocatable["ephemeral-storage"] == GI + -(-room.capacity["ephemeral-storage"] // 10)
 
 
-@pytest.mark.parametrize("instance_type", [name for name in sorted(INSTANCE_TYPES)[::17] if usable(INSTANCE_TYPES[name])])
+@pytest.mark.parametrize("instance_type", [name for name in sorted(INSTANCE_TYPES)[::17] if supports_nodes(INSTANCE_TYPES[name])])
 def test_a_node_has_the_memory_that_plans_expect_of_its_type(instance_type: str) -> None:
     """Else a plan's price could not be compared with what ran: local nodes would hold pods that the plan bought nodes
     for.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.growth import GeneratedLists, raw_pods
-from joiner.cluster.listing import read_pods
+from joiner.cluster.list_pages import read_pods
 from joiner.planning import Snapshot
 from tests.unit.planning.worlds import HOST, ZONE, affinity, near, pod, spread
 

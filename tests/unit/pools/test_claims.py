@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.cluster import Requirements, Resources, Taint
-from joiner.pools import ClassRef, Conditions, InvalidManifests, NodeClaim, NodePool, claim_for
-from joiner.pools.durations import read_duration, write_duration
+from joiner.pools import Conditions, InvalidManifests, NodeClaim, NodeClassRef, NodePool, build_node_claim
+from joiner.pools.durations import format_duration, parse_duration
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POOLS = {
     "Machine": NodePool(
-        "default", ClassRef("AWSNodeTemplate", "default"), kind="Provisioner", uid="u-1", expire_after=None, labels={"team": "a"}
+        "default", NodeClassRef("AWSNodeTemplate", "default"), kind="Provisioner", uid="u-1", expire_after=None, labels={"team": "a"}
     ),
     "NodeClaim": NodePool(
         "default",
-        ClassRef("EC2NodeClass", "default"),
+        NodeClassRef("EC2NodeClass", "default"),
         uid="u-1",
         labels={"team": "a"},
         taints=(Taint("dedicated", "NoSchedule", "a"),),
@@ -29,7 +29,7 @@ POOLS = {
 
 
 def claim(kind: str) -> NodeClaim:
-    return claim_for(
+    return build_node_claim(
         POOLS[kind],
         suffix="7f3ka",
         requirements=Requirements.from_labels({"kubernetes.io/arch": "amd64"}),
@@ -78,11 +78,11 @@ def test_a_node_claim_names_its_class_and_its_ages() -> None:
 
 
 def test_the_machine_of_an_inline_provider_refers_to_no_template() -> None:
-    pool = NodePool("default", ClassRef("Inline", "default"), kind="Provisioner")
-    one = claim_for(pool, suffix="x", requirements=Requirements(), requests=Resources(), lease=1, execution="e")
+    pool = NodePool("default", NodeClassRef("Inline", "default"), kind="Provisioner")
+    one = build_node_claim(pool, suffix="x", requirements=Requirements(), requests=Resources(), lease=1, execution="e")
 
     assert "machineTemplateRef" not in one.to_kube()["spec"]
-    assert NodeClaim.from_kube(one.to_kube()).class_ref == ClassRef("Inline", "default")
+    assert NodeClaim.from_kube(one.to_kube()).class_ref == NodeClassRef("Inline", "default")
 
 
 @pytest.mark.parametrize("kind", ["Machine", "NodeClaim"])
@@ -156,13 +156,13 @@ def test_a_transition_time_moves_only_with_the_status(changes: list[tuple[str, A
 
 @given(st.none() | st.integers(min_value=0, max_value=10**9))
 def test_a_duration_reads_back_as_it_was_written(seconds: int | None) -> None:
-    assert read_duration(write_duration(seconds)) == seconds
+    assert parse_duration(format_duration(seconds)) == seconds
 
 
 @given(st.text("abc-", min_size=1, max_size=80).map(lambda text: f"a{text}"), st.text("0123456789abcdef", min_size=5, max_size=12))
 def test_a_name_fits_a_label_and_ends_with_its_suffix(pool: str, suffix: str) -> None:
-    name = claim_for(
-        NodePool(pool, ClassRef("EC2NodeClass", "c")),
+    name = build_node_claim(
+        NodePool(pool, NodeClassRef("EC2NodeClass", "c")),
         suffix=suffix,
         requirements=Requirements(),
         requests=Resources(),

@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 
 from joiner.cluster import Requirements, Resources, Taint
-from joiner.pools import BlockDevice, ClassRef, NodeClass, NodePool, SubnetTerm
-from joiner.pools.hashes import OF_CLASS, OF_POOL, digest, hash_annotations
+from joiner.pools import BlockDevice, NodeClass, NodeClassRef, NodePool, SubnetTerm
+from joiner.pools.drift_hashes import OF_CLASS, OF_POOL, build_hash_annotations, hash_fields
 
 POOL = NodePool(
-    "default", ClassRef("EC2NodeClass", "default"), labels={"team": "a"}, taints=(Taint("x", "NoSchedule"), Taint("y", "NoSchedule"))
+    "default", NodeClassRef("EC2NodeClass", "default"), labels={"team": "a"}, taints=(Taint("x", "NoSchedule"), Taint("y", "NoSchedule"))
 )
 CLASS = NodeClass("default", role="nodes", tags={"a": "1", "b": "2"})
 
 
 def test_order_in_a_manifest_says_nothing() -> None:
     turned = replace(POOL, taints=tuple(reversed(POOL.taints)))
-    assert digest(turned, OF_POOL) == digest(POOL, OF_POOL)
-    assert digest(replace(CLASS, tags={"b": "2", "a": "1"}), OF_CLASS) == digest(CLASS, OF_CLASS)
+    assert hash_fields(turned, OF_POOL) == hash_fields(POOL, OF_POOL)
+    assert hash_fields(replace(CLASS, tags={"b": "2", "a": "1"}), OF_CLASS) == hash_fields(CLASS, OF_CLASS)
 
 
 @pytest.mark.parametrize(
@@ -26,21 +26,23 @@ def test_order_in_a_manifest_says_nothing() -> None:
     ids=["labels", "taints", "expireAfter"],
 )
 def test_what_a_node_is_made_of_changes_it(other: NodePool) -> None:
-    assert digest(other, OF_POOL) != digest(POOL, OF_POOL)
+    assert hash_fields(other, OF_POOL) != hash_fields(POOL, OF_POOL)
 
 
 def test_what_chooses_among_things_that_exist_does_not() -> None:
     chosen = Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}])
-    assert digest(replace(POOL, requirements=chosen, limits=Resources.from_kube({"cpu": "5"}), weight=7), OF_POOL) == digest(POOL, OF_POOL)
-    assert digest(replace(CLASS, subnet_terms=(SubnetTerm(id="subnet-1"),)), OF_CLASS) == digest(CLASS, OF_CLASS)
-    assert digest(replace(CLASS, block_devices=(BlockDevice("/dev/xvda", 40),)), OF_CLASS) != digest(CLASS, OF_CLASS)
+    assert hash_fields(replace(POOL, requirements=chosen, limits=Resources.from_kube({"cpu": "5"}), weight=7), OF_POOL) == hash_fields(
+        POOL, OF_POOL
+    )
+    assert hash_fields(replace(CLASS, subnet_terms=(SubnetTerm(id="subnet-1"),)), OF_CLASS) == hash_fields(CLASS, OF_CLASS)
+    assert hash_fields(replace(CLASS, block_devices=(BlockDevice("/dev/xvda", 40),)), OF_CLASS) != hash_fields(CLASS, OF_CLASS)
 
 
 def test_a_claim_remembers_both_under_karpenter_s_names() -> None:
-    found = hash_annotations(POOL, CLASS)
-    assert found["karpenter.sh/nodepool-hash"] == digest(POOL, OF_POOL)
-    assert found["karpenter.k8s.aws/ec2nodeclass-hash"] == digest(CLASS, OF_CLASS)
-    assert set(hash_annotations(replace(POOL, kind="Provisioner"), None)) == {
+    found = build_hash_annotations(POOL, CLASS)
+    assert found["karpenter.sh/nodepool-hash"] == hash_fields(POOL, OF_POOL)
+    assert found["karpenter.k8s.aws/ec2nodeclass-hash"] == hash_fields(CLASS, OF_CLASS)
+    assert set(build_hash_annotations(replace(POOL, kind="Provisioner"), None)) == {
         "karpenter.sh/provisioner-hash",
         "karpenter.sh/provisioner-hash-version",
     }

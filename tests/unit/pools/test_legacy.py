@@ -9,17 +9,17 @@ import yaml
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.pools import (
     BlockDevice,
-    ClassRef,
     Disruption,
     ImageTerm,
     MetadataOptions,
     NodeClass,
+    NodeClassRef,
     NodePool,
     SecurityGroupTerm,
     SubnetTerm,
-    read,
+    read_manifests,
 )
-from joiner.pools.nodepool import Budget
+from joiner.pools.node_pool import DisruptionBudget
 
 SCENARIOS = Path(__file__).parents[3] / "examples" / "scenarios"
 DISCOVERY = {"karpenter.sh/discovery": "joiner-demo"}
@@ -37,11 +37,11 @@ def template(**spec: Any) -> NodeClass:
 
 
 def test_scenario_c_is_a_pool_of_on_demand_linux_nodes_with_40_gib() -> None:
-    found = read(yaml.safe_load_all((SCENARIOS / "c-template.yaml").read_text()))
+    found = read_manifests(yaml.safe_load_all((SCENARIOS / "c-template.yaml").read_text()))
 
     pool, node_class = found.pools[0], found.classes[0]
     assert found.problems == ()
-    assert pool.class_ref == ClassRef("AWSNodeTemplate", "default") == node_class.ref
+    assert pool.class_ref == NodeClassRef("AWSNodeTemplate", "default") == node_class.ref
     assert pool.requirements == Requirements.from_kube(
         [
             {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]},
@@ -60,7 +60,7 @@ def test_scenario_c_is_a_pool_of_on_demand_linux_nodes_with_40_gib() -> None:
 
 
 def test_scenario_a_has_its_class_in_place() -> None:
-    found = read(yaml.safe_load_all((SCENARIOS / "a-inline-provider.yaml").read_text()))
+    found = read_manifests(yaml.safe_load_all((SCENARIOS / "a-inline-provider.yaml").read_text()))
 
     pool = found.pools[0]
     inline = found.class_of(pool.class_ref)
@@ -70,11 +70,11 @@ def test_scenario_a_has_its_class_in_place() -> None:
         [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]}]
     ).on("karpenter.sh/capacity-type")
     assert "karpenter.k8s.aws/instance-category" not in pool.requirements
-    assert pool.disruption == Disruption("WhenEmpty", 30, (Budget("100%"),))
+    assert pool.disruption == Disruption("WhenEmpty", 30, (DisruptionBudget("100%"),))
 
 
 def test_scenario_b_is_limited_and_spot() -> None:
-    pool = read(yaml.safe_load_all((SCENARIOS / "b-spot-limits.yaml").read_text())).pools[0]
+    pool = read_manifests(yaml.safe_load_all((SCENARIOS / "b-spot-limits.yaml").read_text())).pools[0]
 
     assert pool.limits == Resources.of(cpu=1000)
     assert pool.requirements.fixed()["karpenter.sh/capacity-type"] == "spot"

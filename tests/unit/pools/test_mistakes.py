@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner.pools import InvalidManifests, NodeClass, NodePool, read
+from joiner.pools import InvalidManifests, NodeClass, NodePool, read_manifests
 
 MANIFESTS = Path(__file__).parent / "manifests"
 MISTAKES: list[dict[str, Any]] = yaml.safe_load((MANIFESTS / "mistakes.yaml").read_text())
@@ -14,7 +14,7 @@ MISTAKES: list[dict[str, Any]] = yaml.safe_load((MANIFESTS / "mistakes.yaml").re
 
 @pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case["mistake"])
 def test_a_mistake_is_told_with_field_and_remedy(case: dict[str, Any]) -> None:
-    found = read([case["manifest"]])
+    found = read_manifests([case["manifest"]])
 
     subject = f"{case['manifest']['kind']}/wrong"
     told = [problem for problem in found.problems if problem.field == case["field"] and problem.severity == "error"]
@@ -49,7 +49,7 @@ def test_a_broken_pool_never_stops_the_others() -> None:
         "spec": {"provider": {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}}},
     }
 
-    found = read([case["manifest"] for case in MISTAKES] + [good])
+    found = read_manifests([case["manifest"] for case in MISTAKES] + [good])
 
     assert [pool.key for pool in found.pools] == ["Provisioner/good"]
     assert [node_class.key for node_class in found.classes] == ["Inline/good"]
@@ -58,7 +58,7 @@ def test_a_broken_pool_never_stops_the_others() -> None:
 def test_a_pool_whose_class_is_not_there_stays_and_says_so() -> None:
     pool = {"kind": "Provisioner", "metadata": {"name": "a"}, "spec": {"providerRef": {"name": "b"}}}
 
-    found = read([pool])
+    found = read_manifests([pool])
 
     assert [one.key for one in found.pools] == ["Provisioner/a"]
     assert [str(problem) for problem in found.problems] == [
@@ -69,7 +69,7 @@ def test_a_pool_whose_class_is_not_there_stays_and_says_so() -> None:
 @pytest.mark.parametrize("spec", [None, [], "text", 3, {"requirements": "text", "taints": {}, "limits": 1, "labels": [1], "provider": []}])
 def test_no_nonsense_makes_the_reader_fail(spec: Any) -> None:
     for kind in ("NodePool", "Provisioner", "EC2NodeClass", "AWSNodeTemplate"):
-        found = read([{"kind": kind, "metadata": {"name": "a"}, "spec": spec}])
+        found = read_manifests([{"kind": kind, "metadata": {"name": "a"}, "spec": spec}])
         assert (found.pools, found.classes) == ((), ())
         assert found.problems
 

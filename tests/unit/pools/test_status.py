@@ -3,14 +3,22 @@
 from datetime import UTC, datetime
 
 from joiner.cluster import Resources
-from joiner.pools import Conditions, InvalidManifest, Problem, ResolvedNodeClass, Subnet, pool_conditions, pool_status
+from joiner.pools import (
+    Conditions,
+    InvalidManifest,
+    NodeClassProblem,
+    ResolvedNodeClass,
+    Subnet,
+    build_pool_status,
+    compute_pool_conditions,
+)
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 READY = ResolvedNodeClass("default", "EC2NodeClass")
 
 
 def conditions(*problems: InvalidManifest, node_class: ResolvedNodeClass | None = READY, legacy: bool = False) -> Conditions:
-    return pool_conditions(
+    return compute_pool_conditions(
         Conditions(), problems=problems, node_class=node_class, class_key="EC2NodeClass/default", generation=3, at=NOON, legacy=legacy
     )
 
@@ -46,7 +54,7 @@ def test_a_pool_without_its_class_says_so() -> None:
 
 
 def test_a_pool_tells_what_its_class_lacks() -> None:
-    lacking = READY.with_problems([Problem("SubnetsReady", "SubnetsNotFound", "no subnet has tag a = b: tag some")])
+    lacking = READY.with_problems([NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag a = b: tag some")])
 
     ready = conditions(node_class=lacking)["Ready"]
 
@@ -55,7 +63,7 @@ def test_a_pool_tells_what_its_class_lacks() -> None:
 
 
 def test_resources_stand_beside_the_conditions() -> None:
-    status = pool_status(conditions(), used=Resources.of(cpu=4, memory="8Gi"), nodes=2)["status"]
+    status = build_pool_status(conditions(), used=Resources.of(cpu=4, memory="8Gi"), nodes=2)["status"]
 
     assert (status["resources"], status["nodes"]) == ({"cpu": "4", "memory": "8Gi"}, 2)
     assert len(status["conditions"]) == 3
@@ -66,7 +74,10 @@ def test_a_resolved_class_reads_back_from_json_and_shows_in_its_status() -> None
         "default",
         "EC2NodeClass",
         subnets=(Subnet("subnet-1", "us-east-1a", 10), Subnet("subnet-2", "us-east-1a", 20)),
-        problems=(Problem("AMIsReady", "FamilyAssumed", "AL2023 is used", "info"), Problem("SecurityGroupsReady", "None", "tag some")),
+        problems=(
+            NodeClassProblem("AMIsReady", "FamilyAssumed", "AL2023 is used", "info"),
+            NodeClassProblem("SecurityGroupsReady", "None", "tag some"),
+        ),
     )
 
     assert ResolvedNodeClass.from_json(resolved.to_json()) == resolved

@@ -7,8 +7,16 @@ import pytest
 import yaml
 
 from joiner.cluster import Resources
-from joiner.pools import Budget, Disruption, ImageTerm, MetadataOptions, NodeClass, NodePool, read
-from joiner.pools.nodeclass import ImageFamily
+from joiner.pools import (
+    Disruption,
+    DisruptionBudget,
+    ImageTerm,
+    MetadataOptions,
+    NodeClass,
+    NodePool,
+    read_manifests,
+)
+from joiner.pools.node_class import ImageFamily
 
 ROOT = Path(__file__).parents[3]
 MANIFESTS = Path(__file__).parent / "manifests"
@@ -30,13 +38,13 @@ def node_class(**spec: Any) -> NodeClass:
 def test_a_pool_that_says_least_has_the_defaults() -> None:
     pool = node_pool()
 
-    assert pool.disruption == Disruption("WhenEmptyOrUnderutilized", 0, (Budget("10%"),))
+    assert pool.disruption == Disruption("WhenEmptyOrUnderutilized", 0, (DisruptionBudget("10%"),))
     assert (pool.expire_after, pool.termination_grace_period, pool.weight, pool.replicas) == (720 * 3600, None, 0, None)
     assert (dict(pool.requirements), pool.limits) == ({}, Resources())
 
 
 def test_every_field_is_read_without_an_error() -> None:
-    found = read(EVERYTHING)
+    found = read_manifests(EVERYTHING)
 
     assert [problem for problem in found.problems if problem.severity == "error"] == []
     assert [pool.key for pool in found.pools] + [one.key for one in found.classes] == [
@@ -48,7 +56,7 @@ def test_every_field_is_read_without_an_error() -> None:
 
 
 def test_what_is_read_but_not_acted_on_is_told() -> None:
-    found = read(EVERYTHING)
+    found = read_manifests(EVERYTHING)
 
     assert sorted(problem.field for problem in found.problems_of("EC2NodeClass/everything")) == [
         "spec.capacityReservationSelectorTerms",
@@ -80,7 +88,7 @@ def test_the_manifest_with_everything_names_every_field_of_the_crds() -> None:
 def test_budgets_with_windows() -> None:
     pool = node_pool(disruption={"budgets": [{"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h30m", "reasons": ["Drifted"]}]})
 
-    assert pool.disruption.budgets == (Budget("0", ("Drifted",), "0 9 * * mon-fri", 30600),)
+    assert pool.disruption.budgets == (DisruptionBudget("0", ("Drifted",), "0 9 * * mon-fri", 30600),)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,7 @@ def test_a_static_pool_says_how_many_nodes_it_has() -> None:
     manifest = {**EVERYTHING[0], "spec": {**EVERYTHING[0]["spec"], "replicas": 2, "limits": {"nodes": 5}}}
     manifest["spec"].pop("weight")
 
-    found = read([manifest])
+    found = read_manifests([manifest])
 
     assert found.pools[0].replicas == 2
     assert not any(problem.field == "spec.replicas" for problem in found.problems)
@@ -117,4 +125,4 @@ def test_a_static_pool_says_how_many_nodes_it_has() -> None:
 def test_a_static_pool_takes_neither_weight_nor_limits_of_resources() -> None:
     manifest = {**EVERYTHING[0], "spec": {**EVERYTHING[0]["spec"], "replicas": 2, "weight": 10, "limits": {"cpu": 5}}}
 
-    assert {problem.field for problem in read([manifest]).problems} == {"spec.weight", "spec.limits"}
+    assert {problem.field for problem in read_manifests([manifest]).problems} == {"spec.weight", "spec.limits"}

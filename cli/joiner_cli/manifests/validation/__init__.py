@@ -8,13 +8,13 @@ Source: Kubernetes, ``pkg/apis/*/validation``.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from joiner.pools import InvalidManifest, read
-from joiner.pools.reading import Notes
+from joiner.pools import InvalidManifest, read_manifests
+from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner_cli.manifests.validation import node_validation, pod_validation, volume_validation, workload_validation
 from joiner_cli.manifests.validation.independent_errors import is_independent, may_be_consequence, pod_spec_path
 from joiner_cli.manifests.validation.metadata_validation import check_metadata
 
-ManifestCheck = Callable[[Mapping[str, Any], Notes], None]
+ManifestCheck = Callable[[Mapping[str, Any], ManifestProblems], None]
 
 CHECKS: Mapping[str, ManifestCheck] = {
     "v1/Pod": pod_validation.check_pod,
@@ -37,7 +37,7 @@ CHECKS: Mapping[str, ManifestCheck] = {
 }
 
 
-def check_manifest(kind: str, manifest: Mapping[str, Any], notes: Notes, *, namespaced: bool) -> None:
+def check_manifest(kind: str, manifest: Mapping[str, Any], notes: ManifestProblems, *, namespaced: bool) -> None:
     """Note the problems of a manifest that its schema accepts."""
     check_metadata(manifest.get("metadata") or {}, notes, kind=kind, namespaced=namespaced)
     if kind in CHECKS:
@@ -45,27 +45,25 @@ def check_manifest(kind: str, manifest: Mapping[str, Any], notes: Notes, *, name
 
 
 def check_independent_fields(
-    kind: str, manifest: Mapping[str, Any], notes: Notes, *, namespaced: bool, doubts: Sequence[str]
+    kind: str, manifest: Mapping[str, Any], notes: ManifestProblems, *, namespaced: bool, doubts: Sequence[str]
 ) -> None:
     """Note further problems of a manifest that its schema refuses, where they do not depend on ``doubts`` (unparsed
     fields).
     """
-    found = Notes(notes.subject)
+    found = ManifestProblems(notes.subject)
     check_manifest(kind, manifest, found, namespaced=namespaced)
     pod = pod_spec_path(kind)
     beside = [one for one in found.errors if is_independent(one.field, doubts, pod=pod)]
     if kind.startswith("karpenter"):
         declared = {name: part for name, part in manifest.items() if name != "status"}
-        beside += [one for one in read([declared]).problems if one.severity == "error" and not is_absent_class(one)]
+        beside += [one for one in read_manifests([declared]).problems if one.severity == "error" and not is_absent_class(one)]
     told = tuple(notes.problems)
     notes.problems.extend(one for one in beside if not may_be_consequence(one, told, doubts))
 
 
 def is_absent_class(problem: InvalidManifest) -> bool:
     """Return whether the problem is a missing node class, for which an offline plan assumes defaults."""
-    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith(
-        "there is no such"
-    )
+    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith("there is no such")
 
 
 __all__ = ["check_independent_fields", "check_manifest", "is_absent_class"]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from joiner.pools.reading import Notes
+from joiner.pools.codecs.manifest_fields import ManifestProblems
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -22,9 +22,7 @@ VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
 
 DNS_LABEL = "use up to 63 lowercase letters, digits and -, beginning and ending with a letter or digit"
-DNS_SUBDOMAIN = (
-    "use up to 253 lowercase letters, digits, - and ., each part beginning and ending with a letter or digit"
-)
+DNS_SUBDOMAIN = "use up to 253 lowercase letters, digits, - and ., each part beginning and ending with a letter or digit"
 QUALIFIED_NAME = "use a key: an optional DNS prefix and /, then up to 63 letters, digits, - _ ."
 LABEL_VALUE = "a label value has up to 63 letters, digits, - _ . and begins and ends with a letter or digit"
 
@@ -63,7 +61,7 @@ def is_port_name(text: str) -> bool:
     return shaped and any(one.isalpha() for one in text)
 
 
-def check_metadata(metadata: Mapping[str, Any], notes: Notes, *, kind: str, namespaced: bool) -> None:
+def check_metadata(metadata: Mapping[str, Any], notes: ManifestProblems, *, kind: str, namespaced: bool) -> None:
     name, prefix = metadata.get("name"), metadata.get("generateName")
     suits, remedy = (is_label, DNS_LABEL) if kind == "v1/Namespace" else (is_subdomain, DNS_SUBDOMAIN)
     if name:
@@ -91,7 +89,7 @@ def check_metadata(metadata: Mapping[str, Any], notes: Notes, *, kind: str, name
             notes.note(f"metadata.finalizers[{number}]", finalizer, QUALIFIED_NAME)
 
 
-def check_labels(labels: Mapping[str, str], notes: Notes, path: str) -> None:
+def check_labels(labels: Mapping[str, str], notes: ManifestProblems, path: str) -> None:
     for key, value in labels.items():
         if not is_key(key):
             notes.note(f"{path}[{key}]", key, QUALIFIED_NAME)
@@ -99,7 +97,7 @@ def check_labels(labels: Mapping[str, str], notes: Notes, path: str) -> None:
             notes.note(f"{path}[{key}]", value, LABEL_VALUE)
 
 
-def check_annotations(annotations: Mapping[str, str], notes: Notes, path: str) -> None:
+def check_annotations(annotations: Mapping[str, str], notes: ManifestProblems, path: str) -> None:
     for key in annotations:
         if not is_key(key.lower()):
             notes.note(f"{path}[{key}]", key, QUALIFIED_NAME)
@@ -107,7 +105,7 @@ def check_annotations(annotations: Mapping[str, str], notes: Notes, path: str) -
         notes.note(path, "", "annotations may have 256 KiB together")
 
 
-def check_selector(selector: Mapping[str, Any] | None, notes: Notes, path: str) -> None:
+def check_selector(selector: Mapping[str, Any] | None, notes: ManifestProblems, path: str) -> None:
     """Check a label selector: ``matchLabels`` and ``matchExpressions``."""
     if selector is None:
         return

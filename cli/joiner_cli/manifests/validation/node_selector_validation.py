@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from joiner.cluster.values import integer
-from joiner.pools.reading import Notes
+from joiner.cluster.label_values import parse_integer
+from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_SUBDOMAIN,
     LABEL_VALUE,
@@ -17,7 +17,7 @@ from joiner_cli.manifests.validation.metadata_validation import (
 Manifest = Mapping[str, Any]
 
 
-def check_tolerations(tolerations: Sequence[Manifest], notes: Notes, path: str, *, once: bool = False) -> None:
+def check_tolerations(tolerations: Sequence[Manifest], notes: ManifestProblems, path: str, *, once: bool = False) -> None:
     for number, one in enumerate(tolerations):
         where = f"{path}[{number}]"
         key, operator, value = one.get("key") or "", one.get("operator") or "Equal", one.get("value") or ""
@@ -37,7 +37,7 @@ def check_tolerations(tolerations: Sequence[Manifest], notes: Notes, path: str, 
             notes.note(f"{where}.effect", one.get("effect"), "with tolerationSeconds it must be NoExecute")
 
 
-def check_node_term(term: Manifest, notes: Notes, path: str) -> None:
+def check_node_term(term: Manifest, notes: ManifestProblems, path: str) -> None:
     """Check one node selector term (of a pod's or a PersistentVolume's node affinity)."""
     for number, one in enumerate(term.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{number}]"
@@ -54,13 +54,13 @@ def check_node_term(term: Manifest, notes: Notes, path: str) -> None:
             if not is_value(value):
                 notes.note(f"{where}.values[{position}]", value, LABEL_VALUE)
         if (
-            operator in ("Gt", "Lt") and len(values) == 1 and integer(values[0]) is None
+            operator in ("Gt", "Lt") and len(values) == 1 and parse_integer(values[0]) is None
         ):  # the API server stores it, but kube-scheduler ignores the term
             notes.note(f"{where}.values[0]", values[0], f"the operator {operator} needs a whole number")
     _check_fields(term, notes, path)
 
 
-def _check_fields(term: Manifest, notes: Notes, path: str) -> None:
+def _check_fields(term: Manifest, notes: ManifestProblems, path: str) -> None:
     for number, one in enumerate(term.get("matchFields") or ()):
         where = f"{path}.matchFields[{number}]"
         if one.get("key") != "metadata.name":

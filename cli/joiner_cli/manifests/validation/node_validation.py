@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from joiner.pools.reading import Notes, meant
+from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     LABEL_VALUE,
@@ -24,7 +24,7 @@ COUNTED: Final = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def check_node(manifest: Manifest, notes: Notes) -> None:
+def check_node(manifest: Manifest, notes: ManifestProblems) -> None:
     seen: set[tuple[object, object]] = set()
     for number, taint in enumerate((manifest.get("spec") or {}).get("taints") or ()):
         where = f"spec.taints[{number}]"
@@ -42,7 +42,7 @@ def check_node(manifest: Manifest, notes: Notes) -> None:
         check_amounts((manifest.get("status") or {}).get(side) or {}, notes, f"status.{side}", of_container=False)
 
 
-def check_priority_class(manifest: Manifest, notes: Notes) -> None:
+def check_priority_class(manifest: Manifest, notes: ManifestProblems) -> None:
     name, value = (manifest.get("metadata") or {}).get("name") or "", manifest.get("value") or 0
     if name.startswith("system-"):
         if name not in ("system-node-critical", "system-cluster-critical"):
@@ -51,7 +51,7 @@ def check_priority_class(manifest: Manifest, notes: Notes) -> None:
         notes.note("value", value, f"give {MAX_USER_PRIORITY} at most; higher values are reserved by Kubernetes")
 
 
-def check_runtime_class(manifest: Manifest, notes: Notes) -> None:
+def check_runtime_class(manifest: Manifest, notes: ManifestProblems) -> None:
     if not is_label(manifest.get("handler") or ""):
         notes.note("handler", manifest.get("handler"), DNS_LABEL)
     check_amounts((manifest.get("overhead") or {}).get("podFixed") or {}, notes, "overhead.podFixed")
@@ -60,7 +60,7 @@ def check_runtime_class(manifest: Manifest, notes: Notes) -> None:
     check_tolerations(scheduling.get("tolerations") or (), notes, "scheduling.tolerations", once=True)
 
 
-def check_limit_range(manifest: Manifest, notes: Notes) -> None:
+def check_limit_range(manifest: Manifest, notes: ManifestProblems) -> None:
     for number, item in enumerate((manifest.get("spec") or {}).get("limits") or ()):
         where, kind = f"spec.limits[{number}]", item.get("type") or ""
         if kind in {one.get("type") for one in (manifest.get("spec") or {})["limits"][:number]}:
@@ -69,12 +69,8 @@ def check_limit_range(manifest: Manifest, notes: Notes) -> None:
             notes.note(f"{where}.type", kind, f"use one of {', '.join(LIMITED)}")
         for side in ("default", "defaultRequest", "max", "min"):
             for name in item.get(side) or {}:
-                if not (
-                    name in COUNTED
-                    or name.startswith(("hugepages-", "requests.", "limits."))
-                    or ("/" in name and is_key(name))
-                ):
-                    notes.note(f"{where}.{side}[{name}]", name, f"there is no such resource{meant(name, COUNTED)}")
+                if not (name in COUNTED or name.startswith(("hugepages-", "requests.", "limits.")) or ("/" in name and is_key(name))):
+                    notes.note(f"{where}.{side}[{name}]", name, f"there is no such resource{suggest_nearest(name, COUNTED)}")
             check_amounts(item.get(side) or {}, notes, f"{where}.{side}", of_container=False)
         limits = item.get("default") or {}
         for name, asked in (item.get("defaultRequest") or {}).items():
@@ -83,12 +79,10 @@ def check_limit_range(manifest: Manifest, notes: Notes) -> None:
                 parse_quantity(limits.get(name), name) if name in limits else None,
             )
             if least is not None and most is not None and least > most:
-                notes.note(
-                    f"{where}.defaultRequest[{name}]", asked, f"it must be at most the default, which is {limits[name]}"
-                )
+                notes.note(f"{where}.defaultRequest[{name}]", asked, f"it must be at most the default, which is {limits[name]}")
 
 
-def check_service(manifest: Manifest, notes: Notes) -> None:
+def check_service(manifest: Manifest, notes: ManifestProblems) -> None:
     spec = manifest.get("spec") or {}
     check_labels(spec.get("selector") or {}, notes, "spec.selector")
     ports = spec.get("ports") or ()

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from joiner.cluster import InvalidField
-from joiner.cluster.requests import PodTooSmall, pod_requests
-from joiner.pools.reading import Notes
+from joiner.cluster.pod_requests import PodTooSmall, sum_pod_requests
+from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -27,14 +27,14 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def check_pod(manifest: Manifest, notes: Notes) -> None:
+def check_pod(manifest: Manifest, notes: ManifestProblems) -> None:
     if not manifest.get("spec"):
         notes.missing("spec")
         return
     check_pod_spec(manifest["spec"], notes, "spec")
 
 
-def check_pod_spec(spec: Manifest, notes: Notes, path: str, *, claim_templates: bool = False) -> None:
+def check_pod_spec(spec: Manifest, notes: ManifestProblems, path: str, *, claim_templates: bool = False) -> None:
     """Check a pod spec. With ``claim_templates``, a StatefulSet adds further volumes to each pod."""
     _check_containers(spec, notes, path)
     _check_volumes(spec.get("volumes") or (), notes, f"{path}.volumes", once=not claim_templates)
@@ -59,7 +59,7 @@ def check_pod_spec(spec: Manifest, notes: Notes, path: str, *, claim_templates: 
         notes.note(f"{path}.nodeName", spec["nodeName"], "a pod with scheduling gates cannot have a node yet")
 
 
-def _check_names(spec: Manifest, notes: Notes, path: str) -> None:
+def _check_names(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     for field in ("nodeName", "priorityClassName", "runtimeClassName", "schedulerName", "serviceAccountName"):
         if spec.get(field) and not is_subdomain(spec[field]):
             notes.note(f"{path}.{field}", spec[field], DNS_SUBDOMAIN)
@@ -74,7 +74,7 @@ def _check_names(spec: Manifest, notes: Notes, path: str) -> None:
         )
 
 
-def _check_containers(spec: Manifest, notes: Notes, path: str) -> None:
+def _check_containers(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     if not spec.get("containers"):
         notes.note(f"{path}.containers", spec.get("containers"), "a pod needs at least one container")
     seen: set[str] = set()
@@ -98,12 +98,10 @@ def _check_containers(spec: Manifest, notes: Notes, path: str) -> None:
                     "warning",
                 )
             check_requirements(container.get("resources") or {}, notes, f"{where}.resources")
-            _check_ports(
-                container.get("ports") or (), notes, f"{where}.ports", host_network=bool(spec.get("hostNetwork"))
-            )
+            _check_ports(container.get("ports") or (), notes, f"{where}.ports", host_network=bool(spec.get("hostNetwork")))
 
 
-def _check_mounts(spec: Manifest, notes: Notes, path: str) -> None:
+def _check_mounts(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
     for kind in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(kind) or ()):
@@ -121,7 +119,7 @@ def _check_mounts(spec: Manifest, notes: Notes, path: str) -> None:
                 taken.add(place)
 
 
-def _check_ports(ports: Sequence[Manifest], notes: Notes, path: str, *, host_network: bool) -> None:
+def _check_ports(ports: Sequence[Manifest], notes: ManifestProblems, path: str, *, host_network: bool) -> None:
     names: set[str] = set()
     taken: set[tuple[object, ...]] = set()
     for number, port in enumerate(ports):
@@ -151,7 +149,7 @@ def _check_ports(ports: Sequence[Manifest], notes: Notes, path: str, *, host_net
             taken.add(own)
 
 
-def _check_resources_of_pod(spec: Manifest, notes: Notes, path: str) -> None:
+def _check_resources_of_pod(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     check_amounts(spec.get("overhead") or {}, notes, f"{path}.overhead")
     said = spec.get("resources") or {}
     if said:
@@ -165,14 +163,14 @@ def _check_resources_of_pod(spec: Manifest, notes: Notes, path: str) -> None:
                         "pod-level resources are cpu, memory and huge pages only",
                     )
         try:
-            pod_requests(spec)
+            sum_pod_requests(spec)
         except PodTooSmall as small:
             notes.note(f"{path}.{small.field}", small.value, small.remedy)
         except InvalidField:
             return  # the quantity has been noted
 
 
-def _check_node_affinity(said: Manifest, notes: Notes, path: str) -> None:
+def _check_node_affinity(said: Manifest, notes: ManifestProblems, path: str) -> None:
     if REQUIRED in said:
         terms = said[REQUIRED].get("nodeSelectorTerms") or ()
         if not terms:
@@ -185,12 +183,12 @@ def _check_node_affinity(said: Manifest, notes: Notes, path: str) -> None:
         check_node_term(one.get("preference") or {}, notes, f"{where}.preference")
 
 
-def _check_weight(one: Manifest, notes: Notes, path: str) -> None:
+def _check_weight(one: Manifest, notes: ManifestProblems, path: str) -> None:
     if not 1 <= (one.get("weight") or 0) <= 100:
         notes.note(f"{path}.weight", one.get("weight"), "give a weight from 1 to 100")
 
 
-def _check_pod_affinity(said: Manifest, notes: Notes, path: str) -> None:
+def _check_pod_affinity(said: Manifest, notes: ManifestProblems, path: str) -> None:
     for number, term in enumerate(said.get(REQUIRED) or ()):
         _check_pod_term(term, notes, f"{path}.{REQUIRED}[{number}]")
     for number, one in enumerate(said.get(PREFERRED) or ()):
@@ -199,7 +197,7 @@ def _check_pod_affinity(said: Manifest, notes: Notes, path: str) -> None:
         _check_pod_term(one.get("podAffinityTerm") or {}, notes, f"{where}.podAffinityTerm")
 
 
-def _check_pod_term(term: Manifest, notes: Notes, path: str) -> None:
+def _check_pod_term(term: Manifest, notes: ManifestProblems, path: str) -> None:
     _check_topology_key(term, notes, path)
     check_selector(term.get("labelSelector"), notes, f"{path}.labelSelector")
     check_selector(term.get("namespaceSelector"), notes, f"{path}.namespaceSelector")
@@ -213,7 +211,7 @@ def _check_pod_term(term: Manifest, notes: Notes, path: str) -> None:
         notes.note(f"{path}.mismatchLabelKeys", sorted(both), "matchLabelKeys has these keys, too")
 
 
-def _check_label_keys(term: Manifest, field: str, notes: Notes, path: str) -> None:
+def _check_label_keys(term: Manifest, field: str, notes: ManifestProblems, path: str) -> None:
     keys = term.get(field) or ()
     if keys and term.get("labelSelector") is None:
         notes.note(f"{path}.{field}", keys, "it needs a labelSelector")
@@ -226,13 +224,13 @@ def _check_label_keys(term: Manifest, field: str, notes: Notes, path: str) -> No
             notes.note(f"{path}.{field}[{number}]", key, "the labelSelector has this key already")
 
 
-def _check_topology_key(term: Manifest, notes: Notes, path: str) -> None:
+def _check_topology_key(term: Manifest, notes: ManifestProblems, path: str) -> None:
     key = term.get("topologyKey") or ""
     if not is_key(key):
         notes.note(f"{path}.topologyKey", key, QUALIFIED_NAME if key else "set the node label of the topology domains")
 
 
-def _check_spreads(spreads: Sequence[Manifest], notes: Notes, path: str) -> None:
+def _check_spreads(spreads: Sequence[Manifest], notes: ManifestProblems, path: str) -> None:
     seen: set[tuple[object, ...]] = set()
     for number, one in enumerate(spreads):
         where = f"{path}[{number}]"
@@ -253,7 +251,7 @@ def _check_spreads(spreads: Sequence[Manifest], notes: Notes, path: str) -> None
         _check_label_keys(one, "matchLabelKeys", notes, where)
 
 
-def _check_volumes(volumes: Sequence[Manifest], notes: Notes, path: str, *, once: bool) -> None:
+def _check_volumes(volumes: Sequence[Manifest], notes: ManifestProblems, path: str, *, once: bool) -> None:
     seen: set[str] = set()
     for number, volume in enumerate(volumes):
         where = f"{path}[{number}]"
@@ -268,9 +266,7 @@ def _check_volumes(volumes: Sequence[Manifest], notes: Notes, path: str, *, once
             notes.note(where, ", ".join(sources), "a volume has one source; keep one of them")
         claim = volume.get("persistentVolumeClaim")
         if claim is not None and not claim.get("claimName"):
-            notes.note(
-                f"{where}.persistentVolumeClaim.claimName", claim.get("claimName"), "name the PersistentVolumeClaim"
-            )
+            notes.note(f"{where}.persistentVolumeClaim.claimName", claim.get("claimName"), "name the PersistentVolumeClaim")
         if "ephemeral" in volume:
             template = volume["ephemeral"].get("volumeClaimTemplate") or {}
             check_claim_spec(template.get("spec") or {}, notes, f"{where}.ephemeral.volumeClaimTemplate.spec")

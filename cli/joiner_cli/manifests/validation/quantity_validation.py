@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from joiner.cluster import InvalidField
-from joiner.cluster.quantities import LARGEST, parse
-from joiner.pools.reading import Notes, meant
+from joiner.cluster.quantities import LARGEST, parse_amount
+from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import QUALIFIED_NAME, is_key
 
 NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -26,13 +26,13 @@ def is_extended_resource(name: str) -> bool:
     return "/" in name and not name.partition("/")[0].endswith("kubernetes.io") and not name.startswith("requests.")
 
 
-def check_amounts(said: Mapping[str, Any], notes: Notes, path: str, *, of_container: bool = True) -> None:
+def check_amounts(said: Mapping[str, Any], notes: ManifestProblems, path: str, *, of_container: bool = True) -> None:
     for name, quantity in said.items():
         where = f"{path}[{name}]"
         if not is_key(name):
             notes.note(where, name, QUALIFIED_NAME)
         elif of_container and not (name in NATIVE or name.startswith(HUGE) or is_extended_resource(name)):
-            notes.note(where, quantity, f"there is no such resource{meant(name, NATIVE)}")
+            notes.note(where, quantity, f"there is no such resource{suggest_nearest(name, NATIVE)}")
         elif (known := parse_quantity(quantity)) is None:
             continue  # the schema has noted its type
         elif known < 0:
@@ -41,9 +41,8 @@ def check_amounts(said: Mapping[str, Any], notes: Notes, path: str, *, of_contai
             notes.note(where, quantity, "pods and devices are whole numbers")
 
 
-def check_requirements(said: Mapping[str, Any], notes: Notes, path: str) -> None:
-    """Check ``resources`` of a container: requests are at most the limits; for devices and huge pages they are equal.
-    """
+def check_requirements(said: Mapping[str, Any], notes: ManifestProblems, path: str) -> None:
+    """Check ``resources`` of a container: requests are at most the limits; for devices and huge pages they are equal."""
     limits, requests = said.get("limits") or {}, said.get("requests") or {}
     check_amounts(limits, notes, f"{path}.limits")
     check_amounts(requests, notes, f"{path}.requests")
@@ -63,7 +62,7 @@ def check_requirements(said: Mapping[str, Any], notes: Notes, path: str) -> None
 @lru_cache(maxsize=4096, typed=True)  # thousands of pods share a few quantities
 def parse_quantity(quantity: Any, name: str = "") -> int | None:
     try:
-        return parse(quantity, scale=1000 if name == "cpu" else 1)
+        return parse_amount(quantity, scale=1000 if name == "cpu" else 1)
     except InvalidField:
         return None
 
@@ -76,7 +75,7 @@ def _whole(quantity: Any) -> bool:
     (True, False, False, True)
     """
     try:
-        thousandths = parse(quantity, scale=1000)
+        thousandths = parse_amount(quantity, scale=1000)
         return thousandths % 1000 == 0 and thousandths < LARGEST
     except InvalidField:
         return False

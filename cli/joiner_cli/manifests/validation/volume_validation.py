@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from joiner.cluster import InvalidField
-from joiner.cluster.quantities import parse
-from joiner.pools.reading import Notes
+from joiner.cluster.quantities import parse_amount
+from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_SUBDOMAIN,
     QUALIFIED_NAME,
@@ -35,11 +35,11 @@ NOT_SOURCES: Final = frozenset(
 )
 
 
-def check_claim(manifest: Manifest, notes: Notes) -> None:
+def check_claim(manifest: Manifest, notes: ManifestProblems) -> None:
     check_claim_spec(manifest.get("spec") or {}, notes, "spec")
 
 
-def check_claim_spec(spec: Manifest, notes: Notes, path: str) -> None:
+def check_claim_spec(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     _check_modes(spec, notes, path)
     _check_class(spec, notes, path)
     check_selector(spec.get("selector"), notes, f"{path}.selector")
@@ -50,7 +50,7 @@ def check_claim_spec(spec: Manifest, notes: Notes, path: str) -> None:
         notes.note(f"{path}.resources.requests[storage]", storage, "give a quantity above zero")
 
 
-def check_volume(manifest: Manifest, notes: Notes) -> None:
+def check_volume(manifest: Manifest, notes: ManifestProblems) -> None:
     spec = manifest.get("spec") or {}
     _check_modes(spec, notes, "spec")
     _check_class(spec, notes, "spec")
@@ -73,7 +73,7 @@ def check_volume(manifest: Manifest, notes: Notes) -> None:
             check_node_term(term, notes, f"spec.nodeAffinity.required.nodeSelectorTerms[{number}]")
 
 
-def check_storage_class(manifest: Manifest, notes: Notes) -> None:
+def check_storage_class(manifest: Manifest, notes: ManifestProblems) -> None:
     provisioner = manifest.get("provisioner") or ""
     if not is_key(provisioner.lower()):
         notes.note(
@@ -100,13 +100,13 @@ def check_storage_class(manifest: Manifest, notes: Notes) -> None:
                 notes.note(f"{where}.values", values, "give at least one value, and each once")
 
 
-def _check_class(spec: Manifest, notes: Notes, path: str) -> None:
+def _check_class(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     name = spec.get("storageClassName")
     if name and not is_subdomain(name):
         notes.note(f"{path}.storageClassName", name, DNS_SUBDOMAIN)
 
 
-def _check_modes(spec: Manifest, notes: Notes, path: str) -> None:
+def _check_modes(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     modes = spec.get("accessModes") or ()
     if not modes:
         notes.missing(f"{path}.accessModes", f"give at least one of {', '.join(MODES)}")
@@ -119,6 +119,6 @@ def _check_modes(spec: Manifest, notes: Notes, path: str) -> None:
 
 def _positive(quantity: Any) -> bool:
     try:
-        return parse(quantity) > 0
+        return parse_amount(quantity) > 0
     except InvalidField:
         return True  # the schema has noted its type

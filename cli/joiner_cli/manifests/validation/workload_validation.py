@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from joiner.cluster import InvalidField, LabelSelector
-from joiner.pools.reading import Notes
+from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -25,7 +25,7 @@ Manifest = Mapping[str, Any]
 MAX_INDEXED_PARALLELISM: Final = 100_000
 
 
-def check_stateful_set(manifest: Manifest, notes: Notes) -> None:
+def check_stateful_set(manifest: Manifest, notes: ManifestProblems) -> None:
     check_workload(manifest, notes)
     spec = manifest.get("spec") or {}
     start = (spec.get("ordinals") or {}).get("start")
@@ -41,7 +41,7 @@ def check_stateful_set(manifest: Manifest, notes: Notes) -> None:
         check_claim_spec(claim.get("spec") or {}, notes, f"{where}.spec")
 
 
-def check_job(manifest: Manifest, notes: Notes) -> None:
+def check_job(manifest: Manifest, notes: ManifestProblems) -> None:
     spec = manifest.get("spec")
     if not spec:
         notes.missing("spec")
@@ -62,7 +62,7 @@ def check_job(manifest: Manifest, notes: Notes) -> None:
     check_template(spec.get("template") or {}, notes, "spec.template", ("Never", "OnFailure"))
 
 
-def check_replication_controller(manifest: Manifest, notes: Notes) -> None:
+def check_replication_controller(manifest: Manifest, notes: ManifestProblems) -> None:
     spec = manifest.get("spec") or {}
     _check_replicas(spec, notes)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
@@ -74,11 +74,11 @@ def check_replication_controller(manifest: Manifest, notes: Notes) -> None:
     check_template(spec.get("template") or {}, notes, "spec.template", ("Always",))
 
 
-def check_pod_template(manifest: Manifest, notes: Notes) -> None:
+def check_pod_template(manifest: Manifest, notes: ManifestProblems) -> None:
     check_template(manifest.get("template") or {}, notes, "template", ("Always", "Never", "OnFailure"))
 
 
-def check_budget(manifest: Manifest, notes: Notes) -> None:
+def check_budget(manifest: Manifest, notes: ManifestProblems) -> None:
     spec = manifest.get("spec") or {}
     check_selector(spec.get("selector"), notes, "spec.selector")
     if "minAvailable" in spec and "maxUnavailable" in spec:
@@ -96,7 +96,7 @@ def check_budget(manifest: Manifest, notes: Notes) -> None:
             notes.note(f"spec.{field}", value, "give a number of at least zero")
 
 
-def check_workload(manifest: Manifest, notes: Notes) -> None:
+def check_workload(manifest: Manifest, notes: ManifestProblems) -> None:
     """Check a Deployment, ReplicaSet or DaemonSet, or the common part of a StatefulSet."""
     spec = manifest.get("spec")
     if not spec:
@@ -115,7 +115,7 @@ def check_workload(manifest: Manifest, notes: Notes) -> None:
     check_template(spec.get("template") or {}, notes, "spec.template", ("Always",), claim_templates=claim_templates)
 
 
-def _check_replicas(spec: Manifest, notes: Notes) -> None:
+def _check_replicas(spec: Manifest, notes: ManifestProblems) -> None:
     for field in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
         if (spec.get(field) or 0) < 0:
             notes.note(f"spec.{field}", spec[field], "give a number of at least zero")
@@ -129,7 +129,7 @@ def _selects(selector: Manifest, labels: Manifest) -> bool:
 
 
 def check_template(
-    template: Manifest, notes: Notes, path: str, policies: tuple[str, ...], *, claim_templates: bool = False
+    template: Manifest, notes: ManifestProblems, path: str, policies: tuple[str, ...], *, claim_templates: bool = False
 ) -> None:
     metadata, spec = template.get("metadata") or {}, template.get("spec")
     check_labels(metadata.get("labels") or {}, notes, f"{path}.metadata.labels")

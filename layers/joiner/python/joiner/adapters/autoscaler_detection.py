@@ -11,8 +11,8 @@ from joiner.adapters.kube_events import publish_events
 from joiner.adapters.parallel import call_all
 from joiner.lifecycle.other_autoscalers import DEFINITIONS, LEASES, OtherAutoscaler, find_other_autoscalers
 from joiner.names import MANAGED_BY
-from joiner.telling.events import Event, Subject
-from joiner.telling.guards import found_beside
+from joiner.reporting.events import Event, Subject
+from joiner.reporting.other_autoscaler_events import report_other_autoscaler
 
 OURS = f"{MANAGED_BY}=joiner"
 POOLS = (kinds.NODEPOOLS, kinds.PROVISIONERS)
@@ -31,7 +31,7 @@ class AutoscalerDetection:
     def tell(self, found: Iterable[OtherAutoscaler], *, at: datetime, instance: str) -> list[str]:
         """A Warning event on each NodePool and Provisioner; returns what could not be told."""
         told = list(found)
-        events = [found_beside(subject, other) for subject in self._pools() for other in told] if told else []
+        events = [report_other_autoscaler(subject, other) for subject in self._pools() for other in told] if told else []
         return publish_events(self._kube, events, at=at, instance=instance)
 
     def publish(self, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:

@@ -18,14 +18,14 @@ from joiner.adapters.records import BROKEN
 from joiner.adapters.store import DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
 from joiner.cluster import Pod
-from joiner.cluster.listing import PODS, Packed
+from joiner.cluster.list_pages import PODS, Packed
 from joiner.launching import Launch
 from joiner.lifecycle.checks import SeenClaim
 from joiner.lifecycle.planning_back_off import PendingPodClass
 from joiner.planning import Plan, Snapshot
 from joiner.pools import ResolvedNodeClass
-from joiner.telling.events import Event
-from joiner.telling.limiting import limit_events
+from joiner.reporting.event_limits import limit_events
+from joiner.reporting.events import Event
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from joiner.launching.fleet import TEMPLATE_VERSION
-from joiner.launching.remedies import TEMPLATE_DIFFERS
-from joiner.launching.template_content import differences
+from joiner.launching.ec2_error_codes import TEMPLATE_DIFFERS
+from joiner.launching.fleet_request import TEMPLATE_VERSION
+from joiner.launching.launch_template_comparison import compare_launch_templates
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 
 Answer = Mapping[str, Any]
@@ -267,7 +267,7 @@ class Ec2:
     def _check_template(self, name: str, wanted: Mapping[str, Any]) -> None:
         answer = self._client.describe_launch_template_versions(LaunchTemplateName=name, Versions=[TEMPLATE_VERSION])
         found = answer.get("LaunchTemplateVersions") or ()
-        wrong = differences(wanted, found[0]["LaunchTemplateData"]) if found else (f"version {TEMPLATE_VERSION} is gone",)
+        wrong = compare_launch_templates(wanted, found[0]["LaunchTemplateData"]) if found else (f"version {TEMPLATE_VERSION} is gone",)
         if wrong:
             raise TemplateDiffers(name, wrong)
 

@@ -2,7 +2,7 @@
 
 The official client's `Configuration` and REST client bring TLS, pooling and keep-alive; its models stay out, because they take minutes and
 gigabytes at 50,000 pods. Answers are decoded by msgspec into plain manifests, which the rooms above turn into values; lists are decoded
-page by page into the fields that are read (`kube_lists`, `joiner.cluster.listing`).
+page by page into the fields that are read (`kube_lists`, `joiner.cluster.list_pages`).
 """
 
 import time
@@ -20,7 +20,7 @@ from joiner.adapters.kube_lists import Lister
 from joiner.adapters.lean_imports import unopened
 from joiner.adapters.tls import client_context
 from joiner.adapters.tokens import TokenSource
-from joiner.cluster.listing import Packed
+from joiner.cluster.list_pages import Packed
 from joiner.names import FIELD_MANAGER, LEAVING, NODE_OF_POD, PLACED
 
 with unopened("kubernetes", "kubernetes.client"):
@@ -88,7 +88,7 @@ class Kube:
             self._tokens.token(fresh=True)
 
     def list(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "", consistent: bool = False) -> Manifests:
-        """All objects of a kind, with the fields that `joiner.cluster.listing` keeps.
+        """All objects of a kind, with the fields that `joiner.cluster.list_pages` keeps.
 
         Every object that is there all the time is in the list once. With `consistent` all are of one version, or `Expired` is raised.
         """

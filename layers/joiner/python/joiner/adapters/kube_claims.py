@@ -7,7 +7,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import NotFound
-from joiner.pools import Declared, NodeClaim, read
+from joiner.pools import DeclaredObjects, NodeClaim, read_manifests
 
 
 def kind_of(claim: NodeClaim) -> kinds.Kind:
@@ -15,12 +15,12 @@ def kind_of(claim: NodeClaim) -> kinds.Kind:
     return kinds.MACHINES if claim.kind == "Machine" else kinds.NODECLAIMS
 
 
-def list_claims(kube: Kube) -> Declared:
+def list_claims(kube: Kube) -> DeclaredObjects:
     """All claims of both kinds, and what is wrong with those that cannot be read."""
     found: list[dict[str, Any]] = []
     for kind in (kinds.NODECLAIMS, kinds.MACHINES):
         found += [{"kind": kind.kind, "apiVersion": kind.api_version, **each} for each in kube.list(kind)]
-    return read(found)
+    return read_manifests(found)
 
 
 def create_claim(kube: Kube, claim: NodeClaim) -> NodeClaim:

@@ -7,8 +7,8 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.parallel import call_each
-from joiner.telling.events import Event
-from joiner.telling.limiting import limit_events
+from joiner.reporting.event_limits import limit_events
+from joiner.reporting.events import Event
 
 
 def publish_events(kube: Kube, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from joiner.adapters.kube_errors import Expired, TooManyRequests, Unreachable
-from joiner.cluster.listing import read_page
+from joiner.cluster.list_pages import read_page
 
 Kept = TypeVar("Kept")
 

@@ -8,7 +8,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel import call_each
 from joiner.cluster import InvalidField, Node
-from joiner.cluster.listing import Packed
+from joiner.cluster.list_pages import Packed
 from joiner.names import LEAVING
 
 TRIES: Final = 5  # the kubelet, the node lifecycle controller and others write to the same list

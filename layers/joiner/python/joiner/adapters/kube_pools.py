@@ -8,7 +8,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel import call_each
 from joiner.lifecycle.pool_usage import usage_patches
-from joiner.pools import NodeClaim, NodePool, read
+from joiner.pools import NodeClaim, NodePool, read_manifests
 
 POOLS: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS)
 
@@ -29,4 +29,4 @@ def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePoo
 
 
 def _pools(kube: Kube) -> tuple[NodePool, ...]:
-    return read({"kind": kind.kind, "apiVersion": kind.api_version, **one} for kind in POOLS for one in kube.list(kind)).pools
+    return read_manifests({"kind": kind.kind, "apiVersion": kind.api_version, **one} for kind in POOLS for one in kube.list(kind)).pools

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from botocore.exceptions import ClientError
 
-from joiner.cluster.listing import Packed
+from joiner.cluster.list_pages import Packed
 
 Read = TypeVar("Read")
 

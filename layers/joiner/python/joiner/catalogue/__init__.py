@@ -1,9 +1,18 @@
 """Catalogue: instance types, offerings and prices, and what a node of a type and class can allocate."""
 
-from joiner.catalogue.allocatable import allocatable, capacity
-from joiner.catalogue.ec2 import NetworkFacts, instance_type_from_ec2, network_facts, usable
-from joiner.catalogue.types import Catalogue, InstanceType, Interfaces, Offering
-from joiner.catalogue.unknown_values import near_types, never_met, unknown_values
+from joiner.catalogue.allocatable import compute_allocatable, compute_capacity
+from joiner.catalogue.ec2_instance_types import (
+    NetworkFacts,
+    instance_type_from_ec2,
+    load_network_facts,
+    supports_nodes,
+)
+from joiner.catalogue.instance_types import Catalogue, InstanceType, Interfaces, Offering
+from joiner.catalogue.unknown_values import (
+    find_unknown_values,
+    find_unsatisfiable_requirements,
+    suggest_instance_types,
+)
 
 __all__ = [
     "Catalogue",
@@ -11,12 +20,12 @@ __all__ = [
     "Interfaces",
     "NetworkFacts",
     "Offering",
-    "allocatable",
-    "capacity",
+    "compute_allocatable",
+    "compute_capacity",
+    "find_unknown_values",
+    "find_unsatisfiable_requirements",
     "instance_type_from_ec2",
-    "near_types",
-    "network_facts",
-    "never_met",
-    "unknown_values",
-    "usable",
+    "load_network_facts",
+    "suggest_instance_types",
+    "supports_nodes",
 ]

@@ -12,11 +12,11 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from joiner.catalogue.types import InstanceType, Interfaces
+from joiner.catalogue.instance_types import InstanceType, Interfaces
 from joiner.cluster import InvalidField, Resources
-from joiner.cluster.quantities import parse
+from joiner.cluster.quantities import parse_amount
 from joiner.cluster.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from joiner.pools import Kubelet, NodeClass, NodePool
+from joiner.pools import KubeletConfiguration, NodeClass, NodePool
 
 MIB: Final = 2**20
 GIB: Final = 2**30
@@ -30,15 +30,17 @@ ROOT_DEVICES: Final[Mapping[str, str]] = {"Bottlerocket": "/dev/xvdb", "Ubuntu":
 """The volume that holds pods' files; /dev/xvda for every other family."""
 
 
-def allocatable(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
+def compute_allocatable(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
     """What pods can use of a node of this type; a pool's own kubelet settings replace its class's."""
     kubelet, default = _kubelet(node_class, pool), _says_nothing(node_class)
     if not kubelet.config and default:
         return instance_type.allocatable
-    return keep_back(capacity(instance_type, node_class, pool), instance_type.interfaces, kubelet, known=instance_type.allocatable)
+    return subtract_reserves(
+        compute_capacity(instance_type, node_class, pool), instance_type.interfaces, kubelet, known=instance_type.allocatable
+    )
 
 
-def capacity(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
+def compute_capacity(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
     """What a node of this type has, and what counts against its pool's limits."""
     kubelet = _kubelet(node_class, pool)
     if kubelet.max_pods is None and not kubelet.pods_per_core and _says_nothing(node_class):
@@ -53,7 +55,7 @@ def capacity(instance_type: InstanceType, node_class: NodeClass | None = None, p
     return Resources(own)
 
 
-def sized(*, vcpus: int, memory_mib: int, interfaces: Interfaces) -> Resources:
+def compute_default_capacity(*, vcpus: int, memory_mib: int, interfaces: Interfaces) -> Resources:
     """The capacity of a node with AL2023's defaults; ``memory_mib`` is what the type advertises (less 64 on arm64)."""
     return Resources(
         {
@@ -65,7 +67,9 @@ def sized(*, vcpus: int, memory_mib: int, interfaces: Interfaces) -> Resources:
     )
 
 
-def keep_back(has: Resources, interfaces: Interfaces | None, kubelet: Kubelet, *, known: Resources | None = None) -> Resources:
+def subtract_reserves(
+    has: Resources, interfaces: Interfaces | None, kubelet: KubeletConfiguration, *, known: Resources | None = None
+) -> Resources:
     """``has`` less the reserves. ``known`` is the answer for the defaults, for a type of which nothing else is known."""
     reserved = _kube_reserved(has, interfaces) if interfaces or known is None else _as_before(has, known)
     reserved.update(kubelet.kube_reserved or {})
@@ -97,7 +101,7 @@ def _as_before(has: Resources, known: Resources) -> dict[str, int]:
     }
 
 
-def _eviction(kubelet: Kubelet, signal: str, whole: int, default: int) -> int:
+def _eviction(kubelet: KubeletConfiguration, signal: str, whole: int, default: int) -> int:
     said = kubelet.eviction_hard.get(signal)
     if said is None:
         return default
@@ -105,7 +109,7 @@ def _eviction(kubelet: Kubelet, signal: str, whole: int, default: int) -> int:
         if said.endswith("%"):
             share = float(said[:-1]) / 100
             return 0 if share >= 1 else math.ceil(whole * share)
-        return parse(said)
+        return parse_amount(said)
     except (InvalidField, ValueError):
         return default  # the class's own reader has said so
 
@@ -126,8 +130,8 @@ def _storage(instance_type: InstanceType, node_class: NodeClass | None) -> int:
     return chosen.size_gib * GIB if chosen and chosen.size_gib else ROOT_VOLUME_GIB * GIB
 
 
-def _kubelet(node_class: NodeClass | None, pool: NodePool | None) -> Kubelet:
-    return (pool and pool.kubelet) or (node_class and node_class.kubelet) or Kubelet()
+def _kubelet(node_class: NodeClass | None, pool: NodePool | None) -> KubeletConfiguration:
+    return (pool and pool.kubelet) or (node_class and node_class.kubelet) or KubeletConfiguration()
 
 
 def _says_nothing(node_class: NodeClass | None) -> bool:

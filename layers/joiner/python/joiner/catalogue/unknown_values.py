@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from joiner import names
-from joiner.catalogue.types import Catalogue
+from joiner.catalogue.instance_types import Catalogue
 from joiner.pools import InvalidManifest, NodePool
-from joiner.pools.reading import shown
+from joiner.pools.codecs.manifest_fields import format_value
 
 MOST_SHOWN: Final = 5
 NEAR: Final = 2  # values that may have been meant
@@ -34,7 +34,7 @@ OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
 """Keys that nodes or node classes decide: what the catalogue lacks of them says nothing."""
 
 
-def unknown_values(pools: Iterable[NodePool], catalogue: Catalogue) -> list[InvalidManifest]:
+def find_unknown_values(pools: Iterable[NodePool], catalogue: Catalogue) -> list[InvalidManifest]:
     """One problem for each key of each pool that is required to be what no instance type is, and no zone is called."""
     return [problem for pool in pools for problem in _of_pool(pool, catalogue)]
 
@@ -48,10 +48,10 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             continue  # prices of one kind, and reservations, come and go; a pool that names several means whatever there is
         if known := frozenset(_values(key, catalogue)):
             told = ", ".join(strange[:MOST_SHOWN]) + (f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else "")
-            yield InvalidManifest(pool.key, f"{_field(pool)}[{key}]", shown(told), _remedy(key, strange, known), "warning")
+            yield InvalidManifest(pool.key, f"{_field(pool)}[{key}]", format_value(told), _remedy(key, strange, known), "warning")
 
 
-def never_met(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:
+def find_unsatisfiable_requirements(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:
     """The problem of a pool whose requirements no instance type meets together, wherever it is offered.
 
     >>> from joiner.catalogue import InstanceType, Offering
@@ -78,7 +78,7 @@ instance type of the catalogue meets all of them; alone, 2 meet kubernetes.io/ar
         met.update(of_kind)
     alone = ", ".join(f"{met[key]} {'meet ' if not at else ''}{key}" for at, key in enumerate(sorted(decided)))
     remedy = f"no instance type of the catalogue meets all of them; alone, {alone}"
-    return InvalidManifest(pool.key, _field(pool), shown(str(pool.requirements)), remedy, "warning") if decided else None
+    return InvalidManifest(pool.key, _field(pool), format_value(str(pool.requirements)), remedy, "warning") if decided else None
 
 
 def _field(pool: NodePool) -> str:
@@ -103,7 +103,7 @@ def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
     noun = NOUNS.get(key)
     said = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
     spelt = [value for value in strange[:MOST_SHOWN] if not value.isdecimal()]
-    alike = near_types if key == names.INSTANCE_TYPE else _alike
+    alike = suggest_instance_types if key == names.INSTANCE_TYPE else _alike
     near = {one: None for value in spelt for one in alike(value, known)}
     if near:
         return f"{said}; did you mean {' or '.join(list(near)[:MOST_SHOWN])}?"
@@ -112,7 +112,7 @@ def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
     return f"{said}; there {'is' if len(few) == 1 else 'are'} {', '.join(few[:MOST_SHOWN])}{more}"
 
 
-def near_types(said: str, known: Collection[str]) -> list[str]:
+def suggest_instance_types(said: str, known: Collection[str]) -> list[str]:
     """Two instance types at most that may have been meant: of the family if there is one, else of families whose name is near.
 
     >>> types = ["m5.large", "m5.metal", "m5d.large", "t4g.large"]

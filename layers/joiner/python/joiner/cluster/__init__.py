@@ -3,17 +3,24 @@
 What planning assumes and what is checked again before each binding are the same functions. Uses no other room.
 """
 
-from joiner.cluster.affinity import HostPort, NodeTerm, PodPreference, PodTerm, Preference, Spread
-from joiner.cluster.constraints import Constraints
-from joiner.cluster.invalid import InvalidField
+from joiner.cluster.affinity import (
+    HostPort,
+    NodePreference,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodPreference,
+    TopologySpreadConstraint,
+)
+from joiner.cluster.invalid_field import InvalidField
+from joiner.cluster.label_selectors import LabelSelector
+from joiner.cluster.label_values import ABSENT, ANYTHING, MISSING, NOTHING, PRESENT, Value, ValueSet
 from joiner.cluster.nodes import DaemonSet, Node
+from joiner.cluster.persistent_volumes import Volumes, VolumeUnusable
+from joiner.cluster.pod_constraints import PodConstraints
 from joiner.cluster.pods import Pod
 from joiner.cluster.requirements import Requirement, Requirements
-from joiner.cluster.resources import Resources, total
-from joiner.cluster.selectors import LabelSelector
-from joiner.cluster.taints import Taint, Toleration, untolerated
-from joiner.cluster.values import ABSENT, ANYTHING, MISSING, NOTHING, PRESENT, Value, ValueSet
-from joiner.cluster.volumes import Volumes, VolumeUnusable
+from joiner.cluster.resources import Resources, sum_resources
+from joiner.cluster.taints import Taint, Toleration, find_untolerated
 
 __all__ = [
     "ABSENT",
@@ -21,27 +28,27 @@ __all__ = [
     "MISSING",
     "NOTHING",
     "PRESENT",
-    "Constraints",
     "DaemonSet",
     "HostPort",
     "InvalidField",
     "LabelSelector",
     "Node",
-    "NodeTerm",
+    "NodePreference",
+    "NodeSelectorTerm",
     "Pod",
+    "PodAffinityTerm",
+    "PodConstraints",
     "PodPreference",
-    "PodTerm",
-    "Preference",
     "Requirement",
     "Requirements",
     "Resources",
-    "Spread",
     "Taint",
     "Toleration",
+    "TopologySpreadConstraint",
     "Value",
     "ValueSet",
     "VolumeUnusable",
     "Volumes",
-    "total",
-    "untolerated",
+    "find_untolerated",
+    "sum_resources",
 ]

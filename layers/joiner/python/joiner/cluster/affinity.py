@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from joiner.cluster.invalid import InvalidField
+from joiner.cluster.invalid_field import InvalidField
+from joiner.cluster.label_selectors import LabelSelector
+from joiner.cluster.label_values import ValueSet
 from joiner.cluster.requirements import RENAMED, Requirement, Requirements
-from joiner.cluster.selectors import LabelSelector
-from joiner.cluster.values import ValueSet
 
 NAME_FIELD = "metadata.name"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound here: it is how a manifest says that a port is taken on all addresses
 
 
 @dataclass(frozen=True, slots=True)
-class NodeTerm:
+class NodeSelectorTerm:
     """One term of a node selector: labels and name must both suit. A term that says nothing suits no node.
 
     >>> NodeTerm.from_kube({"matchExpressions": [{"key": "disk", "operator": "Exists"}]}).suits({"disk": "ssd"}, "node-1")
@@ -31,7 +31,7 @@ class NodeTerm:
     """What ``matchFields`` says of the node's name; None if nothing."""
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any]) -> "NodeTerm":
+    def from_kube(cls, said: Mapping[str, Any]) -> "NodeSelectorTerm":
         names: ValueSet | None = None
         for position, expression in enumerate(said.get("matchFields") or []):
             if expression.get("key") != NAME_FIELD or expression.get("operator") not in ("In", "NotIn"):
@@ -57,15 +57,15 @@ class NodeTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Preference:
+class NodePreference:
     """A wish for nodes, weight 1 to 100."""
 
     weight: int
-    term: NodeTerm
+    term: NodeSelectorTerm
 
 
 @dataclass(frozen=True, slots=True)
-class PodTerm:
+class PodAffinityTerm:
     """Pods beside which (affinity) or away from which (anti-affinity) a pod wants to be, within one topology domain.
 
     ``namespaces`` holds the names said, or the pod's own if nothing is said; ``namespace_selector`` adds those it selects.
@@ -77,7 +77,7 @@ class PodTerm:
     namespace_selector: LabelSelector = field(default_factory=LabelSelector)
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any], *, namespace: str, labels: Mapping[str, str]) -> "PodTerm":
+    def from_kube(cls, said: Mapping[str, Any], *, namespace: str, labels: Mapping[str, str]) -> "PodAffinityTerm":
         """``namespace`` and ``labels`` are those of the pod that says it: matchLabelKeys refer to them."""
         key = said.get("topologyKey")
         if not isinstance(key, str) or not key:
@@ -106,12 +106,12 @@ class PodPreference:
     """A wish about neighbours, weight 1 to 100, ``away`` for anti-affinity."""
 
     weight: int
-    term: PodTerm
+    term: PodAffinityTerm
     away: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class TopologySpreadConstraint:
     """One topology spread constraint; ``hard`` for DoNotSchedule. The selector already holds matchLabelKeys."""
 
     topology_key: str
@@ -123,7 +123,7 @@ class Spread:
     honors_taints: bool = False
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any], *, labels: Mapping[str, str]) -> "Spread":
+    def from_kube(cls, said: Mapping[str, Any], *, labels: Mapping[str, str]) -> "TopologySpreadConstraint":
         key, skew = said.get("topologyKey"), said.get("maxSkew")
         if not isinstance(key, str) or not key:
             raise InvalidField("topologyKey", key, "name the label that makes the domains")

@@ -12,7 +12,7 @@ Interval = tuple[int | None, int | None]
 ALL_INTEGERS: Final[tuple[Interval, ...]] = ((None, None),)
 
 
-def combine(pair: tuple[tuple[Interval, ...], tuple[Interval, ...]], rule: Callable[[bool, bool], bool]) -> tuple[Interval, ...]:
+def combine_intervals(pair: tuple[tuple[Interval, ...], tuple[Interval, ...]], rule: Callable[[bool, bool], bool]) -> tuple[Interval, ...]:
     """Intervals on which ``rule`` holds, of whether an integer is in the first and in the second.
 
     >>> combine((((0, 9),), ((5, None),)), lambda one, two: one and two)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from joiner import names
-from joiner.cluster.constraints import Constraints
-from joiner.cluster.invalid import InvalidField
+from joiner.cluster.invalid_field import InvalidField
+from joiner.cluster.pod_constraints import PodConstraints
 from joiner.cluster.resources import Resources
 from joiner.cluster.taints import Taint, Toleration
 
@@ -82,7 +82,7 @@ class DaemonSet:
     name: str
     uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    constraints: Constraints = field(default_factory=Constraints)
+    constraints: PodConstraints = field(default_factory=PodConstraints)
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "DaemonSet":
@@ -92,7 +92,7 @@ class DaemonSet:
         labels = (template.get("metadata") or {}).get("labels") or {}
         pod = {"metadata": {"name": "", "namespace": namespace, "labels": labels}, "spec": template.get("spec") or {}}
         try:
-            said = Constraints.from_kube(pod)
+            said = PodConstraints.from_kube(pod)
         except InvalidField as invalid:
             raise invalid.within("spec.template") from invalid
         host_network = bool((template.get("spec") or {}).get("hostNetwork"))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from joiner import names
-from joiner.cluster.constraints import Constraints
+from joiner.cluster.pod_constraints import PodConstraints
 from joiner.cluster.resources import Resources
 from joiner.cluster.taints import Taint
 
@@ -34,7 +34,7 @@ class Pod:
     uid: str = ""
     resource_version: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    constraints: Constraints = field(default_factory=Constraints)
+    constraints: PodConstraints = field(default_factory=PodConstraints)
     node_name: str = ""
     nominated_node: str = ""
     phase: str = "Pending"
@@ -75,7 +75,7 @@ class Pod:
             uid=metadata.get("uid") or "",
             resource_version=metadata.get("resourceVersion") or "",
             labels=_shared_labels(metadata.get("labels") or {}),
-            constraints=Constraints.from_kube(manifest),
+            constraints=PodConstraints.from_kube(manifest),
             node_name=_shared(spec.get("nodeName") or ""),
             nominated_node=status.get("nominatedNodeName") or "",
             phase=status.get("phase") or "Pending",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from joiner.cluster.invalid import InvalidField
+from joiner.cluster.invalid_field import InvalidField
 
 PATTERN: Final = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?")
 SUFFIXES: Final[Mapping[str, Fraction]] = {
@@ -36,7 +36,7 @@ SUFFIXES: Final[Mapping[str, Fraction]] = {
 LARGEST: Final = 2**63 - 1  # what Kubernetes caps an amount at
 
 
-def parse(said: str | int | float, *, scale: int = 1) -> int:
+def parse_amount(said: str | int | float, *, scale: int = 1) -> int:
     """The amount in units of ``1 / scale``, rounded away from zero; InvalidField if it is no quantity.
 
     YAML lets people write bare numbers (``cpu: 2``), so numbers are read too.
@@ -51,7 +51,7 @@ def parse(said: str | int | float, *, scale: int = 1) -> int:
     return min(whole, LARGEST) if exact >= 0 else -min(whole, LARGEST)
 
 
-def bytes_text(amount: int) -> str:
+def format_bytes(amount: int) -> str:
     """Bytes with the largest binary suffix that loses nothing.
 
     >>> bytes_text(3 * 2**30), bytes_text(1536 * 2**20), bytes_text(1000)
@@ -63,7 +63,7 @@ def bytes_text(amount: int) -> str:
     return str(amount)
 
 
-def cpu_text(millicores: int) -> str:
+def format_cpu(millicores: int) -> str:
     """
     >>> cpu_text(2000), cpu_text(1930)
     ('2', '1930m')
@@ -71,7 +71,7 @@ def cpu_text(millicores: int) -> str:
     return str(millicores // 1000) if millicores % 1000 == 0 else f"{millicores}m"
 
 
-def amount(name: str, value: int) -> str:
+def format_amount(name: str, value: int) -> str:
     """A quantity of a resource as people say it; ``value`` in millicores, bytes or pieces.
 
     >>> amount("cpu", 117030), amount("memory", 1536 * 2**20), amount("nvidia.com/gpu", 2)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from joiner.cluster.invalid import InvalidField
-from joiner.cluster.values import ABSENT, ANYTHING, MISSING, PRESENT, ValueSet, integer
+from joiner.cluster.invalid_field import InvalidField
+from joiner.cluster.label_values import ABSENT, ANYTHING, MISSING, PRESENT, ValueSet, parse_integer
 
 RENAMED: Final[Mapping[str, str]] = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -50,15 +50,15 @@ class Requirement:
             raise InvalidField("operator", operator, f"use one of {', '.join(OPERATORS)}")
         if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
             raise InvalidField("values", values, "write a list of strings")
-        return cls(RENAMED.get(key, key), values_of(str(operator), values))
+        return cls(RENAMED.get(key, key), read_value_set(str(operator), values))
 
 
-def values_of(operator: str, values: Iterable[str]) -> ValueSet:
+def read_value_set(operator: str, values: Iterable[str]) -> ValueSet:
     """The set that an operator and its values mean."""
     said = list(values)
     if operator in SETS:
         return SETS[operator](said)
-    bound = integer(said[0]) if len(said) == 1 else None
+    bound = parse_integer(said[0]) if len(said) == 1 else None
     if bound is None:
         raise InvalidField("values", said, f"{operator} takes exactly one integer")
     return BOUNDS[operator](bound)
@@ -109,7 +109,7 @@ class Requirements(Mapping[str, ValueSet]):
 
     def to_kube(self) -> list[dict[str, Any]]:
         """Expressions that mean the same, keys ascending."""
-        return [expression for key in sorted(self.by_key) for expression in expressions(key, self.by_key[key])]
+        return [expression for key in sorted(self.by_key) for expression in write_expressions(key, self.by_key[key])]
 
     def __getitem__(self, key: str) -> ValueSet:
         return self.by_key[key]
@@ -163,7 +163,7 @@ class Requirements(Mapping[str, ValueSet]):
         return ", ".join(f"{key} {values}" for key, values in sorted(self.by_key.items())) or "any node"
 
 
-def expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
+def write_expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
     """One set as Kubernetes expressions; ValueError for a set that no conjunction of them means (a union, such as "5 or missing").
 
     >>> expressions("size", ~ValueSet.of("a") & ValueSet.above(4))
@@ -192,7 +192,7 @@ def expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
             said.append({"key": key, "operator": "NotIn", "values": sorted(values.exceptions)})
     meant = ANYTHING
     for expression in said:
-        meant &= values_of(expression["operator"], expression.get("values", []))
+        meant &= read_value_set(expression["operator"], expression.get("values", []))
     if meant != values:
         raise ValueError(f"{key}: {values} is no conjunction of Kubernetes operators")
     return said

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from joiner.cluster import quantities
-from joiner.cluster.invalid import InvalidField
+from joiner.cluster.invalid_field import InvalidField
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -46,7 +46,7 @@ class Resources(Mapping[str, int]):
         amounts = {}
         for name, quantity in (said or {}).items():
             try:
-                amounts[str(name)] = quantities.parse(quantity, scale=MILLICORES if name == CPU else 1)
+                amounts[str(name)] = quantities.parse_amount(quantity, scale=MILLICORES if name == CPU else 1)
             except InvalidField as invalid:
                 raise invalid.within(str(name)) from invalid
         return cls(amounts)
@@ -57,9 +57,9 @@ class Resources(Mapping[str, int]):
     @staticmethod
     def _text(name: str, amount: int) -> str:
         if name == CPU:
-            return quantities.cpu_text(amount)
+            return quantities.format_cpu(amount)
         in_bytes = name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith("hugepages-")
-        return quantities.bytes_text(amount) if in_bytes else str(amount)
+        return quantities.format_bytes(amount) if in_bytes else str(amount)
 
     def __getitem__(self, name: str) -> int:
         return self.amounts[name]
@@ -128,7 +128,7 @@ class Resources(Mapping[str, int]):
         return Resources({name: amount for name, amount in self.amounts.items() if amount})
 
 
-def total(parts: Iterable[Resources]) -> Resources:
+def sum_resources(parts: Iterable[Resources]) -> Resources:
     """The sum; empty of nothing.
 
     >>> total([Resources.of(cpu=1), Resources.of(cpu="500m", pods=1)]).to_kube()

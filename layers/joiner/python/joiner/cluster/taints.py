@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from joiner.cluster.invalid import InvalidField
-from joiner.cluster.values import integer
+from joiner.cluster.invalid_field import InvalidField
+from joiner.cluster.label_values import parse_integer
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
@@ -87,7 +87,7 @@ class Toleration:
             case "Equal":
                 return self.key != "" and self.value == taint.value
             case _:
-                bound, level = integer(self.value), integer(taint.value)
+                bound, level = parse_integer(self.value), parse_integer(taint.value)
                 return bound is not None and level is not None and (level > bound if self.operator == "Gt" else level < bound)
 
     def bears(self, taint: Taint, seconds: int) -> bool:
@@ -99,7 +99,7 @@ class Toleration:
         return self.tolerates(taint) and (self.seconds is None or self.seconds >= seconds)
 
 
-def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False) -> Taint | None:
+def find_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False) -> Taint | None:
     """The first taint that keeps a pod with these tolerations away, or None; with ``wishes`` PreferNoSchedule counts, too."""
     known = tuple(tolerations)
     return next((taint for taint in taints if (taint.hard or wishes) and not any(one.tolerates(taint) for one in known)), None)

@@ -1,41 +1,54 @@
-"""Launching: claims become fleet requests, and the fleet's answer becomes outcomes. Pure: EC2 itself is asked by the adapters.
+"""Launching: NodeClaims become CreateFleet requests, and the answers become outcomes.
 
-In the order of a scale-up: ``questions`` (what to ask EC2 about a class) and ``resolve`` (what its answers mean), ``group_launches``
-(claims that share one request, with user data and launch templates), ``read_answer`` (what was launched, what was short, what failed).
-May use ``pools`` and ``catalogue``.
+The functions in the order of a scale-up:
+
+* ``build_queries`` lists what to ask EC2, SSM and IAM about a node class.
+* ``resolve_node_class`` reads the answers.
+* ``group_launches`` puts NodeClaims that share one request together, with user data and launch templates.
+* ``read_fleet_answer`` lists the launched instances, the capacity shortages and the failures.
+
+The room is pure: the adapters call EC2. It may use ``pools`` and ``catalogue``.
 """
 
-from joiner.launching.ceilings import Allowed, Ceilings
-from joiner.launching.grouping import Refusal, Wanted, group_launches
-from joiner.launching.launch import Launch, Template
-from joiner.launching.offers import Offer
-from joiner.launching.outcome import Failure, Launched, Outcome, Short, pair, read_answer, read_refusal
-from joiner.launching.questions import ImageQuestion, Questions, questions
-from joiner.launching.resolving import Found, resolve
-from joiner.launching.user_data import Cluster
-from joiner.launching.volumes import EbsDefaults
+from joiner.launching.block_devices import EbsDefaults
+from joiner.launching.launch import Launch, LaunchTemplate
+from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim, group_launches
+from joiner.launching.launch_offering import LaunchOffering
+from joiner.launching.launch_outcome import (
+    CapacityShortage,
+    LaunchFailure,
+    LaunchOutcome,
+    PairedInstance,
+    pair_claims,
+    read_fleet_answer,
+    read_fleet_refusal,
+)
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
+from joiner.launching.node_class_queries import ImageQuery, NodeClassQueries, build_queries
+from joiner.launching.node_class_resolution import NodeClassAnswers, resolve_node_class
+from joiner.launching.user_data import ClusterDescription
 
 __all__ = [
-    "Allowed",
-    "Ceilings",
-    "Cluster",
+    "AllowedResources",
+    "CapacityShortage",
+    "ClaimToLaunch",
+    "ClusterDescription",
     "EbsDefaults",
-    "Failure",
-    "Found",
-    "ImageQuestion",
+    "ImageQuery",
     "Launch",
-    "Launched",
-    "Offer",
-    "Outcome",
-    "Questions",
-    "Refusal",
-    "Short",
-    "Template",
-    "Wanted",
+    "LaunchFailure",
+    "LaunchOffering",
+    "LaunchOutcome",
+    "LaunchTemplate",
+    "NodeClassAnswers",
+    "NodeClassPolicy",
+    "NodeClassQueries",
+    "PairedInstance",
+    "RefusedClaim",
+    "build_queries",
     "group_launches",
-    "pair",
-    "questions",
-    "read_answer",
-    "read_refusal",
-    "resolve",
+    "pair_claims",
+    "read_fleet_answer",
+    "read_fleet_refusal",
+    "resolve_node_class",
 ]

@@ -3,14 +3,14 @@
 Source: EC2 API reference, DescribeImages (Owners, ImageOwnerAlias); the condition key ``ec2:Owner`` has the same words.
 """
 
-from joiner.launching.ceilings import Ceilings
-from joiner.launching.images import image_parameters
-from joiner.pools import NodeClass, Problem
+from joiner.launching.node_class_policy import NodeClassPolicy
+from joiner.launching.node_images import list_image_parameters
+from joiner.pools import NodeClass, NodeClassProblem
 
 AMAZON = "amazon"
 
 
-def owner_problems(node_class: NodeClass, ceilings: Ceilings, *, field: str) -> list[Problem]:
+def find_owner_problems(node_class: NodeClass, ceilings: NodeClassPolicy, *, field: str) -> list[NodeClassProblem]:
     """A problem for each term that names an owner beyond the settings' ``imageOwners``, and for images of Amazon where it is not named.
 
     ``field`` is where the class lists them.
@@ -22,12 +22,12 @@ def owner_problems(node_class: NodeClass, ceilings: Ceilings, *, field: str) -> 
         for index, term in enumerate(node_class.image_terms)
         if term.owner and not _allowed(term.owner, ceilings)
     ]
-    if image_parameters(node_class, "") and AMAZON not in ceilings.image_owners:
+    if list_image_parameters(node_class, "") and AMAZON not in ceilings.image_owners:
         problems.append(_not_allowed(field, f"{AMAZON}, whose images an alias or the family stands for,", ceilings))
     return problems
 
 
-def _allowed(owner: str, ceilings: Ceilings) -> bool:
+def _allowed(owner: str, ceilings: NodeClassPolicy) -> bool:
     """The owner as the settings name it. Only `self` and the account's own number are the same to everybody: the alias ``amazon`` stands
     for the images of partners, too, so that a number says nothing about it.
     """
@@ -36,8 +36,8 @@ def _allowed(owner: str, ceilings: Ceilings) -> bool:
     return owner in ceilings.image_owners or ceilings.allows_owner(ceilings.image_owners, owner=owner)
 
 
-def _not_allowed(where: str, owner: str, ceilings: Ceilings) -> Problem:
+def _not_allowed(where: str, owner: str, ceilings: NodeClassPolicy) -> NodeClassProblem:
     named = ", ".join(ceilings.image_owners)
     remedy = "write one of those, as it stands there, or add the owner to imageOwners in clusters/NAME.yaml and deploy"
     message = f"{where}: nodes may not boot images of {owner}; the settings allow {named}: {remedy}"
-    return Problem("AMIsReady", "ImageOwnerNotAllowed", message)
+    return NodeClassProblem("AMIsReady", "ImageOwnerNotAllowed", message)

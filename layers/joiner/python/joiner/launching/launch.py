@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class LaunchTemplate:
     """A launch template to have before the request; ``data`` is RequestLaunchTemplateData."""
 
     name: str
@@ -33,7 +33,7 @@ class Launch:
     pool: str
     capacity_type: str
     request: Mapping[str, Any]
-    templates: tuple[Template, ...]
+    templates: tuple[LaunchTemplate, ...]
     images: Mapping[str, str]
     prices: Mapping[str, float]
     zone_ids: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Launch:
             pool=said["pool"],
             capacity_type=said["capacityType"],
             request=said["request"],
-            templates=tuple(Template(one["name"], one["data"], one["tags"]) for one in said["templates"]),
+            templates=tuple(LaunchTemplate(one["name"], one["data"], one["tags"]) for one in said["templates"]),
             images=said["images"],
             prices=said["prices"],
             zone_ids=said.get("zoneIds", {}),

@@ -17,12 +17,12 @@ from typing import Any, Protocol
 from joiner import names
 from joiner.cluster import Taint
 from joiner.pools import NodeClaim, NodeClass, NodePool
-from joiner.pools.nodeclass import ImageFamily
-from joiner.pools.requirements import NAME, OF_KUBERNETES, PREFIX, VALUE, in_domain
+from joiner.pools.codecs.pool_requirements import NAME, OF_KUBERNETES, PREFIX, VALUE, in_domain
+from joiner.pools.node_class import ImageFamily
 
 LIMIT_BYTES = 16_384  # EC2's, before base64
 DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"  # the kubelet has set them all: registration need not, and must not twice
-GUARDS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
+REGISTRATION_TAINTS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
 COUNTED_BY_EVERY_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 CLUSTER_NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}")
 ENDPOINT = re.compile(r"https://[A-Za-z0-9.:\[\]-]+(:[0-9]+)?/?")
@@ -30,7 +30,7 @@ BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+=*[\r\n]*")
 CIDR = re.compile(r"[0-9A-Fa-f.:]+/[0-9]{1,3}")
 
 
-class Cluster(Protocol):
+class ClusterDescription(Protocol):
     """What a node must know of its cluster (``eks:DescribeCluster``); the CA is base64, as EKS gives it."""
 
     @property
@@ -54,7 +54,7 @@ class UserDataRefused(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MimePart:
     """One MIME part: its body as it is written, and what other headers say of it, such as how it is encoded."""
 
     content_type: str
@@ -62,15 +62,17 @@ class Part:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def user_data(cluster: Cluster, claim: NodeClaim, pool: NodePool, node_class: NodeClass, family: ImageFamily) -> str:
+def build_user_data(cluster: ClusterDescription, claim: NodeClaim, pool: NodePool, node_class: NodeClass, family: ImageFamily) -> str:
     """The user data of a claim's node, as text; raises UserDataRefused.
 
     The same for all claims of one pool and class, but for whether they ask for devices, so that few launch templates are needed.
     """
     if family == "AL2023":
-        taints = (*claim.taints, *claim.startup_taints, *guards(claim, pool))
-        config = node_config(cluster, node_labels(claim, pool), taints, kubelet_config(pool, node_class), node_class)
-        text = multipart([*own_parts(node_class.user_data or ""), Part("application/node.eks.aws", json.dumps(config, indent=2))])
+        taints = (*claim.taints, *claim.startup_taints, *choose_registration_taints(claim, pool))
+        config = build_node_config(cluster, select_node_labels(claim, pool), taints, choose_kubelet_config(pool, node_class), node_class)
+        text = write_multipart(
+            [*read_user_parts(node_class.user_data or ""), MimePart("application/node.eks.aws", json.dumps(config, indent=2))]
+        )
     elif family == "Custom":
         text = node_class.user_data or ""
     else:
@@ -81,7 +83,7 @@ def user_data(cluster: Cluster, claim: NodeClaim, pool: NodePool, node_class: No
     return text
 
 
-def guards(claim: NodeClaim, pool: NodePool) -> tuple[Taint, ...]:
+def choose_registration_taints(claim: NodeClaim, pool: NodePool) -> tuple[Taint, ...]:
     """The taints that keep pods away until the node is known, and until those planned for it are there.
 
     A pool whose annotation ``joiner.dev/placing`` says ``schedule`` forgoes the latter. So does a node that waits for its own daemons:
@@ -89,10 +91,10 @@ def guards(claim: NodeClaim, pool: NodePool) -> tuple[Taint, ...]:
     """
     said = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
     devices = any(amount > 0 for name, amount in claim.requests.items() if name not in COUNTED_BY_EVERY_KUBELET)
-    return GUARDS[:1] if said == "schedule" or devices or claim.startup_taints else GUARDS
+    return REGISTRATION_TAINTS[:1] if said == "schedule" or devices or claim.startup_taints else REGISTRATION_TAINTS
 
 
-def node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
+def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
     """The labels that the kubelet sets on its own node: not those that NodeRestriction forbids (registration sets them instead),
     nor those that only the launched instance decides.
     """
@@ -101,22 +103,22 @@ def node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
     return {key: value for key, value in said.items() if not in_domain(key, OF_KUBERNETES)} | {DO_NOT_SYNC_TAINTS: "true"}
 
 
-def kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, Any]:
+def choose_kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, Any]:
     """What the pool says of the kubelet (a Provisioner's kubeletConfiguration), or else the class."""
     said = pool.kubelet or node_class.kubelet
     return dict(sorted(said.config.items())) if said else {}
 
 
-def node_config(
-    cluster: Cluster, labels: Mapping[str, str], taints: Iterable[Taint], kubelet: Mapping[str, Any], node_class: NodeClass
+def build_node_config(
+    cluster: ClusterDescription, labels: Mapping[str, str], taints: Iterable[Taint], kubelet: Mapping[str, Any], node_class: NodeClass
 ) -> dict[str, Any]:
     """nodeadm's NodeConfig, every value checked."""
     spec: dict[str, Any] = {
         "cluster": {
-            "name": checked("the cluster's name", cluster.name, CLUSTER_NAME),
-            "apiServerEndpoint": checked("the cluster's endpoint", cluster.endpoint, ENDPOINT),
-            "certificateAuthority": checked("the cluster's certificate authority", cluster.certificate_authority, BASE64),
-            "cidr": checked("the cluster's service CIDR", cluster.service_cidr, CIDR),
+            "name": check_grammar("the cluster's name", cluster.name, CLUSTER_NAME),
+            "apiServerEndpoint": check_grammar("the cluster's endpoint", cluster.endpoint, ENDPOINT),
+            "certificateAuthority": check_grammar("the cluster's certificate authority", cluster.certificate_authority, BASE64),
+            "cidr": check_grammar("the cluster's service CIDR", cluster.service_cidr, CIDR),
         },
         "kubelet": {
             "config": {**kubelet, "registerWithTaints": [_taint(taint) for taint in taints]},
@@ -128,7 +130,7 @@ def node_config(
     return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
 
 
-def checked(what: str, value: str, grammar: re.Pattern[str]) -> str:
+def check_grammar(what: str, value: str, grammar: re.Pattern[str]) -> str:
     """The value, if it is of its grammar; UserDataRefused if not.
 
     >>> checked("the cluster's name", "a; reboot", CLUSTER_NAME)
@@ -143,23 +145,23 @@ def checked(what: str, value: str, grammar: re.Pattern[str]) -> str:
 def _key(what: str, key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if slash:
-        checked(f"the prefix of {what}", prefix, PREFIX)
-    checked(what, name, NAME)
+        check_grammar(f"the prefix of {what}", prefix, PREFIX)
+    check_grammar(what, name, NAME)
     return key
 
 
 def _labels(labels: Mapping[str, str]) -> Iterator[str]:
     for key in sorted(labels):
-        yield f"{_key('a label', key)}={checked(f'the value of label {key}', labels[key], VALUE)}"
+        yield f"{_key('a label', key)}={check_grammar(f'the value of label {key}', labels[key], VALUE)}"
 
 
 def _taint(taint: Taint) -> dict[str, str]:
     _key("a taint", taint.key)
-    checked(f"the value of taint {taint.key}", taint.value, VALUE)
+    check_grammar(f"the value of taint {taint.key}", taint.value, VALUE)
     return taint.to_kube()
 
 
-def own_parts(text: str) -> list[Part]:
+def read_user_parts(text: str) -> list[MimePart]:
     """The user's own: MIME as it is, a NodeConfig as one, anything else as a shell script.
 
     >>> [part.content_type for part in own_parts("apiVersion: node.eks.aws/v1alpha1")], own_parts("#!/bin/sh")[0].content_type
@@ -171,17 +173,17 @@ def own_parts(text: str) -> list[Part]:
         message = email.message_from_string(text.lstrip())
         return [_as_it_is(part) for part in message.walk() if not part.is_multipart()]
     if re.search(r"^\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", text, re.MULTILINE):
-        return [Part("application/node.eks.aws", text)]
-    return [Part("text/x-shellscript", text)]
+        return [MimePart("application/node.eks.aws", text)]
+    return [MimePart("text/x-shellscript", text)]
 
 
-def _as_it_is(part: Message) -> Part:
+def _as_it_is(part: Message) -> MimePart:
     """A part with its headers: without its encoding, or its character set, nobody could read its body."""
     kept = tuple((name, str(value)) for name, value in part.items() if name.lower() not in ("content-type", "mime-version"))
-    return Part(str(part.get("Content-Type", part.get_content_type())), str(part.get_payload()), kept)
+    return MimePart(str(part.get("Content-Type", part.get_content_type())), str(part.get_payload()), kept)
 
 
-def multipart(parts: Iterable[Part]) -> str:
+def write_multipart(parts: Iterable[MimePart]) -> str:
     """Parts as one MIME document, the same for the same parts: its boundary is counted up, not drawn by lot."""
     listed = list(parts)
     number, boundary = 0, "//"

@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Final
 
 from joiner import names
-from joiner.cluster import HostPort, Node, Pod, PodTerm, Resources, Spread, total
+from joiner.cluster import HostPort, Node, Pod, PodAffinityTerm, Resources, TopologySpreadConstraint, sum_resources
 from joiner.lifecycle.initialization import LINGERING
-from joiner.pools.conditions import read_time
+from joiner.pools.conditions import parse_timestamp
 
 SCHEDULER: Final = "default-scheduler"
 NO_POD_WAITS: Final = "no pod of the class waits"
@@ -68,7 +68,7 @@ class WaitingPod:
 
     def fits(self, node: Node, here: Iterable[Pod]) -> bool:
         """Is there room for it on the node beside these pods?"""
-        return self.requests.fits(node.allocatable - total(pod.requests for pod in here))
+        return self.requests.fits(node.allocatable - sum_resources(pod.requests for pod in here))
 
     def preempts(self, node: Node, here: Sequence[Pod]) -> bool:
         """Would its scheduler make room for it on the node, at the cost of less important pods?"""
@@ -135,14 +135,14 @@ class BindingState:
 class SpreadCounts:
     """How many pods of a spread are in each domain, as kube-scheduler counts them: over the nodes that its pod may use."""
 
-    spread: Spread
+    spread: TopologySpreadConstraint
     namespace: str
     domains: Mapping[str, str]
     """Of each node that counts."""
     counts: dict[str, int]
 
     @classmethod
-    def of(cls, spread: Spread, pod: Pod, scene: BindingState) -> "SpreadCounts":
+    def of(cls, spread: TopologySpreadConstraint, pod: Pod, scene: BindingState) -> "SpreadCounts":
         domains = {name: each.labels[spread.topology_key] for name, each in scene.nodes.items() if _eligible(spread, pod, each)}
         made = cls(spread, pod.namespace, domains, dict.fromkeys(domains.values(), 0))
         for other in scene.bound:
@@ -238,7 +238,7 @@ def list_smallest_new(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod]
     """The like of the pods that wait without a slot because they are too new for it: made after `since`."""
     classes = _classes(assigned)
     fresh = (pod for pod in pods if _waits(pod) and pod.constraints.scheduler == SCHEDULER and pod.class_key not in classes)
-    return _least(pod for pod in fresh if (created := read_time(pod.created)) is not None and created > since)
+    return _least(pod for pod in fresh if (created := parse_timestamp(pod.created)) is not None and created > since)
 
 
 def _classes(assigned: Iterable[Mapping[str, int]]) -> set[str]:
@@ -298,7 +298,7 @@ def _node_refuses(pod: Pod, node: Node, here: Sequence[Pod]) -> str:
         return f"it does not tolerate {LINGERING} for long"
     if not rules.suits(node.labels, node.name):
         return "its node selector or affinity does not suit the node"
-    lacking = rules.requests.lacking(node.allocatable - total(other.requests for other in here))
+    lacking = rules.requests.lacking(node.allocatable - sum_resources(other.requests for other in here))
     if lacking:
         return f"the node lacks {_shown(lacking)}"
     if _ports_clash(rules.host_ports, here):
@@ -320,7 +320,7 @@ def _neighbours_refuse(pod: Pod, node: Node, scene: BindingState, here: Sequence
     return ""
 
 
-def _selected(term: PodTerm, pod: Pod, scene: BindingState) -> bool:
+def _selected(term: PodAffinityTerm, pod: Pod, scene: BindingState) -> bool:
     return term.selects(pod.namespace, pod.labels, scene.namespaces)
 
 
@@ -336,7 +336,7 @@ def _ports_clash(ports: Iterable[HostPort], here: Sequence[Pod]) -> bool:
     return any(port.conflicts(other) for port in ports for other in taken)
 
 
-def _eligible(spread: Spread, pod: Pod, node: Node) -> bool:
+def _eligible(spread: TopologySpreadConstraint, pod: Pod, node: Node) -> bool:
     if spread.topology_key not in node.labels:
         return False
     if spread.honors_affinity and not pod.constraints.suits(node.labels, node.name):

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.pools import NodeClaim
-from joiner.pools.conditions import read_time
+from joiner.pools.conditions import parse_timestamp
 
 REGISTRATION: Final = timedelta(minutes=15)
 """From launched to registered; as Karpenter's registrationTimeout."""
@@ -52,7 +52,7 @@ def initialization_timed_out(claim: NodeClaim, now: datetime) -> bool:
 
 def closed_too_long(node_created: str, now: datetime) -> bool:
     """Must the filling taint go although the node never got as far as taking pods?"""
-    created = read_time(node_created)
+    created = parse_timestamp(node_created)
     return created is not None and now - created > CLOSED_AT_MOST
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args
 
-from joiner.pools import Conditions, InvalidManifest, NodePool, ResolvedNodeClass, pool_conditions
-from joiner.pools.nodepool import PoolKind
+from joiner.pools import Conditions, InvalidManifest, NodePool, ResolvedNodeClass, compute_pool_conditions
+from joiner.pools.node_pool import PoolKind
 
 MESSAGE_LIMIT = 1024  # a condition is read on a screen
 POOLS = frozenset(get_args(PoolKind))
@@ -62,7 +62,7 @@ def status_patches(
 def _of_pool(
     pool: NodePool, own: Sequence[InvalidManifest], classes: Mapping[str, ResolvedNodeClass], before: Conditions, at: datetime
 ) -> dict[str, Any]:
-    after = pool_conditions(
+    after = compute_pool_conditions(
         before,
         problems=own,
         node_class=classes.get(pool.class_ref.key),

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import InvalidField, Taint, Toleration
-from joiner.cluster.listing import MIRROR
-from joiner.pools.conditions import read_time
-from joiner.pools.durations import read_duration
+from joiner.cluster.list_pages import MIRROR
+from joiner.pools.conditions import parse_timestamp
+from joiner.pools.durations import parse_duration
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
@@ -70,8 +70,8 @@ class DrainingPod:
             uid=metadata.get("uid") or "",
             owner_kind=owner.get("kind") or "",
             phase=status.get("phase") or "Pending",
-            ends=read_time(metadata.get("deletionTimestamp")),
-            started=read_time(status.get("startTime")),
+            ends=parse_timestamp(metadata.get("deletionTimestamp")),
+            started=parse_timestamp(status.get("startTime")),
             grace=GRACE if grace is None else int(grace),
             priority=int(spec.get("priority") or 0),
             critical=spec.get("priorityClassName") in CRITICAL,
@@ -99,7 +99,7 @@ class DrainingPod:
         if self.protected == "true":
             return FOREVER
         try:
-            seconds = read_duration(self.protected) if self.protected else None
+            seconds = parse_duration(self.protected) if self.protected else None
         except ValueError:
             seconds = None
         return self.started + timedelta(seconds=seconds) if seconds and self.started else None

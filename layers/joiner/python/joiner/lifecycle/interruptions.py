@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from joiner.pools.conditions import read_time
+from joiner.pools.conditions import parse_timestamp
 
 
 class InterruptionKind(Enum):
@@ -92,7 +92,7 @@ def _of_ec2(kind: InterruptionKind, detail: Mapping[str, Any], told_at: datetime
 
 def _time(said: Any) -> datetime | None:
     try:
-        return read_time(said)
+        return parse_timestamp(said)
     except (TypeError, ValueError):
         return None
 

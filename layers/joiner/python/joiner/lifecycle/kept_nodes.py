@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.cluster import Node, Pod
-from joiner.cluster.resources import total
+from joiner.cluster.resources import sum_resources
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 
@@ -29,7 +29,7 @@ def assign_kept_nodes(nodes: Iterable[Node], moving: Iterable[Pod], bound: Itera
     """The key of the first pod that keeps each node, by the node's name; `bound` are the pods on these nodes."""
     there = [pod for pod in bound if not pod.terminal]
     candidates = sorted(nodes, key=lambda node: node.name)
-    free = {node.name: node.allocatable - total(pod.requests for pod in there if pod.node_name == node.name) for node in candidates}
+    free = {node.name: node.allocatable - sum_resources(pod.requests for pod in there if pod.node_name == node.name) for node in candidates}
     found: dict[str, str] = {}
     for pod in sorted(moving, key=lambda pod: pod.key):
         node = next((node for node in candidates if _suits(pod, node) and pod.requests.fits(free[node.name])), None)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from joiner.cluster import Pod, PodTerm
+from joiner.cluster import Pod, PodAffinityTerm
 
 BACK_OFF_SECONDS: Final = (60, 120, 240, 480, 600)
 """Seconds between two looks at the same question. Ten minutes is how long a person may wait for what no signal tells."""
@@ -134,7 +134,7 @@ class _Neighbours:
 
     def __init__(self, bound: Iterable[Pod]) -> None:
         self._nodes: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
-        self._keeping_away: dict[tuple[PodTerm, ...], list[str]] = defaultdict(list)
+        self._keeping_away: dict[tuple[PodAffinityTerm, ...], list[str]] = defaultdict(list)
         for pod in bound:
             if pod.node_name and not pod.terminal:
                 self._nodes[pod.namespace, tuple(sorted(pod.labels.items()))].append(pod.node_name)
@@ -163,7 +163,7 @@ class _Neighbours:
         return sorted(found) + (_namespaces(lists) if any(map(_reads_namespaces, terms)) else [])
 
 
-def _reads_namespaces(term: PodTerm) -> bool:
+def _reads_namespaces(term: PodAffinityTerm) -> bool:
     return term.namespace_selector.requirements is not None
 
 

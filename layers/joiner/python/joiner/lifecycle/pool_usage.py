@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from joiner.cluster import Resources, total
+from joiner.cluster import Resources, sum_resources
 from joiner.pools import NodeClaim, NodePool
 
 
 def sum_usage(pool: NodePool, claims: Iterable[NodeClaim]) -> tuple[Resources, int]:
     """The capacity and the number of a pool's launched claims."""
     mine = [claim for claim in claims if claim.pool_key == pool.key and claim.provider_id]
-    return total(claim.capacity for claim in mine), len(mine)
+    return sum_resources(claim.capacity for claim in mine), len(mine)
 
 
 def usage_patches(pools: Iterable[NodePool], claims: Iterable[NodeClaim]) -> list[tuple[NodePool, dict[str, Any]]]:

@@ -11,8 +11,8 @@ from joiner import names
 from joiner.cluster import Node, Requirements
 from joiner.lifecycle.initialization import is_initialized
 from joiner.lifecycle.registration import is_registered
-from joiner.pools import ClassRef, NodeClaim, NodePool, claim_name
-from joiner.pools.nodeclaim import ClaimKind
+from joiner.pools import NodeClaim, NodeClassRef, NodePool, build_claim_name
+from joiner.pools.node_claim import ClaimKind
 
 OF_THE_NODE: Final = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED, names.EXCLUDE_FROM_LOAD_BALANCERS})
 DECIDED: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE, names.ARCH, names.OS)
@@ -33,7 +33,7 @@ def rebuilt_claim(node: Node, pool: NodePool | None, name: str, *, at: datetime)
     if not pool_name or not node.provider_id or class_ref is None:
         return None
     claim = NodeClaim(
-        name=name or claim_name(pool_name, node.instance_id[-7:]),
+        name=name or build_claim_name(pool_name, node.instance_id[-7:]),
         kind=kind,
         class_ref=class_ref,
         pool=pool_name,
@@ -59,8 +59,8 @@ def as_joined(claim: NodeClaim, node: Node, *, at: datetime) -> NodeClaim:
     return claim.as_initialized(at=at) if is_initialized(node) else claim
 
 
-def _class_of(node: Node, kind: ClaimKind, pool: str) -> ClassRef | None:
+def _class_of(node: Node, kind: ClaimKind, pool: str) -> NodeClassRef | None:
     if kind == "Machine":
-        return ClassRef("Inline", pool)
+        return NodeClassRef("Inline", pool)
     said = node.labels.get(names.NODECLASS, "")
-    return ClassRef("EC2NodeClass", said) if said else None
+    return NodeClassRef("EC2NodeClass", said) if said else None

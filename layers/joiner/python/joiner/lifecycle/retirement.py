@@ -17,7 +17,7 @@ from joiner.cluster import Node, Pod, Taint
 from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.pools import NodeClaim
-from joiner.pools.conditions import read_time, write_time
+from joiner.pools.conditions import format_timestamp, parse_timestamp
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 EXCLUDED: Final = "karpenter"
@@ -249,7 +249,7 @@ def drain_deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
 
 def _time(said: str | None) -> datetime | None:
     try:
-        moment = read_time(said)
+        moment = parse_timestamp(said)
     except ValueError:
         return None
     return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -280,5 +280,5 @@ def with_deadline(claim: NodeClaim) -> NodeClaim | None:
     """A deleted claim that says until when its node may drain, where it does not say so yet and its pool sets a time."""
     if claim.deletion is None or claim.termination_grace_period is None or names.TERMINATION_TIMESTAMP in claim.annotations:
         return None
-    moment = write_time(claim.deletion + timedelta(seconds=claim.termination_grace_period))
+    moment = format_timestamp(claim.deletion + timedelta(seconds=claim.termination_grace_period))
     return replace(claim, annotations={**claim.annotations, names.TERMINATION_TIMESTAMP: moment})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from joiner.cluster import Requirements, Resources, Taint
-from joiner.cluster.quantities import amount
+from joiner.cluster.quantities import format_amount
 from joiner.pools import InvalidManifest
 
 
@@ -165,7 +165,7 @@ class Reason:
         >>> Reason("default", "no instance type has enough resources", lacks=Resources.of(cpu=2, memory="1.5Gi")).short_of
         '2 cpu and 1.5 GiB memory'
         """
-        return " and ".join(amount(name, value) for name, value in self.lacks.items())
+        return " and ".join(format_amount(name, value) for name, value in self.lacks.items())
 
     @property
     def near(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from joiner.catalogue import Catalogue, never_met, unknown_values
+from joiner.catalogue import Catalogue, find_unknown_values, find_unsatisfiable_requirements
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
@@ -66,9 +66,9 @@ def plan(
     made = write_plan(world, snapshot, explain_pending(world, catalogue), found.proven)
     # a greedy that seems cheaper has counted on nodes that a limit forbids, or left a rule aside: otherwise it would be the plan
     comparable = round(found.greedy, 10) if not made.pending and found.greedy > made.price_per_hour - 1e-9 else 0.0
-    strange = unknown_values(snapshot.pools, catalogue)
+    strange = find_unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}
     empty = [market.pool for market in world.markets if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in told]
-    impossible = [problem for pool in empty if (problem := never_met(pool, catalogue)) is not None]
+    impossible = [problem for pool in empty if (problem := find_unsatisfiable_requirements(pool, catalogue)) is not None]
     problems = (*made.problems, *strange, *impossible)
     return replace(made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems)

@@ -4,46 +4,46 @@ Each value has two codecs, one a generation of Karpenter's API; mistakes are val
 field, value and remedy. May use ``cluster`` and nothing else.
 """
 
+from joiner.pools.codecs.declared_objects import DeclaredObjects, read_manifests
 from joiner.pools.conditions import Condition, Conditions
-from joiner.pools.declared import Declared, read
-from joiner.pools.kubelet import Kubelet
-from joiner.pools.nodeclaim import NodeClaim, claim_for, claim_name
-from joiner.pools.nodeclass import BlockDevice, ImageTerm, MetadataOptions, NodeClass, SecurityGroupTerm, SubnetTerm
-from joiner.pools.nodepool import Budget, ClassRef, Disruption, NodePool
-from joiner.pools.overlays import NodeOverlay, Overlays, read_overlays
-from joiner.pools.problems import InvalidManifest, InvalidManifests
-from joiner.pools.resolved import Image, Problem, ResolvedNodeClass, SecurityGroup, Subnet
-from joiner.pools.status import pool_conditions, pool_status
+from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
+from joiner.pools.kubelet_configuration import KubeletConfiguration
+from joiner.pools.node_claim import NodeClaim, build_claim_name, build_node_claim
+from joiner.pools.node_class import BlockDevice, ImageTerm, MetadataOptions, NodeClass, SecurityGroupTerm, SubnetTerm
+from joiner.pools.node_overlays import NodeOverlay, Overlays, read_overlays
+from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
+from joiner.pools.pool_status import build_pool_status, compute_pool_conditions
+from joiner.pools.resolved_node_class import Image, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
 
 __all__ = [
     "BlockDevice",
-    "Budget",
-    "ClassRef",
     "Condition",
     "Conditions",
-    "Declared",
+    "DeclaredObjects",
     "Disruption",
+    "DisruptionBudget",
     "Image",
     "ImageTerm",
     "InvalidManifest",
     "InvalidManifests",
-    "Kubelet",
+    "KubeletConfiguration",
     "MetadataOptions",
     "NodeClaim",
     "NodeClass",
+    "NodeClassProblem",
+    "NodeClassRef",
     "NodeOverlay",
     "NodePool",
     "Overlays",
-    "Problem",
     "ResolvedNodeClass",
     "SecurityGroup",
     "SecurityGroupTerm",
     "Subnet",
     "SubnetTerm",
-    "claim_for",
-    "claim_name",
-    "pool_conditions",
-    "pool_status",
-    "read",
+    "build_claim_name",
+    "build_node_claim",
+    "build_pool_status",
+    "compute_pool_conditions",
+    "read_manifests",
     "read_overlays",
 ]

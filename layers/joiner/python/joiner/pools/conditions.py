@@ -42,14 +42,14 @@ class Condition:
             status="True" if status == "True" else "False" if status == "False" else "Unknown",
             reason=manifest.get("reason") or "",
             message=manifest.get("message") or "",
-            since=read_time(manifest.get("lastTransitionTime")),
+            since=parse_timestamp(manifest.get("lastTransitionTime")),
             observed_generation=manifest.get("observedGeneration"),
         )
 
     def to_kube(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"type": self.type, "status": self.status, "reason": self.reason or self.type, "message": self.message}
         if self.since is not None:
-            shown["lastTransitionTime"] = write_time(self.since)
+            shown["lastTransitionTime"] = format_timestamp(self.since)
         if self.observed_generation is not None:
             shown["observedGeneration"] = self.observed_generation
         return shown
@@ -99,7 +99,7 @@ class Conditions:
         return self.set("Ready", "True", "Ready", at=at, generation=generation)
 
 
-def read_time(text: str | None) -> datetime | None:
+def parse_timestamp(text: str | None) -> datetime | None:
     """RFC 3339 as the API server writes it.
 
     >>> read_time("2026-11-21T05:17:28Z")
@@ -115,7 +115,7 @@ def read_time(text: str | None) -> datetime | None:
         return None
 
 
-def write_time(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """RFC 3339 in whole seconds, as ``metav1.Time`` wants it.
 
     >>> write_time(datetime(2026, 11, 21, 5, 17, 28, 9, tzinfo=UTC))

@@ -12,7 +12,7 @@ PATTERN = re.compile(r"([0-9]+(s|m|h))+")
 SECONDS = {"h": 3600, "m": 60, "s": 1}
 
 
-def read_duration(text: str) -> int | None:
+def parse_duration(text: str) -> int | None:
     """Seconds, or None for ``Never``; ValueError for anything else."""
     if text == "Never":
         return None
@@ -21,8 +21,8 @@ def read_duration(text: str) -> int | None:
     return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"([0-9]+)(s|m|h)", text))
 
 
-def write_duration(seconds: int | None) -> str:
-    """What ``read_duration`` reads back."""
+def format_duration(seconds: int | None) -> str:
+    """What ``parse_duration`` reads back."""
     if seconds is None:
         return "Never"
     parts: list[str] = []

@@ -12,7 +12,7 @@ from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement,
 from joiner.lifecycle.emptiness import AHEAD, empty_for, may_empty_nodes_go, settled_at
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.pools import NodeClaim, NodePool
-from joiner.pools.budgets import allowed
+from joiner.pools.disruption_budgets import count_allowed_disruptions
 
 
 def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
@@ -62,7 +62,7 @@ def _may_go(pool: NodePool, nodes: Mapping[str, Node], survey: ClusterSurvey) ->
     """How many more of a pool's nodes its budgets let go: nodes that are not ready or on their way out count against them."""
     mine = [claim for claim in survey.claims if claim.pool_key == pool.key and claim.initialized and claim.key in nodes]
     going = sum(_is_going(claim, nodes[claim.key], survey) for claim in mine)
-    return max(0, allowed(pool.disruption.budgets, "Empty", nodes=len(mine), now=survey.now) - going)
+    return max(0, count_allowed_disruptions(pool.disruption.budgets, "Empty", nodes=len(mine), now=survey.now) - going)
 
 
 def _is_going(claim: NodeClaim, node: Node, survey: ClusterSurvey) -> bool:

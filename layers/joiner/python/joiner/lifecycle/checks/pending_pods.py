@@ -3,13 +3,13 @@
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
 from joiner.lifecycle.planning_back_off import describe_pending_classes, find_classes_to_plan
 from joiner.lifecycle.progress import list_uncovered_pods, open_assignments
-from joiner.pools.leaving import leaving_nodes
+from joiner.pools.retiring_nodes import find_retiring_nodes
 
 
 def find_pending_pods(survey: ClusterSurvey) -> list[str]:
     """One sentence a pod."""
     kept = open_assignments(survey.progress.on_their_way, survey.assignments, survey.nodes, survey.pods)
-    pods = list_uncovered_pods(survey.pods, kept.values(), leaving=leaving_nodes(survey.nodes, survey.claims))
+    pods = list_uncovered_pods(survey.pods, kept.values(), leaving=find_retiring_nodes(survey.nodes, survey.claims))
     asked = describe_pending_classes(pods, bound=survey.pods, lists=survey.lists, unavailable=survey.unavailable)
     asking = find_classes_to_plan(asked, survey.answers, survey.at)
     return [f"pod {pod.key} waits for a node" for pod in pods if pod.class_key in asking]

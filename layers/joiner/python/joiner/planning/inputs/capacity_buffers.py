@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from joiner.cluster import InvalidField, Resources
-from joiner.cluster.constraints import Constraints
+from joiner.cluster.pod_constraints import PodConstraints
 from joiner.pools import InvalidManifest
 
 Manifest = Mapping[str, Any]
@@ -104,7 +104,7 @@ def _desired(spec: Manifest, pod: Manifest, there: int) -> int:
 
 
 def _limit(limits: Manifest, pod: Manifest) -> int | None:
-    asked = Constraints.from_kube(pod).requests
+    asked = PodConstraints.from_kube(pod).requests
     parts = [amount // asked[name] for name, amount in Resources.from_kube(limits).items() if asked.get(name)]
     return min(parts, default=None)
 

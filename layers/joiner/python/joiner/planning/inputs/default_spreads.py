@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from joiner.cluster import LabelSelector, Pod, Requirements, Spread
+from joiner.cluster import LabelSelector, Pod, Requirements, TopologySpreadConstraint
 
 Manifest = Mapping[str, Any]
 Lists = Mapping[str, Sequence[Manifest]]
@@ -43,7 +43,7 @@ class DefaultSpreads:
             for kind, plural in OWNERS.items()
             for one in lists.get(plural) or ()
         }
-        self._known: dict[tuple[str, Requirements], tuple[Spread, ...]] = {}
+        self._known: dict[tuple[str, Requirements], tuple[TopologySpreadConstraint, ...]] = {}
 
     def given_to(self, pod: Pod) -> Pod:
         """The pod with the constraints that it gets; itself if it has some of its own, or nobody to be counted with."""
@@ -55,7 +55,9 @@ class DefaultSpreads:
         known = (pod.constraints.shape_key, alike)
         if known not in self._known:
             selector = LabelSelector(alike)
-            self._known[known] = tuple(replace(Spread.from_kube(one, labels={}), selector=selector) for one in self._constraints)
+            self._known[known] = tuple(
+                replace(TopologySpreadConstraint.from_kube(one, labels={}), selector=selector) for one in self._constraints
+            )
         told = hashlib.blake2b(str(alike).encode(), digest_size=6).hexdigest()
         shape = f"{pod.constraints.shape_key}-{told}"  # the class stays: a slot is still for any pod of it
         return replace(pod, constraints=replace(pod.constraints, spreads=self._known[known], shape_key=shape))

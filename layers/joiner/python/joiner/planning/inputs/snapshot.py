@@ -10,12 +10,12 @@ from itertools import chain
 from typing import Any, Final, TypeVar
 
 from joiner.cluster import DaemonSet, InvalidField, Node, Pod, Volumes
-from joiner.cluster.listing import Packed
+from joiner.cluster.list_pages import Packed
 from joiner.planning.inputs.admission import Admission, claims_of_ephemeral_volumes
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.planning.inputs.default_spreads import DefaultSpreads
 from joiner.planning.inputs.redaction import redact
-from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool, Overlays, read, read_overlays
+from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool, Overlays, read_manifests, read_overlays
 
 Manifest = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -84,7 +84,7 @@ class Snapshot:
         ``default_spreads`` are the scheduler's default constraints, for pods that have none (``joiner.planning.inputs.default_spreads``).
         """
         problems: list[InvalidManifest] = []
-        declared = read(_with_kind(one, kind) for plural, kind in DECLARED.items() for one in lists.get(plural) or ())
+        declared = read_manifests(_with_kind(one, kind) for plural, kind in DECLARED.items() for one in lists.get(plural) or ())
         overlays, refused = read_overlays(lists.get("nodeoverlays") or ())
         room, buffers = capacity_buffer_pods(lists)
         problems.extend((*declared.problems, *refused, *buffers))

@@ -10,8 +10,8 @@ from operator import sub
 from typing import Final
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, Offering, allocatable, capacity
-from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, total
+from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity
+from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
 from joiner.planning.model.node_offers import (
     INSTANCE_LABELS,
     NEW_HOST,
@@ -126,7 +126,7 @@ def _launchable(pool: NodePool, node_class: NodeClass | None, resolved: Resolved
             if place is None or not sold.available or _is_short(sold, known, scene.unavailable):
                 continue
             if model is None:
-                can, has = allocatable(known, node_class, pool), capacity(known, node_class, pool)
+                can, has = compute_allocatable(known, node_class, pool), compute_capacity(known, node_class, pool)
                 model = PoolInstanceType(name, labels, has, can, scene.room(name, can))
             own, offering = scene.overlaid(model, sold, place)
             here, taken, overhead = daemons.on(labels, place)
@@ -179,7 +179,7 @@ class DaemonOverhead:
             daemons = self._groups.daemons
             here = tuple(at for at, (daemon, _) in enumerate(daemons) if daemon.runs_on(carried, self._taints, NEW_HOST))
             taken = tuple(sum(daemons[at][1].vector[position] for at in here) for position in range(len(self._groups.resources)))
-            found = self._known[asked] = (here, taken, total(daemons[at][0].constraints.requests for at in here))
+            found = self._known[asked] = (here, taken, sum_resources(daemons[at][0].constraints.requests for at in here))
         return found
 
 

@@ -14,7 +14,7 @@ from joiner import names
 from joiner.cluster import Node, Pod
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.pools import NodeClaim
-from joiner.pools.leaving import leaving_nodes
+from joiner.pools.retiring_nodes import find_retiring_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def placed_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
 def select_pods(snapshot: Snapshot) -> PodsToPlace:
     """Pending and reserved pods, each in order of importance."""
     nodes = nodes_of_claims(snapshot)
-    leaving = leaving_nodes(snapshot.nodes, snapshot.claims)
+    leaving = find_retiring_nodes(snapshot.nodes, snapshot.claims)
     free = sort_by_priority(pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving))
     queues: dict[str, list[Pod]] = defaultdict(list)
     for pod in free if snapshot.claims else ():

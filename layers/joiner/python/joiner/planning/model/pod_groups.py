@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from joiner.cluster import Constraints, DaemonSet, Pod, PodTerm, Requirements, Volumes
+from joiner.cluster import DaemonSet, Pod, PodAffinityTerm, PodConstraints, Requirements, Volumes
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.volume_constraints import (
     NO_VOLUME_CONSTRAINTS,
@@ -27,7 +27,7 @@ class PodGroup:
     nobody else's rules count them."""
 
     index: int
-    constraints: Constraints
+    constraints: PodConstraints
     namespace: str
     labels: Mapping[str, str]
     pods: tuple[Pod, ...] = ()
@@ -57,7 +57,7 @@ def fits(group: PodGroup, room: Sequence[int]) -> bool:
     return True
 
 
-def label_keys_of_rules(all_constraints: Iterable[Constraints]) -> frozenset[str]:
+def label_keys_of_rules(all_constraints: Iterable[PodConstraints]) -> frozenset[str]:
     """Every pod label that some pod's rule about pods reads."""
     found: set[str] = set()
     for one in all_constraints:
@@ -66,7 +66,7 @@ def label_keys_of_rules(all_constraints: Iterable[Constraints]) -> frozenset[str
     return frozenset(found)
 
 
-def pod_terms(constraints: Constraints) -> tuple[PodTerm, ...]:
+def pod_terms(constraints: PodConstraints) -> tuple[PodAffinityTerm, ...]:
     return (*constraints.affinity, *constraints.anti_affinity, *(one.term for one in constraints.pod_preferences))
 
 
@@ -149,7 +149,7 @@ def _alike(pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, Volum
     return found
 
 
-def _vector(said: Constraints, what: VolumeConstraints, resources: Sequence[str]) -> tuple[int, ...]:
+def _vector(said: PodConstraints, what: VolumeConstraints, resources: Sequence[str]) -> tuple[int, ...]:
     asked = said.requests.amounts
     if what.volumes:
         asked = {**asked, **{attachment_resource(driver): number for driver, number in what.volumes}}
@@ -180,7 +180,7 @@ def _made(index: int, sample: Pod, pods: tuple[Pod, ...], what: VolumeConstraint
     )
 
 
-def _places(said: Constraints, what: VolumeConstraints) -> tuple[tuple[Requirements, ...], str]:
+def _places(said: PodConstraints, what: VolumeConstraints) -> tuple[tuple[Requirements, ...], str]:
     """Alternatives of node labels, one of which must be met; or why there are none."""
     if said.resource_claims:
         return (), "it uses resource claims, which are not planned for yet"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from joiner import names
-from joiner.catalogue import Catalogue, allocatable
-from joiner.catalogue.types import NOT_MADE
+from joiner.catalogue import Catalogue, compute_allocatable
+from joiner.catalogue.instance_types import NOT_MADE
 from joiner.cluster import MISSING, Requirements
-from joiner.cluster.quantities import amount
+from joiner.cluster.quantities import format_amount
 from joiner.planning.model.node_offers import (
     NO_TYPE_AVAILABLE,
     NodeOffer,
@@ -145,7 +145,7 @@ def _not_in_stock(world: PlanState, catalogue: Catalogue, market: PoolOffers, wh
     short: list[str] = []
     full: list[tuple[float, str]] = []
     for known in catalogue.types.values():
-        room = allocatable(known, market.node_class, pool)
+        room = compute_allocatable(known, market.node_class, pool)
         for offering in known.offerings:
             if (known.name, offering.zone, offering.capacity_type) in offered:
                 continue
@@ -155,7 +155,7 @@ def _not_in_stock(world: PlanState, catalogue: Catalogue, market: PoolOffers, wh
                 continue
             _, _, overhead = daemons.on(labels, {})
             if lacks := overhead.lacking(room):
-                told = " and ".join(amount(name, value) for name, value in sorted(lacks.items()))
+                told = " and ".join(format_amount(name, value) for name, value in sorted(lacks.items()))
                 full.append((sum(value / overhead[name] for name, value in lacks.items()), f"on {known.name} they are short of {told}"))
                 continue
             short.append(f"{offering.capacity_type} {known.name} in {offering.zone}")

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from joiner import names
-from joiner.catalogue import Catalogue, allocatable, capacity
+from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
 from joiner.planning.inputs.snapshot import Snapshot
@@ -145,7 +145,7 @@ def _room_of_claim(
     if known is not None and pool is not None:
         labels = {**node_labels(pool, known, claim.zone, claim.capacity_type), **labels}
         if claim.launched and not can:
-            can = allocatable(known, snapshot.node_class(pool), pool)
+            can = compute_allocatable(known, snapshot.node_class(pool), pool)
     name = f"{claim.kind}/{claim.name}"
     room = NodeState(
         name=name,
@@ -220,4 +220,4 @@ def _pool_of(node: Node) -> str:
 
 def _capacity(claim: NodeClaim, pools: Mapping[str, NodePool], snapshot: Snapshot, catalogue: Catalogue) -> Resources:
     known, pool = catalogue.types.get(claim.instance_type), pools.get(claim.pool_key)
-    return capacity(known, snapshot.node_class(pool), pool) if known and pool else claim.requests
+    return compute_capacity(known, snapshot.node_class(pool), pool) if known and pool else claim.requests

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from joiner import names
-from joiner.cluster import LabelSelector, PodTerm, Spread, Taint
+from joiner.cluster import LabelSelector, PodAffinityTerm, Taint, TopologySpreadConstraint
 from joiner.planning.model.node_offers import PoolOffers, PoolVariant, bit_positions_descending
 from joiner.planning.model.pod_groups import PodGroup, fits, label_keys_of_rules, pod_terms
 from joiner.planning.model.volume_constraints import UNLIMITED
@@ -63,7 +63,7 @@ class SpreadRule:
     """One hard spread of a group. ``universe`` are the domains that count even without a pod; None for hostnames, where a new
     node is always possible and the emptiest one therefore has nothing. ``moves``: it counts pods that wait for a place."""
 
-    spread: Spread
+    spread: TopologySpreadConstraint
     tally: DomainCounts
     counts_itself: bool
     universe: frozenset[str] | None
@@ -311,7 +311,7 @@ class RuleCompiler:
                 tally = self._tally((spread.topology_key, group.namespace, spread.selector), spread.topology_key, meant)
                 own.wishes.append((-1, tally))
 
-    def _meant(self, wanted: tuple[PodTerm, ...]) -> list[PodGroup]:
+    def _meant(self, wanted: tuple[PodAffinityTerm, ...]) -> list[PodGroup]:
         """The groups that all these terms select."""
         found = self._meanings.get(wanted)
         if found is None:
@@ -343,7 +343,9 @@ class RuleCompiler:
                 return [alike for value in values for alike in self._labelled.get((key, value), ())]
         return self._kinds.values()
 
-    def _eligibility(self, group: PodGroup, spread: Spread, keys: tuple[str, ...]) -> tuple[Callable[[TopologyNode], bool], object]:
+    def _eligibility(
+        self, group: PodGroup, spread: TopologySpreadConstraint, keys: tuple[str, ...]
+    ) -> tuple[Callable[[TopologyNode], bool], object]:
         """Which places count for the spread, and what decides that: groups that agree in it share the answer."""
         said = group.constraints
         decides = (
@@ -355,7 +357,9 @@ class RuleCompiler:
             self._eligible[decides] = _eligible(group, spread, keys)
         return self._eligible[decides], decides
 
-    def _universe(self, group: PodGroup, spread: Spread, only: Callable[[TopologyNode], bool], identity: object) -> frozenset[str]:
+    def _universe(
+        self, group: PodGroup, spread: TopologySpreadConstraint, only: Callable[[TopologyNode], bool], identity: object
+    ) -> frozenset[str]:
         """Domains that the spread counts, of the nodes that there are and of those that could be made for somebody who waits: where nobody
         makes a node there is no domain."""
         key = spread.topology_key
@@ -369,7 +373,7 @@ class RuleCompiler:
             self._universes[asked] = frozenset(there.union(*(self._to_come(group, spread, market) for market in self._markets)))
         return self._universes[asked]
 
-    def _to_come(self, group: PodGroup, spread: Spread, market: PoolOffers) -> set[str]:
+    def _to_come(self, group: PodGroup, spread: TopologySpreadConstraint, market: PoolOffers) -> set[str]:
         """Domains that count for the spread, in which the market could make a node for somebody who waits."""
         key, found = spread.topology_key, set[str]()
         if spread.honors_taints and group.constraints.untolerated(market.pool.taints):
@@ -396,7 +400,7 @@ class RuleCompiler:
         return self._wanted[variant]
 
 
-def _eligible(group: PodGroup, spread: Spread, keys: Sequence[str]) -> Callable[[TopologyNode], bool]:
+def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[str]) -> Callable[[TopologyNode], bool]:
     answer = object()  # a name for it among what places remember; the function itself would be a cycle
 
     def eligible(place: TopologyNode) -> bool:

@@ -1,0 +1,53 @@
+"""Label selectors over pods and namespaces: the same algebra as for nodes.
+
+Source: Kubernetes API reference, "LabelSelector": no selector selects nothing, an empty one everything.
+
+>>> web = LabelSelector.from_kube({"matchLabels": {"app": "web"}})
+>>> web.selects({"app": "web", "tier": "front"}), web.selects({}), LabelSelector.from_kube(None).selects({"app": "web"})
+(True, False, False)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from joiner.cluster.invalid_field import InvalidField
+from joiner.cluster.label_values import ValueSet
+from joiner.cluster.requirements import Requirement, Requirements
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """``requirements`` None selects nothing."""
+
+    requirements: Requirements | None = None
+
+    @classmethod
+    def from_kube(cls, said: Mapping[str, Any] | None) -> "LabelSelector":
+        if said is None:
+            return cls()
+        if not isinstance(said, Mapping):
+            raise InvalidField("", said, "write matchLabels or matchExpressions")
+        expressions = said.get("matchExpressions") or []
+        for position, expression in enumerate(expressions):
+            if not isinstance(expression, Mapping) or not isinstance(expression.get("key"), str):
+                raise InvalidField(f"matchExpressions[{position}].key", "missing", "name the label that it is about")
+            operator = expression.get("operator")
+            if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+                raise InvalidField(f"matchExpressions[{position}].operator", operator, "a label selector has no such operator")
+        exact = [Requirement(key, ValueSet.of(str(value))) for key, value in (said.get("matchLabels") or {}).items()]
+        # not through Requirement.from_kube alone: it renames node labels, and a pod's labels are its own
+        more = [Requirement(one["key"], Requirement.from_kube(one).values) for one in expressions]
+        return cls(Requirements.of([*exact, *more]))
+
+    def with_values(self, keys: Mapping[str, ValueSet]) -> "LabelSelector":
+        """Narrowed further, as ``matchLabelKeys`` and ``mismatchLabelKeys`` do."""
+        return self if self.requirements is None else LabelSelector(self.requirements & Requirements(keys))
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        return self.requirements is not None and self.requirements.allow(labels)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The label keys that decide."""
+        return frozenset(self.requirements or ())

@@ -1,0 +1,196 @@
+"""What one node label may be: the algebra behind node selectors and node affinity.
+
+A missing label is a value too, ``ABSENT``; so every Kubernetes operator is a set::
+
+    In a, b       {a, b}              Exists          every value but ABSENT
+    NotIn a, b    all but {a, b}      DoesNotExist    {ABSENT}
+    Gt 4          every integer > 4   Lt 4            every integer < 4
+
+>>> ValueSet.of("a", "b") & ~ValueSet.of("b") == ValueSet.of("a")
+True
+>>> ABSENT in ~ValueSet.of("a"), ABSENT in ValueSet.above(4), "5" in ValueSet.above(4)
+(True, False, True)
+
+The form is canonical: a set is a rule for all values (are words in it? which intervals of integers?) and the finitely many
+values that break the rule. An integer has endlessly many spellings ("5", "05", "+5"), so no finite list can imitate a rule,
+equal sets have equal forms, and ``==`` and ``hash`` mean what they say. Rules combine interval by interval; the exceptions of
+the result are among those of its parts.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from joiner.cluster.intervals import ALL_INTEGERS, Interval, combine_intervals
+
+INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The value of a label that is not there."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent()
+Value = str | Absent
+
+
+def parse_integer(value: str) -> int | None:
+    """The integer that Kubernetes' ``Gt`` and ``Lt`` read in a label, if any (64 bits, signs and leading zeros allowed).
+
+    >>> integer("05"), integer("5.0"), integer("large")
+    (5, None, None)
+    """
+    if not INTEGER.fullmatch(value):
+        return None
+    number = int(value)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ValueSet:
+    """An immutable set of label values, ABSENT perhaps among them.
+
+    ``words``: whether values that are no integers belong to it. ``intervals``: which integers do, ascending, never touching.
+    ``exceptions``: the values for which that rule is wrong.
+    """
+
+    absent: bool = False
+    words: bool = False
+    intervals: tuple[Interval, ...] = ()
+    exceptions: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, *values: Value) -> "ValueSet":
+        """Exactly these.
+
+        >>> sorted(ValueSet.of("b", "a"))
+        ['a', 'b']
+        """
+        return cls(absent=ABSENT in values, exceptions=frozenset(value for value in values if isinstance(value, str)))
+
+    @classmethod
+    def above(cls, bound: int) -> "ValueSet":
+        """Every integer greater than ``bound``."""
+        return cls(intervals=((bound + 1, None),))
+
+    @classmethod
+    def below(cls, bound: int) -> "ValueSet":
+        """Every integer less than ``bound``."""
+        return cls(intervals=((None, bound - 1),))
+
+    def __contains__(self, value: object) -> bool:
+        if value is ABSENT:
+            return self.absent
+        return isinstance(value, str) and self._rule(value) != (value in self.exceptions)
+
+    def _rule(self, value: str) -> bool:
+        number = parse_integer(value)
+        if number is None:
+            return self.words
+        return any((low is None or low <= number) and (high is None or number <= high) for low, high in self.intervals)
+
+    def __and__(self, other: "ValueSet") -> "ValueSet":
+        return self._combine(other, lambda mine, its: mine and its)
+
+    def __or__(self, other: "ValueSet") -> "ValueSet":
+        return self._combine(other, lambda mine, its: mine or its)
+
+    def __sub__(self, other: "ValueSet") -> "ValueSet":
+        return self._combine(other, lambda mine, its: mine and not its)
+
+    def __invert__(self) -> "ValueSet":
+        return ValueSet(
+            not self.absent, not self.words, combine_intervals((ALL_INTEGERS, self.intervals), lambda _, mine: not mine), self.exceptions
+        )
+
+    def _combine(self, other: "ValueSet", rule: Callable[[bool, bool], bool]) -> "ValueSet":
+        base = ValueSet(
+            absent=rule(self.absent, other.absent),
+            words=rule(self.words, other.words),
+            intervals=combine_intervals((self.intervals, other.intervals), rule),
+        )
+        suspects = self.exceptions | other.exceptions
+        wrong = frozenset(value for value in suspects if rule(value in self, value in other) != base._rule(value))
+        return ValueSet(base.absent, base.words, base.intervals, wrong)
+
+    def __bool__(self) -> bool:
+        return self != NOTHING
+
+    def __le__(self, other: "ValueSet") -> bool:
+        """Subset."""
+        return not self - other
+
+    @property
+    def finite(self) -> bool:
+        return not self.words and not self.intervals
+
+    def __iter__(self) -> Iterator[str]:
+        """The values of a finite set but ABSENT, ascending; ValueError for one without end."""
+        if not self.finite:
+            raise ValueError(f"{self} has no end")
+        return iter(sorted(self.exceptions))
+
+    def any_value(self) -> Value:
+        """One member, always the same; ABSENT only if there is no other. ValueError if there is none.
+
+        >>> ValueSet.of("b", "a").any_value(), (ValueSet.above(4)).any_value(), ValueSet.of(ABSENT).any_value()
+        ('a', '5', ABSENT)
+        """
+        candidates: Iterable[str] = sorted(self.exceptions) if self.finite else self._examples()
+        found = next((value for value in candidates if value in self), None)
+        if found is not None:
+            return found
+        if self.absent:
+            return ABSENT
+        raise ValueError("no value belongs to the empty set")
+
+    def _examples(self) -> Iterator[str]:
+        spare = len(self.exceptions) + 1
+        if self.words:
+            yield from (f"any{number or ''}" for number in range(spare))
+        for low, high in self.intervals:
+            start = low if low is not None else high if high is not None else 0
+            yield from (f"{start:0{width}d}" for width in range(1, spare + len(str(start)) + 1))
+
+    def __str__(self) -> str:
+        return describe_values(self)
+
+    __repr__ = __str__
+
+
+NOTHING: Final = ValueSet()
+PRESENT: Final = ValueSet(words=True, intervals=ALL_INTEGERS)
+MISSING: Final = ValueSet(absent=True)
+ANYTHING: Final = PRESENT | MISSING
+
+
+def describe_values(values: ValueSet) -> str:
+    """As a reader of manifests would say it.
+
+    >>> describe(ValueSet.of("a", "b")), describe(~ValueSet.of("a")), describe(ValueSet.above(2)), describe(PRESENT)
+    ('In [a, b]', 'NotIn [a]', 'Gt 2', 'Exists')
+    """
+    if not values:
+        return "nothing"
+    if values == MISSING:
+        return "DoesNotExist"
+    parts = []
+    if values.finite:
+        parts.append(f"In [{', '.join(sorted(values.exceptions))}]")
+    elif values.words:
+        excluded = f"NotIn [{', '.join(sorted(values.exceptions))}]" if values.exceptions else ""
+        parts.append(excluded if values.absent or not excluded else f"Exists, {excluded}") if excluded else parts.append("Exists")
+    else:
+        for low, high in values.intervals:
+            bounds = ([] if low is None else [f"Gt {low - 1}"]) + ([] if high is None else [f"Lt {high + 1}"])
+            parts.append(", ".join(bounds) or "an integer")
+        if values.exceptions:
+            parts.append(f"but for [{', '.join(sorted(values.exceptions))}]")
+    if values.absent and not (values.words and values.exceptions):
+        parts.append("or missing")
+    return " ".join(parts)

@@ -1,0 +1,299 @@
+"""Pages of a list as the API server sends them, decoded into the fields that Joiner reads.
+
+Most of a listed object is managed fields, environments and statuses. They are skipped while the bytes are decoded, so memory grows with
+what is kept: about a quarter of a pod of 5 kB. A page is decoded at a time; ``Packed`` keeps what is left of it as JSON.
+
+Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks).
+
+>>> page = b'{"items": [{"metadata": {"name": "web-0", "managedFields": []}, "spec": {"containers": [{"name": "main", "env": []}]}}]}'
+>>> read_pods(page)
+[{'metadata': {'name': 'web-0'}, 'spec': {'containers': [{'name': 'main'}]}}]
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypedDict, overload
+
+import msgspec
+
+from joiner import names
+
+Manifest = Mapping[str, Any]
+
+PODS: Final = "pods"
+MIRROR: Final = "kubernetes.io/config.mirror"
+CONDITIONS: Final = ("PodScheduled", "PodResizePending")
+"""The conditions of a pod that decide something."""
+
+PodAnnotations = TypedDict(
+    "PodAnnotations",
+    {names.DO_NOT_DISRUPT: Any, names.DO_NOT_EVICT: Any, MIRROR: Any},  # type: ignore[misc]  # keys are constants of `names`
+    total=False,
+)
+ListMetadata = TypedDict("ListMetadata", {"continue": str | None}, total=False)
+
+
+class Metadata(TypedDict, total=False):
+    name: Any
+    namespace: Any
+    uid: Any
+    resourceVersion: Any
+    generation: Any
+    labels: Any
+    annotations: Any
+    deletionTimestamp: Any
+    creationTimestamp: Any
+    ownerReferences: Any
+    finalizers: Any
+
+
+class PodMetadata(TypedDict, total=False):
+    name: Any
+    namespace: Any
+    uid: Any
+    resourceVersion: Any
+    labels: Any
+    annotations: PodAnnotations | None
+    deletionTimestamp: Any
+    creationTimestamp: Any
+    ownerReferences: Any
+    finalizers: Any
+
+
+class ListedContainer(TypedDict, total=False):
+    name: Any
+    resources: Any
+    restartPolicy: Any
+    ports: Any
+
+
+class ListedVolume(TypedDict, total=False):
+    name: Any
+    persistentVolumeClaim: Any
+    ephemeral: Any
+
+
+class PodSpec(TypedDict, total=False):
+    containers: list[ListedContainer] | None
+    initContainers: list[ListedContainer] | None
+    volumes: list[ListedVolume] | None
+    affinity: Any
+    hostNetwork: Any
+    nodeName: Any
+    nodeSelector: Any
+    overhead: Any
+    priority: Any
+    priorityClassName: Any
+    resourceClaims: Any
+    resources: Any
+    runtimeClassName: Any
+    schedulerName: Any
+    schedulingGates: Any
+    terminationGracePeriodSeconds: Any
+    tolerations: Any
+    topologySpreadConstraints: Any
+
+
+class ListedCondition(TypedDict, total=False):
+    type: Any
+    status: Any
+    reason: Any
+    message: Any
+
+
+class ListedContainerStatus(TypedDict, total=False):
+    name: Any
+    resources: Any
+    allocatedResources: Any
+
+
+class PodStatus(TypedDict, total=False):
+    phase: Any
+    nominatedNodeName: Any
+    startTime: Any
+    conditions: list[ListedCondition] | None
+    containerStatuses: list[ListedContainerStatus] | None
+    initContainerStatuses: list[ListedContainerStatus] | None
+
+
+class ListedPod(TypedDict, total=False):
+    metadata: PodMetadata
+    spec: PodSpec
+    status: PodStatus
+
+
+class NodeStatus(TypedDict, total=False):
+    capacity: Any
+    allocatable: Any
+    conditions: Any
+
+
+class ListedNode(TypedDict, total=False):
+    metadata: Metadata
+    spec: Any
+    status: NodeStatus
+
+
+class TemplateMetadata(TypedDict, total=False):
+    labels: Any
+
+
+class PodTemplate(TypedDict, total=False):
+    metadata: TemplateMetadata
+    spec: PodSpec
+
+
+class DaemonSetSpec(TypedDict, total=False):
+    template: PodTemplate
+
+
+class ListedDaemonSet(TypedDict, total=False):
+    metadata: Metadata
+    spec: DaemonSetSpec
+
+
+class ListedNamespace(TypedDict, total=False):
+    metadata: Metadata
+
+
+class ListedAttachment(TypedDict, total=False):
+    metadata: Metadata
+    spec: Any
+
+
+class PodPage(TypedDict, total=False):
+    metadata: ListMetadata
+    items: list[ListedPod] | None
+
+
+class NodePage(TypedDict, total=False):
+    metadata: ListMetadata
+    items: list[ListedNode] | None
+
+
+class DaemonSetPage(TypedDict, total=False):
+    metadata: ListMetadata
+    items: list[ListedDaemonSet] | None
+
+
+class NamespacePage(TypedDict, total=False):
+    metadata: ListMetadata
+    items: list[ListedNamespace] | None
+
+
+class AttachmentPage(TypedDict, total=False):
+    metadata: ListMetadata
+    items: list[ListedAttachment] | None
+
+
+DECODERS: Final[Mapping[str, Any]] = {
+    PODS: msgspec.json.Decoder(PodPage),
+    "nodes": msgspec.json.Decoder(NodePage),
+    "daemonsets": msgspec.json.Decoder(DaemonSetPage),
+    "namespaces": msgspec.json.Decoder(NamespacePage),
+    "volumeattachments": msgspec.json.Decoder(AttachmentPage),
+}
+"""By plural name. Objects of other kinds are read whole, but for their managed fields."""
+
+
+def read_page(page: bytes, plural: str) -> tuple[list[Manifest], str]:
+    """The objects of one answer to a list request, and its continue token (empty on the last page).
+
+    ``msgspec.DecodeError`` if the answer is not JSON. An object that does not have the shape of its kind is read whole, so that the reader
+    of its values can name the field.
+    """
+    decoder = DECODERS.get(plural)
+    try:
+        answer = decoder.decode(page) if decoder is not None else _read_whole(page)
+        items = list(answer.get("items") or ())
+        if plural == PODS:
+            for one in items:
+                _drop_unread(one)
+    except msgspec.ValidationError:
+        answer = _read_whole(page)
+        items = list(answer.get("items") or ())
+    return items, str((answer.get("metadata") or {}).get("continue") or "")
+
+
+def read_pods(page: bytes) -> list[Manifest]:
+    """The pods of one answer to a list request."""
+    return read_page(page, PODS)[0]
+
+
+def _read_whole(page: bytes) -> dict[str, Any]:
+    answer: dict[str, Any] = msgspec.json.decode(page)
+    for one in answer.get("items") or ():
+        metadata = one.get("metadata") if isinstance(one, dict) else None
+        if isinstance(metadata, dict):
+            metadata.pop("managedFields", None)
+    return answer
+
+
+def _drop_unread(pod: dict[str, Any]) -> None:
+    """Drop conditions, volumes and container statuses that decide nothing: every running pod has some of them."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    _keep(spec, "volumes", lambda one: one.get("persistentVolumeClaim") or one.get("ephemeral"))
+    _keep(status, "conditions", lambda one: one.get("type") in CONDITIONS)
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        _keep(status, kind, lambda one: one.get("resources") or one.get("allocatedResources"))
+
+
+def _keep(part: dict[str, Any], field: str, wanted: Callable[[Manifest], Any]) -> None:
+    kept = [one for one in part.pop(field, None) or () if wanted(one)]
+    if kept:
+        part[field] = kept
+
+
+class Packed(Sequence[Manifest]):
+    """Manifests kept as JSON, a page at a time; iterating decodes one page after the other.
+
+    >>> packed = Packed([Packed.pack([{"a": 1}, {"a": 2}]), Packed.pack([{"a": 3}])])
+    >>> len(packed), [one["a"] for one in packed], packed[-1]
+    (3, [1, 2, 3], {'a': 3})
+    """
+
+    PAGE: Final = 500
+
+    __slots__ = ("_pages",)
+
+    def __init__(self, pages: Iterable[tuple[int, bytes]] = ()) -> None:
+        self._pages = tuple(page for page in pages if page[0])
+
+    @staticmethod
+    def pack(manifests: Sequence[Manifest]) -> tuple[int, bytes]:
+        """One page: how many manifests it has, and their JSON array."""
+        return len(manifests), msgspec.json.encode(manifests)
+
+    @classmethod
+    def of_array(cls, array: bytes) -> "Packed":
+        """The manifests of one JSON array."""
+        manifests = msgspec.json.decode(array, type=list[msgspec.Raw])
+        pages = (manifests[start : start + cls.PAGE] for start in range(0, len(manifests), cls.PAGE))
+        return cls((len(page), b"[" + b",".join(page) + b"]") for page in pages)
+
+    def array(self) -> bytes:
+        """All manifests as one JSON array."""
+        return b"[" + b",".join(page[1:-1] for _, page in self._pages) + b"]"
+
+    def __len__(self) -> int:
+        return sum(count for count, _ in self._pages)
+
+    def __iter__(self) -> Iterator[Manifest]:
+        for _, page in self._pages:
+            yield from msgspec.json.decode(page)
+
+    @overload
+    def __getitem__(self, index: int) -> Manifest: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Manifest]: ...
+
+    def __getitem__(self, index: int | slice) -> Manifest | Sequence[Manifest]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        position = index + len(self) if index < 0 else index
+        for count, page in self._pages:
+            if 0 <= position < count:
+                one: Manifest = msgspec.json.decode(page)[position]
+                return one
+            position -= count
+        raise IndexError(index)

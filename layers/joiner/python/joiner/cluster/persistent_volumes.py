@@ -1,0 +1,288 @@
+"""Where a pod's volumes let it run: a volume that exists is where it is, one that does not yet may only come where its class allows.
+
+Sources: Kubernetes, "Persistent Volumes" (node affinity, access modes), "Storage Classes" (volume binding mode, allowed topologies),
+"Ephemeral Volumes", "Node-specific Volume Limits".
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final
+
+from joiner.cluster.invalid_field import InvalidField
+from joiner.cluster.label_values import ValueSet
+from joiner.cluster.requirements import Requirement, Requirements
+from joiner.cluster.static_volumes import StaticVolumes
+
+Manifest = Mapping[str, Any]
+
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+DRIVER_ZONE: Final = "topology.ebs.csi.aws.com/zone"
+"""The EBS driver's own word for a zone. It labels a node only after it runs there, and always like Kubernetes' own label."""
+ZONE_LABELS: Final = {
+    ZONE: ZONE,
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    REGION: REGION,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+}
+"""Labels of a volume that say where it is (Kubernetes, "Well-Known Labels"); several values are joined by two underscores."""
+
+IN_TREE: Final = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
+"""Provisioners and volume sources of old are served by these drivers, and count against their limits."""
+BY_HAND: Final = "kubernetes.io/no-provisioner"
+DEFAULT_CLASS: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+ONE_POD_ONLY: Final = "ReadWriteOncePod"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""An annotation: the scheduler has chosen this node, and the volume is being made for it. Until it is there, nothing else will do."""
+HOSTNAME: Final = "kubernetes.io/hostname"
+EVERYWHERE: Final = frozenset(
+    {"efs.csi.aws.com", "fsx.csi.aws.com", "fsx.openzfs.csi.aws.com", "s3.csi.aws.com", "nfs.csi.k8s.io", "smb.csi.k8s.io"}
+)
+"""Drivers of network file systems, whose volumes belong to no zone; what a driver says of itself on a node (topology keys) goes first."""
+
+MOST_ALTERNATIVES: Final = 64
+
+
+class VolumeUnusable(Exception):
+    """A claim that no node could help now; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """Claims by ``namespace/name``, volumes and storage classes by name, as manifests. ``limits`` counts by node name and driver how many
+    volumes can be attached there; ``zonal`` says of drivers whether their volumes belong to a zone; ``hosts`` are nodes' hostname labels.
+    ``given`` are the volumes made by hand that claims have been dealt, by claim; empty where none was left."""
+
+    claims: Mapping[str, Manifest] = field(default_factory=dict)
+    volumes: Mapping[str, Manifest] = field(default_factory=dict)
+    classes: Mapping[str, Manifest] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    zonal: Mapping[str, bool] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+    limiting: frozenset[str] = field(init=False)
+    """Drivers that have told of some node how many volumes it can have."""
+    _made: StaticVolumes = field(init=False, repr=False)
+    _found: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _places: dict[str, tuple[Requirements, ...]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limiting", frozenset(driver for each in self.limits.values() for driver in each))
+        object.__setattr__(self, "_made", StaticVolumes.of(self.volumes.values() if self.claims else ()))
+
+    @classmethod
+    def from_lists(
+        cls,
+        claims: Iterable[Manifest],
+        volumes: Iterable[Manifest],
+        classes: Iterable[Manifest],
+        csi_nodes: Sequence[Manifest] = (),
+        nodes: Iterable[Manifest] = (),
+    ) -> "Volumes":
+        return cls(
+            claims={f"{one['metadata'].get('namespace') or 'default'}/{one['metadata']['name']}": one for one in claims},
+            volumes={one["metadata"]["name"]: one for one in volumes},
+            classes={one["metadata"]["name"]: one for one in classes},
+            limits={one["metadata"]["name"]: _limits(one) for one in csi_nodes},
+            zonal=_zonal(csi_nodes),
+            hosts={one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(HOSTNAME, one["metadata"]["name"]) for one in nodes},
+        )
+
+    def made_by_hand(self, namespace: str, name: str) -> tuple[str, ...] | None:
+        """The volumes that a claim may have which is not bound and for which none will be made, the best first; None for other claims."""
+        key = f"{namespace}/{name}"
+        claim = self.claims.get(key) or {}
+        spec: Manifest = claim.get("spec") or {}
+        storage = None if not claim or spec.get("volumeName") else self._class_of(spec)
+        if storage is None or storage.get("provisioner") != BY_HAND:
+            return None
+        if key not in self._found:
+            try:
+                self._found[key] = self._made.for_claim(key, claim, storage["metadata"]["name"])
+            except InvalidField as invalid:
+                raise VolumeUnusable(f"PersistentVolumeClaim {name} cannot be read: {invalid}") from invalid
+        return self._found[key]
+
+    def places_of(self, volume: str) -> tuple[Requirements, ...]:
+        """Where a volume can be used: any of these; nowhere if that cannot be read."""
+        if volume not in self._places:
+            self._places[volume] = _places_if_any(self.volumes[volume])
+        return self._places[volume]
+
+    def where(self, namespace: str, claims: Sequence[str]) -> tuple[Requirements, ...]:
+        """Alternatives that a node must meet one of, for all these claims at once; VolumeUnusable if one cannot be used anywhere."""
+        each = [self._where(namespace, claim) for claim in claims]
+        found: list[Requirements] = []
+        for combination in product(*each):
+            together = Requirements()
+            for requirements in combination:
+                together &= requirements
+            if not together.contradictions() and together not in found:
+                found.append(together)
+            if len(found) > MOST_ALTERNATIVES:
+                raise VolumeUnusable("its volumes may be in more combinations of places than can be looked at")
+        if not found:
+            raise VolumeUnusable("its volumes are in places that exclude each other")
+        return tuple(found)
+
+    def attached(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
+        """The volumes, as (driver, volume), that these claims attach to a node; what cannot be told attaches nothing."""
+        found = set()
+        for name in claims:
+            claim = self.claims.get(f"{namespace}/{name}") or {}
+            spec: Manifest = claim.get("spec") or {}
+            volume = self.volumes.get(spec.get("volumeName") or "")
+            if volume is not None:
+                driver, handle = _driver(volume.get("spec") or {})
+                found.add((driver, handle or str(spec["volumeName"])))
+            elif claim:
+                found.add((self._driver_to_come(spec), f"{namespace}/{name}"))
+        return frozenset((driver, volume) for driver, volume in found if driver)
+
+    def limited(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
+        """Those of ``attached`` of which a node can have only so many."""
+        return frozenset(one for one in self.attached(namespace, claims) if one[0] in self.limiting) if self.limiting else frozenset()
+
+    def for_one_pod(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
+        """Those of the claims that only one pod at a time may use."""
+        known = ((name, self.claims.get(f"{namespace}/{name}") or {}) for name in claims)
+        return tuple(name for name, claim in known if ONE_POD_ONLY in ((claim.get("spec") or {}).get("accessModes") or ()))
+
+    def unbound(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
+        """Those of the claims whose volume is made in the zone where their first pod goes: all other pods must follow."""
+        return tuple(name for name in claims if self._follows(self.claims.get(f"{namespace}/{name}") or {}))
+
+    def _follows(self, claim: Manifest) -> bool:
+        spec: Manifest = claim.get("spec") or {}
+        if not claim or spec.get("volumeName"):
+            return False
+        driver = self._driver_to_come(spec)
+        return driver != BY_HAND and self.zonal.get(driver, driver not in EVERYWHERE)
+
+    def _driver_to_come(self, spec: Manifest) -> str:
+        """Of the volume that the claim's class will make."""
+        maker = (self._class_of(spec) or {}).get("provisioner") or ""
+        return IN_TREE.get(maker, maker)
+
+    def _class_of(self, spec: Manifest) -> Manifest | None:
+        """The claim's storage class; the default one for a claim that leaves it open (which is not the same as naming none)."""
+        name = spec.get("storageClassName")
+        if name is not None:
+            return self.classes.get(name)
+        return next((one for _, one in sorted(self.classes.items()) if _is_default(one)), None)
+
+    def _where(self, namespace: str, name: str) -> tuple[Requirements, ...]:
+        claim = self.claims.get(f"{namespace}/{name}")
+        if claim is None:
+            raise VolumeUnusable(f"PersistentVolumeClaim {name} does not exist")
+        if claim["metadata"].get("deletionTimestamp"):
+            raise VolumeUnusable(f"PersistentVolumeClaim {name} is being deleted")
+        spec: Manifest = claim.get("spec") or {}
+        if (claim.get("status") or {}).get("phase") == "Lost":
+            raise VolumeUnusable(f"PersistentVolumeClaim {name} has lost its volume")
+        if spec.get("volumeName"):
+            return self._of_volume(name, spec["volumeName"])
+        return self._of_class(namespace, name, claim)
+
+    def _of_volume(self, claim: str, name: str) -> tuple[Requirements, ...]:
+        volume = self.volumes.get(name)
+        if volume is None:
+            raise VolumeUnusable(f"PersistentVolume {name} of claim {claim} does not exist")
+        return _places(volume)
+
+    def _of_class(self, namespace: str, name: str, claim: Manifest) -> tuple[Requirements, ...]:
+        spec: Manifest = claim.get("spec") or {}
+        called, storage = spec.get("storageClassName"), self._class_of(spec)
+        if not called and storage is None:
+            raise VolumeUnusable(f"PersistentVolumeClaim {name} is not bound and has no storage class")
+        if storage is None:
+            raise VolumeUnusable(f"StorageClass {called} of claim {name} does not exist")
+        called = storage["metadata"]["name"]
+        if storage.get("volumeBindingMode", "Immediate") != "WaitForFirstConsumer":
+            raise VolumeUnusable(f"PersistentVolumeClaim {name} is not bound yet (StorageClass {called} binds at once)")
+        host = self.hosts.get((claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) or "")
+        if host:
+            return (Requirements.of([Requirement(HOSTNAME, ValueSet.of(host))]),)
+        if storage.get("provisioner") == BY_HAND:
+            return self._of_made_by_hand(namespace, name, called)
+        allowed = storage.get("allowedTopologies")
+        if not allowed:
+            return (Requirements(),)
+        return tuple(
+            _requirements({"key": one["key"], "operator": "In", "values": one["values"]} for one in term.get("matchLabelExpressions") or ())
+            for term in allowed
+        )
+
+    def _of_made_by_hand(self, namespace: str, name: str, storage_class: str) -> tuple[Requirements, ...]:
+        free, mine = self.made_by_hand(namespace, name) or (), self.given.get(f"{namespace}/{name}")
+        found = [place for volume in (free if mine is None else filter(None, (mine,))) for place in self.places_of(volume)]
+        if not found and free and mine == "":
+            raise VolumeUnusable(f"other claims that wait take all {len(free)} PersistentVolumes that claim {name} could have")
+        if not found:
+            raise VolumeUnusable(f"no PersistentVolume is free for claim {name} (StorageClass {storage_class} makes none)")
+        return tuple(dict.fromkeys(found))
+
+
+def _is_default(storage: Manifest) -> bool:
+    annotations = storage["metadata"].get("annotations") or {}
+    return any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
+
+
+def _drivers(csi_node: Manifest) -> Sequence[Manifest]:
+    return (csi_node.get("spec") or {}).get("drivers") or ()
+
+
+def _zonal(csi_nodes: Iterable[Manifest]) -> dict[str, bool]:
+    """By driver, whether it names topology keys on any node: on one that it has just come to it may not have said so yet."""
+    found: dict[str, bool] = {}
+    for driver in (driver for one in csi_nodes for driver in _drivers(one)):
+        name = driver.get("name") or ""
+        found[name] = found.get(name, False) or bool(driver.get("topologyKeys"))
+    return found
+
+
+def _limits(csi_node: Manifest) -> dict[str, int]:
+    counts = {one.get("name") or "": (one.get("allocatable") or {}).get("count") for one in _drivers(csi_node)}
+    return {name: int(count) for name, count in counts.items() if count is not None}
+
+
+def _driver(spec: Manifest) -> tuple[str, str]:
+    """Driver and handle of a volume's source; empty for one that is not attached by a driver."""
+    if spec.get("csi"):
+        return spec["csi"].get("driver") or "", spec["csi"].get("volumeHandle") or ""
+    if spec.get("awsElasticBlockStore"):
+        return IN_TREE["kubernetes.io/aws-ebs"], (spec["awsElasticBlockStore"].get("volumeID") or "").rpartition("/")[2]
+    return "", ""
+
+
+def _places(volume: Manifest) -> tuple[Requirements, ...]:
+    """Where a volume can be used: as its labels say, and in any of the terms of its node affinity."""
+    labels = volume["metadata"].get("labels") or {}
+    said = Requirements.of(Requirement(key, ValueSet.of(*labels[own].split("__"))) for own, key in ZONE_LABELS.items() if own in labels)
+    terms = (((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
+    if terms is None:
+        return (said,)
+    found: list[Requirements] = []
+    unread: InvalidField | None = None
+    for term in terms:  # any of them will do: the scheduler passes over one that it cannot read
+        try:
+            found.append(said & _requirements(term.get("matchExpressions")))
+        except InvalidField as invalid:
+            unread = invalid
+    if unread is not None and not found:
+        raise VolumeUnusable(f"the node affinity of PersistentVolume {volume['metadata']['name']} cannot be read: {unread}") from unread
+    return tuple(found)
+
+
+def _places_if_any(volume: Manifest) -> tuple[Requirements, ...]:
+    """Nowhere, if nobody can tell where: another volume may do."""
+    try:
+        return _places(volume)
+    except VolumeUnusable:
+        return ()
+
+
+def _requirements(expressions: Iterable[Manifest] | None) -> Requirements:
+    renamed = ({**one, "key": ZONE} if one.get("key") == DRIVER_ZONE else one for one in expressions or ())
+    return Requirements.from_kube(renamed)

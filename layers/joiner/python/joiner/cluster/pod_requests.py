@@ -1,0 +1,110 @@
+"""What a pod requests, counted as kube-scheduler counts it.
+
+Source: Kubernetes, "Sidecar Containers" (resource sharing within containers), "Pod Overhead", "Pod-level resources", KEP-1287
+(in-place resize). Init containers run one after the other, so the largest counts; those that restart stay, so they add up with
+everything that comes after them.
+
+>>> pod_requests({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "initContainers": [
+...     {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}, {"resources": {"requests": {"cpu": "2"}}}]}).to_kube()
+{'cpu': '2500m', 'pods': '1'}
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from joiner.cluster.invalid_field import InvalidField
+from joiner.cluster.resources import CPU, MEMORY, PODS, Resources
+
+Manifest = Mapping[str, Any]
+
+
+class PodTooSmall(InvalidField):
+    """The whole pod is given less than its containers ask for: quantities that can be read, and do not go together."""
+
+
+def sum_pod_requests(spec: Manifest, status: Manifest | None = None) -> Resources:
+    """Requests of the whole pod, ``pods: 1`` included; ``status`` matters while a pod is resized in place.
+
+    InvalidField for what is no quantity; PodTooSmall where ``spec.resources`` gives the whole pod less than its containers ask for.
+    """
+    resized = _resized(status or {})
+    infeasible = any(
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in (status or {}).get("conditions") or ()
+    )
+    counted = dict(_sum_of_containers(spec, resized, infeasible=infeasible))
+    if spec.get("resources"):
+        _check_pod_level(spec, _sum_of_containers(spec, {}, infeasible=False) if resized else counted)
+    counted.update(_pod_level(spec, counted))
+    return (Resources(counted) + _read(spec.get("overhead"), "overhead") + Resources({PODS: 1})).without_zeros()
+
+
+def _sum_of_containers(spec: Manifest, resized: Mapping[str, Resources], *, infeasible: bool) -> Resources:
+    running, starting, sidecars = Resources(), Resources(), Resources()
+    for container in spec.get("initContainers") or ():
+        asked = _container(container, resized, infeasible=infeasible)
+        if container.get("restartPolicy") == "Always":
+            sidecars += asked
+            starting |= sidecars
+        else:
+            starting |= asked + sidecars
+    for container in spec.get("containers") or ():
+        running += _container(container, resized, infeasible=infeasible)
+    return (running + sidecars) | starting
+
+
+def _container(container: Manifest, resized: Mapping[str, Resources], *, infeasible: bool) -> Resources:
+    said = container.get("resources") or {}
+    asked = Resources({**_read(said.get("limits"), "resources.limits"), **_read(said.get("requests"), "resources.requests")})
+    actual = resized.get(container.get("name") or "")
+    if actual is None:
+        return asked
+    return actual if infeasible else asked | actual
+
+
+def _resized(status: Manifest) -> dict[str, Resources]:
+    """By container: what the kubelet has given it, which may differ from the spec while it is resized."""
+    found = {}
+    for container in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        given = (container.get("resources") or {}).get("requests")
+        if given is not None or container.get("allocatedResources") is not None:
+            found[container.get("name") or ""] = Resources.from_kube(given) | Resources.from_kube(container.get("allocatedResources"))
+    return found
+
+
+def _check_pod_level(spec: Manifest, asked: Mapping[str, int]) -> None:
+    """The API server's own check (``validatePodResourceConsistency``): the pod requests at least what its containers do together, and no
+    container's limit is above the pod's. Where only the pod's limit is given, its request is what the containers ask for: within the limit.
+    """
+    said = spec["resources"]
+    limits, requests = _read(said.get("limits"), "resources.limits"), _read(said.get("requests"), "resources.requests")
+    for name, amount in asked.items():
+        side, most = ("requests", requests) if name in requests else ("limits", limits)
+        if name in most and amount > most[name]:
+            together = Resources({name: amount}).to_kube()[name]
+            remedy = f"give the whole pod at least what its containers request together, which is {together}"
+            raise PodTooSmall(f"resources.{side}[{name}]", said[side][name], remedy)
+    for number, container in enumerate(spec.get("containers") or ()):
+        own = (container.get("resources") or {}).get("limits") or {}
+        for name, amount in _read(own, "resources.limits").items():
+            if name in limits and amount > limits[name]:
+                remedy = f"it must be at most the limit of the whole pod, which is {said['limits'][name]}"
+                raise PodTooSmall(f"containers[{number}].resources.limits[{name}]", own[name], remedy)
+
+
+def _pod_level(spec: Manifest, counted: Mapping[str, int]) -> dict[str, int]:
+    """What ``spec.resources`` says in place of the containers' sum: requests, and limits where nobody requests."""
+    said = spec.get("resources") or {}
+    limits = {name: amount for name, amount in _read(said.get("limits"), "resources.limits").items() if not counted.get(name)}
+    return {
+        name: amount
+        for name, amount in {**limits, **_read(said.get("requests"), "resources.requests")}.items()
+        if name in (CPU, MEMORY) or name.startswith("hugepages-")
+    }
+
+
+def _read(said: Manifest | None, path: str) -> Resources:
+    try:
+        return Resources.from_kube(said)
+    except InvalidField as invalid:
+        raise invalid.within(path) from invalid

@@ -1,0 +1,133 @@
+"""EC2's error codes: which of them mean a shortage, which a throttle, and what to do about the rest.
+
+Source: EC2 API reference, "Error codes"; what Karpenter makes of them (`pkg/errors/errors.go`).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+CAPACITY_ERRORS = frozenset(
+    {
+        "InsufficientCapacityOnHost",
+        "InsufficientFreeAddressesInSubnet",
+        "InsufficientInstanceCapacity",
+        "InsufficientReservedInstanceCapacity",
+        "InvalidFleetConfiguration",
+        "MaxFleetCountExceeded",
+        "MaxSpotInstanceCountExceeded",
+        "ReservationCapacityExceeded",
+        "SpotMaxPriceTooLow",
+        "UnfulfillableCapacity",
+        "Unsupported",
+        "VcpuLimitExceeded",
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+    }
+)
+"""Not this offering, for a while; others may be had."""
+
+THROTTLING_ERRORS = frozenset(
+    {"EC2ThrottledException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
+)
+TRANSIENT_ERRORS = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InvalidLaunchTemplateId.NotFoundException",
+        "InvalidLaunchTemplateName.NotFoundException",  # one that was just made may not be seen everywhere yet
+        "ServiceUnavailable",
+        "Unavailable",
+    }
+)
+"""Trouble of EC2's own, that nobody can mend and that passes."""
+
+ALL_SPOT_ERRORS = frozenset({"AuthFailure.ServiceLinkedRoleCreationNotPermitted"})
+"""What stops every spot offering."""
+
+WHOLE_ZONE_ERRORS = frozenset({"InsufficientFreeAddressesInSubnet"})
+"""What stops every type in the zone (of one capacity type: the subnet is the same for the other, which will learn it as well)."""
+
+
+TEMPLATE_DIFFERS = "LaunchTemplateDiffers"
+"""Joiner's own code, in the place of EC2's: a launch template of the wanted name has another content."""
+
+
+class Remedy(NamedTuple):
+    """A word for programs, a sentence for people."""
+
+    reason: str
+    remedy: str
+
+
+REMEDIES: Mapping[str, Remedy] = {
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": Remedy(
+        "SpotSLRCreationFailed", "run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+    ),
+    "InsufficientFreeAddressesInSubnet": Remedy("InsufficientFreeAddressesInSubnet", "give the class larger or more subnets"),
+    "InternalError": Remedy("InternalError", "EC2 has trouble of its own: it will be tried again"),
+    "InvalidAMIID.Malformed": Remedy("InvalidAMIID", "put the image's id right"),
+    "InvalidAMIID.NotFound": Remedy("AMINotFound", "the image is gone: select another"),
+    "InvalidAMIID.Unavailable": Remedy("AMINotFound", "the image is not available (any more): select another"),
+    "InvalidBlockDeviceMapping": Remedy("BlockDeviceInvalid", "put the class's blockDeviceMappings right"),
+    "InvalidGroup.NotFound": Remedy("SecurityGroupNotFound", "the security group is gone: it will be looked up again"),
+    "InvalidLaunchTemplateId.NotFoundException": Remedy("LaunchTemplateNotFound", "the launch template was deleted: it will be made again"),
+    "InvalidLaunchTemplateName.NotFoundException": Remedy(
+        "LaunchTemplateNotFound", "the launch template was deleted: it will be made again"
+    ),
+    "InvalidSnapshot.NotFound": Remedy("SnapshotNotFound", "the snapshot is gone, or this account may not use it: name another"),
+    "InvalidSubnetID.NotFound": Remedy("SubnetNotFound", "the subnet is gone: it will be looked up again"),
+    "InvalidUserData.Malformed": Remedy("InvalidUserData", "put the class's userData right"),
+    TEMPLATE_DIFFERS: Remedy(
+        TEMPLATE_DIFFERS,
+        "delete that launch template, then Joiner creates it again; CloudTrail shows who made it (CreateLaunchTemplate)",
+    ),
+    "MaxFleetCountExceeded": Remedy("FleetQuotaExceeded", "have the quota of fleets raised in Service Quotas"),
+    "MaxSpotInstanceCountExceeded": Remedy("SpotQuotaExceeded", "have the quota of spot instances raised in Service Quotas"),
+    "PendingVerification": Remedy("AccountPendingVerification", "AWS is still checking this account or region: wait, or ask AWS"),
+    "UnauthorizedOperation": Remedy(
+        "Unauthorized", "allow the role of launch_instances what it lacks: aws sts decode-authorization-message tells what"
+    ),
+    "VcpuLimitExceeded": Remedy("VCPULimitExceeded", "have the vCPU quota of this instance family raised in Service Quotas"),
+}
+SERVICE_LINKED_ROLES: tuple[tuple[re.Pattern[str], Remedy], ...] = (
+    (
+        re.compile(r"service-linked ?role.*spot|AWSServiceRoleForEC2Spot", re.IGNORECASE | re.DOTALL),
+        REMEDIES["AuthFailure.ServiceLinkedRoleCreationNotPermitted"],
+    ),
+    (
+        re.compile(r"iam:CreateServiceLinkedRole|service-linked ?role", re.IGNORECASE),
+        Remedy("ServiceLinkedRoleMissing", "create the service-linked role that EC2 names: aws iam create-service-linked-role"),
+    ),
+)
+"""What a missing service-linked role is known by, whatever EC2's code is."""
+
+BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
+    (
+        re.compile(r"iam ?instance ?profile", re.IGNORECASE),
+        Remedy("InstanceProfileNameInvalid", "the instance profile does not exist or has no role: put the class's instanceProfile right"),
+    ),
+    (re.compile(r"user data is limited", re.IGNORECASE), Remedy("UserDataSizeLimitExceeded", "shorten the class's userData")),
+    (
+        re.compile(r"security group .*subnet .*different networks|different networks", re.IGNORECASE),
+        Remedy("SecurityGroupSubnetVPCMismatch", "select security groups and subnets of one VPC"),
+    ),
+    (re.compile(r"encoded authorization failure|not authorized", re.IGNORECASE), REMEDIES["UnauthorizedOperation"]),
+    (re.compile(r"free tier", re.IGNORECASE), Remedy("FreeTierIneligible", "this account may only use types of the free tier")),
+)
+
+
+def find_remedy(code: str, message: str) -> Remedy:
+    """What an error is called and what helps; of an unknown one, that it is unknown.
+
+    >>> remedy_for("InvalidParameterValue", "Invalid IAM Instance Profile name").reason
+    'InstanceProfileNameInvalid'
+    """
+    for pattern, remedy in SERVICE_LINKED_ROLES:
+        if pattern.search(message):
+            return remedy
+    if code in REMEDIES:
+        return REMEDIES[code]
+    for pattern, remedy in BY_MESSAGE:
+        if pattern.search(message):
+            return remedy
+    return Remedy("LaunchFailed", f"EC2 says {code}: look at the message, put the class or the permissions right")

@@ -1,0 +1,245 @@
+"""What a fleet's answer means: instances launched, offerings that were short, and what failed for a reason that somebody can mend.
+
+HTTP 200 with instances *and* errors is normal. An error about capacity or a quota says: not this offering, for a while. A throttle
+says nothing about capacity, even inside an answer of 200: the same again, later. Everything else is a mistake with a remedy.
+Source: EC2 API reference, CreateFleet and "Error codes"; Karpenter, `pkg/errors`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from joiner import names
+from joiner.launching.ec2_error_codes import (
+    ALL_SPOT_ERRORS,
+    CAPACITY_ERRORS,
+    THROTTLING_ERRORS,
+    TRANSIENT_ERRORS,
+    WHOLE_ZONE_ERRORS,
+    find_remedy,
+)
+from joiner.launching.launch import Launch
+
+EVERY = "*"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PairedInstance:
+    """One instance, and the claim that it is for."""
+
+    instance_id: str
+    claim: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    image_id: str = ""
+    price_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CapacityShortage:
+    """An offering not to be asked for again for a while; ``*`` for type or zone means all of them."""
+
+    capacity_type: str
+    instance_type: str
+    zone: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LaunchFailure:
+    """Why nothing can be launched so, and what somebody must do about it."""
+
+    code: str
+    reason: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOutcome:
+    """What became of a launch. ``unmet`` are the claims that got no instance; what they may hope for, ``short`` and ``failed`` say.
+
+    ``throttled``: EC2 had no time to look; nothing is known about capacity.
+    """
+
+    launched: tuple[PairedInstance, ...] = ()
+    short: tuple[CapacityShortage, ...] = ()
+    failed: tuple[LaunchFailure, ...] = ()
+    unmet: tuple[str, ...] = ()
+    throttled: bool = False
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """EC2's error codes, each once."""
+        found = {short.code for short in self.short} | {failure.code for failure in self.failed}
+        return tuple(sorted(found | ({"RequestLimitExceeded"} if self.throttled else set())))
+
+    @property
+    def again(self) -> bool:
+        """Whether planning again may help the unmet claims' pods: another offering, or the same a little later."""
+        passing = any(failure.code in TRANSIENT_ERRORS for failure in self.failed)
+        return bool(self.unmet) and (bool(self.short) or self.throttled or passing)
+
+    @property
+    def later(self) -> bool:
+        """Whether EC2 had no time or trouble of its own: asking again at once would make it worse."""
+        return self.throttled or any(failure.code in TRANSIENT_ERRORS for failure in self.failed)
+
+    def as_paired(self, claims: Mapping[str, str]) -> "LaunchOutcome":
+        """This outcome with the claim that each instance (id -> claim) is really for: the first word on an instance stands."""
+        stands: dict[str, PairedInstance] = {}
+        for one in self.launched:
+            claim = claims.get(one.instance_id, one.claim)
+            stands.setdefault(claim, replace(one, claim=claim))
+        unmet = {*self.unmet, *(one.claim for one in self.launched)} - stands.keys()
+        return replace(self, launched=tuple(stands[claim] for claim in sorted(stands)), unmet=tuple(sorted(unmet)))
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "launched": [
+                    {
+                        "instance": one.instance_id,
+                        "claim": one.claim,
+                        "instanceType": one.instance_type,
+                        "zone": one.zone,
+                        "capacityType": one.capacity_type,
+                        "image": one.image_id,
+                        "pricePerHour": one.price_per_hour,
+                    }
+                    for one in self.launched
+                ],
+                "short": [[one.capacity_type, one.instance_type, one.zone, one.code] for one in self.short],
+                "failed": [[one.code, one.reason, one.message, one.remedy] for one in self.failed],
+                "unmet": list(self.unmet),
+                "throttled": self.throttled,
+            },
+            sort_keys=True,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "LaunchOutcome":
+        said = json.loads(text)
+        return cls(
+            launched=tuple(
+                PairedInstance(
+                    instance_id=one["instance"],
+                    claim=one["claim"],
+                    instance_type=one["instanceType"],
+                    zone=one["zone"],
+                    capacity_type=one["capacityType"],
+                    image_id=one["image"],
+                    price_per_hour=one["pricePerHour"],
+                )
+                for one in said["launched"]
+            ),
+            short=tuple(CapacityShortage(*one) for one in said["short"]),
+            failed=tuple(LaunchFailure(*one) for one in said["failed"]),
+            unmet=tuple(said["unmet"]),
+            throttled=said["throttled"],
+        )
+
+
+def pair_claims(claims: Iterable[str], instances: Iterable[str], standing: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Claim -> instance id, both ascending: whoever pairs them again pairs them so. Those that are paired (id -> claim) stay so.
+
+    >>> pair(["b", "a"], ["i-2"])
+    {'a': 'i-2'}
+    >>> pair(["a", "b"], ["i-1", "i-2"], {"i-2": "a"})
+    {'a': 'i-2', 'b': 'i-1'}
+    """
+    stands = {claim: instance for instance, claim in (standing or {}).items()}
+    free = (claim for claim in sorted(claims) if claim not in stands)
+    return stands | dict(zip(free, sorted(set(instances) - set(standing or ())), strict=False))
+
+
+InstancePlace = tuple[str, str, str]
+"""An instance's type, zone and capacity type."""
+
+
+def list_instance_places(launch: Launch, answer: Mapping[str, Any]) -> dict[str, InstancePlace]:
+    """The instances of CreateFleet's answer, by id."""
+    groups = answer.get("Instances") or ()
+    return {instance: _place(launch, group) for group in groups for instance in group["InstanceIds"]}
+
+
+def read_fleet_answer(launch: Launch, answer: Mapping[str, Any]) -> LaunchOutcome:
+    """CreateFleet's answer to ``launch``."""
+    return read_instances(launch, list_instance_places(launch, answer), answer.get("Errors") or ())
+
+
+def read_instances(
+    launch: Launch,
+    instances: Mapping[str, InstancePlace],
+    errors: Iterable[Mapping[str, Any]] = (),
+    standing: Mapping[str, str] | None = None,
+) -> LaunchOutcome:
+    """The outcome where the instances are known from the answer, by their launch tag from EC2, or both; ``standing`` as in ``pair``."""
+    paired = pair_claims(launch.claims, instances, standing)
+    launched = []
+    for claim, instance in paired.items():
+        instance_type, zone, capacity_type = instances[instance]
+        price = launch.price_of(instance_type, zone)
+        launched.append(PairedInstance(instance, claim, instance_type, zone, capacity_type, launch.image_of(instance_type), price))
+    unmet = tuple(claim for claim in launch.claims if claim not in paired)
+    short: set[CapacityShortage] = set()
+    failed: set[LaunchFailure] = set()
+    throttled = False
+    for error in errors:
+        code = str(error.get("ErrorCode", ""))
+        if code in THROTTLING_ERRORS:
+            throttled = True
+        elif code in CAPACITY_ERRORS:
+            short |= _short(launch, error, code)
+        else:
+            failed.add(_failure(code, str(error.get("ErrorMessage", ""))))
+    return LaunchOutcome(tuple(sorted(launched, key=lambda one: one.claim)), tuple(sorted(short)), tuple(sorted(failed)), unmet, throttled)
+
+
+def read_fleet_refusal(launch: Launch, code: str, message: str) -> LaunchOutcome:
+    """The outcome where EC2 refused the whole call."""
+    if code in THROTTLING_ERRORS:
+        return LaunchOutcome(unmet=launch.claims, throttled=True)
+    if code in CAPACITY_ERRORS:
+        return LaunchOutcome(short=_all_short(launch, code), unmet=launch.claims)
+    return LaunchOutcome(failed=(_failure(code, message),), unmet=launch.claims)
+
+
+def _failure(code: str, message: str) -> LaunchFailure:
+    reason, remedy = find_remedy(code, message)
+    return LaunchFailure(code, reason, message, remedy)
+
+
+def _all_short(launch: Launch, code: str) -> tuple[CapacityShortage, ...]:
+    if code in ALL_SPOT_ERRORS:
+        return (CapacityShortage(names.SPOT, EVERY, EVERY, code),)
+    places = (offer.partition("/") for offer in launch.prices)
+    return tuple(sorted(CapacityShortage(launch.capacity_type, instance_type, zone, code) for instance_type, _, zone in places))
+
+
+def _short(launch: Launch, error: Mapping[str, Any], code: str) -> set[CapacityShortage]:
+    if code in ALL_SPOT_ERRORS:
+        return {CapacityShortage(names.SPOT, EVERY, EVERY, code)}
+    instance_type, zone, capacity_type = _place(launch, error)
+    if not instance_type or not zone:
+        return set(_all_short(launch, code))
+    return {CapacityShortage(capacity_type, EVERY if code in WHOLE_ZONE_ERRORS else instance_type, zone, code)}
+
+
+def _place(launch: Launch, said: Mapping[str, Any]) -> InstancePlace:
+    """Type, zone and capacity type of one entry of the answer; an entry without a zone is understood by its subnet."""
+    override = (said.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    zone = override.get("AvailabilityZone") or said.get("AvailabilityZone") or _zones(launch).get(override.get("SubnetId", ""), "")
+    instance_type = said.get("InstanceType") or override.get("InstanceType") or ""
+    return instance_type, zone, said.get("Lifecycle") or launch.capacity_type
+
+
+def _zones(launch: Launch) -> dict[str, str]:
+    """Subnet -> zone, as it was asked."""
+    return {
+        override["SubnetId"]: override["AvailabilityZone"]
+        for config in launch.request["LaunchTemplateConfigs"]
+        for override in config["Overrides"]
+    }

@@ -1,0 +1,76 @@
+"""Compares the content of a launch template that EC2 shows with the content that a launch wants.
+
+EC2 does not return a template byte for byte: it reports fields that were not set (`MetadataOptions.State`), leaves out empty ones, orders
+tags and groups as it likes, and may name an instance profile by ARN. Such differences are none. Everything else is one, a field that was
+not wanted included: it could be a key pair or a network interface of somebody else.
+Source: EC2 API reference, RequestLaunchTemplateData and ResponseLaunchTemplateData.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+Path = tuple[str, ...]
+
+REPORTED: Final[Mapping[Path, frozenset[Any]]] = {
+    ("MetadataOptions", "State"): frozenset({"pending", "applied"}),
+    ("NetworkInterfaces", "DeleteOnTermination"): frozenset({True}),
+    ("NetworkInterfaces", "InterfaceType"): frozenset({"interface"}),
+}
+"""Values that EC2 may report of fields that were not set; besides them only false, zero and empty ones."""
+
+KEYS: Final = {"BlockDeviceMappings": "DeviceName", "TagSpecifications": "ResourceType", "Tags": "Key", "NetworkInterfaces": "DeviceIndex"}
+"""Lists whose entries are known by one of their fields."""
+
+
+def compare_launch_templates(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields in which ``found`` (EC2's) is not what is ``wanted``, by path, sorted; empty if the template may be used.
+
+    >>> differences({"ImageId": "ami-1", "SecurityGroupIds": ["sg-1", "sg-2"]}, {"ImageId": "ami-1", "SecurityGroupIds": ["sg-2", "sg-1"]})
+    ()
+    >>> differences({"ImageId": "ami-1"}, {"ImageId": "ami-2", "KeyName": "somebody"})
+    ('ImageId', 'KeyName')
+    """
+    return tuple(sorted(set(_differences(_plain(wanted), _plain(found), ()))))
+
+
+def _differences(wanted: Any, found: Any, path: Path) -> list[str]:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return [
+            each
+            for key in wanted.keys() | found.keys()
+            for each in _differences(wanted.get(key), found.get(key), path if key.startswith("=") else (*path, key))
+        ]
+    if not wanted and wanted == (found or wanted):
+        return []
+    if wanted is None and (not found or (_is_value(found) and found in REPORTED.get(path, ()))):
+        return []
+    return [] if wanted == found else [".".join(path)]
+
+
+def _is_value(found: Any) -> bool:
+    return isinstance(found, str | int | float | bool)
+
+
+def _plain(said: Any, key: str = "") -> Any:
+    """One form for what EC2 may write in several; entries of keyed lists become fields of which the name begins with ``=``."""
+    if isinstance(said, Mapping):
+        if key == "IamInstanceProfile":
+            return {"Name": said.get("Name") or str(said.get("Arn", "")).rpartition("/")[2]}
+        return {str(name): _plain(value, str(name)) for name, value in said.items()}
+    if isinstance(said, Sequence) and not isinstance(said, str | bytes):
+        if key in KEYS:
+            return {f"={each.get(KEYS[key], 0)}": _plain(each) for each in said}
+        return sorted((_plain(each) for each in said), key=lambda each: json.dumps(each, sort_keys=True, default=str))
+    if key == "UserData":
+        return _decoded(str(said))
+    return said
+
+
+def _decoded(text: str) -> str | bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return text

@@ -1,0 +1,112 @@
+"""What the settings of a cluster let node classes name: roles, image owners, subnets, security groups, snapshots, KMS keys.
+
+Whoever may write a node class chooses what its nodes are made of, within these ceilings. The permissions of `launch_instances` hold the
+same ceilings (`infra/aws_permissions.py`): the resolver refuses first, because it can name the field and the remedy.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+ANY_VALUE = "*"
+AWS_MANAGED_KEY = "alias/aws/ebs"
+"""The key of EBS that AWS manages: everybody in the account may use it through EC2, so no setting names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedResources:
+    """Resources that are allowed by id or by tag; one match is enough. An empty value allows nothing.
+
+    >>> Allowed(tags={"karpenter.sh/discovery": ("prod",)}).allows("subnet-1", {"karpenter.sh/discovery": "prod"})
+    True
+    >>> Allowed(ids=("subnet-2",)).allows("subnet-1", {})
+    False
+    """
+
+    ids: tuple[str, ...] = ()
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tag key -> values, one of which the tag must have; ``*`` stands for any value."""
+    of_cluster: bool = False
+    """Whether those that EKS describes as the cluster's own are allowed, too."""
+
+    def allows(self, identifier: str, tags: Mapping[str, str]) -> bool:
+        """Whether this id, or one of these tags, is among the allowed ones."""
+        if identifier in self.ids:
+            return True
+        return any(key in tags and (ANY_VALUE in values or tags[key] in values) for key, values in self.tags.items())
+
+    def with_own(self, identifiers: Iterable[str]) -> "AllowedResources":
+        """The same with the cluster's own, if they are allowed."""
+        return replace(self, ids=(*self.ids, *(each for each in identifiers if each))) if self.of_cluster else self
+
+    def __str__(self) -> str:
+        """As a message names it.
+
+        >>> str(Allowed(("sg-1",), {"team": ("a", "b"), "stage": ("*",)}))
+        'sg-1, tag team = a or b, tag stage'
+        """
+        tags = (f"tag {key}" if ANY_VALUE in values else f"tag {key} = {' or '.join(values)}" for key, values in self.tags.items())
+        return ", ".join((*self.ids, *tags)) or "none"
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> "AllowedResources":
+        """From ``{"ids", "tags", "ofCluster"}``, as the deployment writes it."""
+        tags = {key: tuple(values) for key, values in said.get("tags", {}).items()}
+        return cls(tuple(said.get("ids", ())), tags, bool(said.get("ofCluster", False)))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClassPolicy:
+    """What the cluster's settings allow, whoever may write node classes.
+
+    The first role is the default and ``instance_profile`` its profile; roles are names or ARNs; an empty ``image_owners`` allows all.
+    ``account`` is the number that the owner ``self`` stands for. ``kms_keys`` are ARNs of customer-managed keys.
+    """
+
+    node_roles: tuple[str, ...]
+    instance_profile: str
+    image_owners: tuple[str, ...] = ()
+    account: str = ""
+    subnets: AllowedResources = AllowedResources()
+    security_groups: AllowedResources = AllowedResources()
+    snapshots: AllowedResources = AllowedResources()
+    snapshot_owners: tuple[str, ...] = ()
+    kms_keys: tuple[str, ...] = ()
+
+    def with_limits(self, said: Mapping[str, Any]) -> "NodeClassPolicy":
+        """The same with the limits of the setting `nodeClasses`, as the deployment writes them."""
+        snapshots = said.get("snapshots", {})
+        return replace(
+            self,
+            subnets=AllowedResources.from_json(said.get("subnets", {})),
+            security_groups=AllowedResources.from_json(said.get("securityGroups", {})),
+            snapshots=AllowedResources.from_json(snapshots),
+            snapshot_owners=tuple(snapshots.get("owners", ())),
+            kms_keys=tuple(said.get("kmsKeys", ())),
+        )
+
+    def with_own(self, subnets: Iterable[str], security_group: str) -> "NodeClassPolicy":
+        """The same with the subnets and the security group that EKS describes as the cluster's own, where the settings allow them."""
+        return replace(self, subnets=self.subnets.with_own(subnets), security_groups=self.security_groups.with_own([security_group]))
+
+    def allows_owner(self, allowed: Iterable[str], *, owner: str, alias: str = "") -> bool:
+        """Whether the owner of an image or a snapshot (number and alias as EC2 describes them) is among the allowed ones.
+
+        >>> Ceilings((), "", account="123456789012").allows_owner(("self",), owner="123456789012")
+        True
+        >>> Ceilings((), "").allows_owner(("amazon",), owner="602401143452", alias="amazon")
+        True
+        """
+        numbers = {self.account if each == "self" else each for each in allowed} - {""}
+        return owner in numbers or bool(alias and alias in numbers)
+
+    def allows_key(self, said: str) -> bool:
+        """Whether a KMS key (id or ARN) is the one that AWS manages, or among those of the settings.
+
+        >>> ceilings = Ceilings((), "", kms_keys=("arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",))
+        >>> ceilings.allows_key("1234abcd-12ab-34cd-56ef-1234567890ab"), ceilings.allows_key("alias/mine")
+        (True, False)
+        """
+        if said == AWS_MANAGED_KEY or said.endswith(f":{AWS_MANAGED_KEY}"):
+            return True
+        return any(said in (key, key.rpartition("/")[2]) for key in self.kms_keys)

@@ -1,0 +1,74 @@
+"""What to ask EC2 (and SSM, and IAM) about a node class: filters as the Describe calls take them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from joiner.launching.node_images import list_image_parameters
+from joiner.pools import ImageTerm, NodeClass
+
+Filter = Mapping[str, Any]
+Filters = tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageQuery:
+    """One DescribeImages."""
+
+    filters: Filters
+    owners: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClassQueries:
+    """One class's. Each item of ``subnets`` and ``security_groups`` is one call, and their answers are put together."""
+
+    subnets: tuple[Filters, ...]
+    security_groups: tuple[Filters, ...]
+    parameters: tuple[str, ...]
+    images: tuple[ImageQuery, ...]
+    instance_profile: str
+    snapshots: tuple[str, ...] = ()
+
+
+def build_queries(node_class: NodeClass, kubernetes_version: str, *, image_owners: Sequence[str] = ()) -> NodeClassQueries:
+    """``image_owners`` is the ceiling of the settings, for terms that name no owner (empty: of nobody in particular).
+
+    A term that names an owner is asked as it stands; ``resolve`` refuses the class if that owner is beyond the ceiling.
+    """
+    return NodeClassQueries(
+        subnets=tuple(_named(term.id, "subnet-id") or _tagged(term.tags) for term in node_class.subnet_terms),
+        security_groups=tuple(
+            _named(term.id, "group-id") or _named(term.name, "group-name") or _tagged(term.tags) for term in node_class.security_group_terms
+        ),
+        parameters=tuple(parameter.name for parameter in list_image_parameters(node_class, kubernetes_version)),
+        images=tuple(
+            ImageQuery(_named(term.id, "image-id") or (*_named(term.name, "name"), *_tagged(term.tags)), _owners(term, image_owners))
+            for term in node_class.image_terms
+            if not term.alias and not term.ssm_parameter
+        ),
+        instance_profile=node_class.instance_profile or "",
+        snapshots=tuple(device.snapshot_id for device in node_class.block_devices if device.snapshot_id),
+    )
+
+
+def _named(value: str, name: str) -> Filters:
+    return ({"Name": name, "Values": [value]},) if value else ()
+
+
+def _tagged(tags: Mapping[str, str]) -> Filters:
+    """The value ``*`` asks for the key alone.
+
+    >>> _tagged({"team": "*", "stage": "prod"})
+    ({'Name': 'tag-key', 'Values': ['team']}, {'Name': 'tag:stage', 'Values': ['prod']})
+    """
+    return tuple(
+        {"Name": "tag-key", "Values": [key]} if value == "*" else {"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()
+    )
+
+
+def _owners(term: ImageTerm, ceiling: Sequence[str]) -> tuple[str, ...]:
+    """The owner that the term names; of a term that names none the ceiling's, and Karpenter's default where there is no ceiling."""
+    if term.owner:
+        return (term.owner,)
+    return tuple(ceiling) or (("self", "amazon") if term.name else ())

@@ -1,0 +1,252 @@
+"""From what EC2 has to what a class's nodes are made of, or to the condition that says what is missing and how to mend it.
+
+A class that cannot be resolved is still a value: its problems become conditions, its pools plan nothing, and the others go on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from joiner.launching.block_devices import EbsDefaults, VolumeAnswers, find_volume_problems
+from joiner.launching.image_owners import find_owner_problems
+from joiner.launching.launch_template_content import FAMILY_DEVICES
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
+from joiner.launching.node_class_queries import build_queries
+from joiner.launching.node_images import (
+    ARCHITECTURES,
+    SUPPORTED,
+    choose_family,
+    list_image_parameters,
+    requirements_of,
+    sort_newest_first,
+)
+from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
+
+Answer = Mapping[str, Any]
+IPV6: Final = "ipv6"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClassAnswers:
+    """The answers to ``questions``, put together.
+
+    ``profile_roles``: the role names of each instance profile that was asked for and exists. ``asked_at`` (RFC 3339, UTC) tells which
+    images are deprecated by now; left empty, none are. ``parameter_images`` describes the images that ``parameters`` name, where the
+    class has volumes of its own; ``ebs_defaults`` is None where they could not be read.
+    """
+
+    subnets: Sequence[Answer] = ()
+    security_groups: Sequence[Answer] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    images: Sequence[Answer] = ()
+    profile_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    asked_at: str = ""
+    parameter_images: Sequence[Answer] = ()
+    snapshots: Sequence[Answer] = ()
+    ebs_defaults: EbsDefaults | None = None
+
+
+def resolve_node_class(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, *, kubernetes_version: str, ip_family: str = "ipv4"
+) -> ResolvedNodeClass:
+    """What there is for this class, problems included. ``ip_family`` is the cluster's."""
+    subnets = sorted({_subnet(said) for said in found.subnets}, key=lambda subnet: (-subnet.free_ips, subnet.id))
+    groups = sorted(
+        {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups}, key=lambda group: group.id
+    )
+    images = _images(node_class, found, kubernetes_version)
+    profile, profile_problems = _instance_profile(node_class, found, ceilings)
+    return ResolvedNodeClass(
+        name=node_class.name,
+        kind=node_class.kind,
+        ami_family=choose_family(node_class),
+        subnets=tuple(subnets),
+        security_groups=tuple(groups),
+        images=images,
+        instance_profile=profile,
+        problems=(
+            *_subnet_problems(node_class, found, ceilings),
+            *_group_problems(node_class, found, ceilings),
+            *find_owner_problems(node_class, ceilings, field=_field(node_class, "amiSelector")),
+            *_image_problems(node_class, images, ceilings, kubernetes_version),
+            *_missing_images(node_class, images, ceilings),
+            *profile_problems,
+            *_volume_problems(node_class, found, ceilings),
+            *_network_problems(ip_family),
+        ),
+        generation=node_class.generation,
+    )
+
+
+def _subnet(said: Answer) -> Subnet:
+    return Subnet(said["SubnetId"], said["AvailabilityZone"], said.get("AvailableIpAddressCount", 0), said.get("AvailabilityZoneId", ""))
+
+
+def describe_filters(filters: Sequence[Mapping[str, Any]]) -> str:
+    """Filters as a reader would say them.
+
+    >>> asked_for([{"Name": "tag:karpenter.sh/discovery", "Values": ["prod"]}])
+    'tag karpenter.sh/discovery = prod'
+    """
+    words = {"tag-key": "any tag"}
+    return " and ".join(
+        f"tag {one['Name'][4:]} = {one['Values'][0]}"
+        if one["Name"].startswith("tag:")
+        else f"{words.get(one['Name'], one['Name'])} {one['Values'][0]}"
+        for one in filters
+    )
+
+
+def _subnet_problems(node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    field = _field(node_class, "subnetSelector")
+    if found.subnets:
+        beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
+        message = _not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
+        return [NodeClassProblem("SubnetsReady", "SubnetNotAllowed", message)] if beyond else []
+    wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "").subnets)
+    remedy = "tag the subnets that nodes may use, or change the selector"
+    return [NodeClassProblem("SubnetsReady", "SubnetsNotFound", f"{field}: no subnet has {wanted}: {remedy}")]
+
+
+def _group_problems(node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    field, allowed = _field(node_class, "securityGroupSelector"), ceilings.security_groups
+    if found.security_groups:
+        beyond = _beyond(found.security_groups, "GroupId", allowed)
+        message = _not_allowed(field, "security group", "securityGroups", beyond, allowed)
+        return [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
+    wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "").security_groups)
+    remedy = "tag the security groups that nodes shall have, or change the selector"
+    return [NodeClassProblem("SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}")]
+
+
+def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) -> list[str]:
+    """The ids of those that the settings do not allow. None is left out silently: the author of the class selected it."""
+    tags = {each[key]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())} for each in described}
+    return sorted(identifier for identifier in tags if not allowed.allows(identifier, tags[identifier]))
+
+
+def _not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], allowed: AllowedResources) -> str:
+    remedy = f"tag it so, select others, or add it to nodeClasses.{setting} in clusters/NAME.yaml and deploy"
+    return f"{field}: the settings do not allow the {kind} {', '.join(beyond)}; they allow {allowed}: {remedy}"
+
+
+def _volume_problems(node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    world = VolumeAnswers((*found.images, *found.parameter_images), found.snapshots, found.ebs_defaults)
+    devices = node_class.block_devices or FAMILY_DEVICES.get(choose_family(node_class), ())
+    return find_volume_problems(devices, world, ceilings, field=_field(node_class, "blockDeviceMappings"))
+
+
+def _network_problems(ip_family: str) -> list[NodeClassProblem]:
+    """Nodes of an IPv6 cluster need interfaces with IPv6 addresses, which launch templates do not make yet: they could not join."""
+    if ip_family != IPV6:
+        return []
+    message = "the cluster's ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: use a cluster of ipFamily ipv4"
+    return [NodeClassProblem("ValidationSucceeded", "IPv6NotSupported", message)]
+
+
+def _field(node_class: NodeClass, name: str) -> str:
+    """Where the author of the class finds it.
+
+    >>> _field(NodeClass("default", kind="Inline"), "subnetSelector"), _field(NodeClass("default"), "subnetSelector")
+    ('spec.provider.subnetSelector', 'spec.subnetSelectorTerms')
+    """
+    terms = "Terms" if node_class.kind == "EC2NodeClass" and name.endswith("Selector") else ""
+    return f"spec.{'provider.' if node_class.kind == 'Inline' else ''}{name}{terms}"
+
+
+def _images(node_class: NodeClass, found: NodeClassAnswers, version: str) -> tuple[Image, ...]:
+    if parameters := list_image_parameters(node_class, version):
+        named = ((parameter, found.parameters.get(parameter.name)) for parameter in parameters)
+        return tuple(Image(image, parameter.arch, parameter.requirements) for parameter, image in named if image)
+    described = {said["ImageId"]: said for said in found.images if said.get("Architecture") in ARCHITECTURES}
+    return sort_newest_first(_image(said, found.asked_at) for said in described.values())
+
+
+def _image(said: Answer, asked_at: str) -> Image:
+    arch = ARCHITECTURES[said["Architecture"]]
+    deprecation = str(said.get("DeprecationTime") or "")
+    return Image(
+        id=said["ImageId"],
+        arch=arch,
+        requirements=requirements_of(arch),
+        name=said.get("Name", ""),
+        created=str(said.get("CreationDate") or ""),
+        deprecated=bool(deprecation) and deprecation <= asked_at,
+    )
+
+
+def _missing_images(node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    """A warning where an image named by its id is not there, or not of an allowed owner, and other terms found one."""
+    missing = [term.id for term in node_class.image_terms if term.id and term.id not in {image.id for image in images}]
+    if not missing or not images:
+        return []
+    owners = ", ".join(ceilings.image_owners) or "anybody"
+    message = f"{_field(node_class, 'amiSelector')}: no image {', '.join(missing)} of {owners}: only the images of the other terms are used"
+    return [NodeClassProblem("AMIsReady", "ImageNotFound", message, severity="warning")]
+
+
+def _image_problems(node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy, version: str) -> list[NodeClassProblem]:
+    family = choose_family(node_class)
+    if family not in SUPPORTED:
+        remedy = f"{family} is not supported yet: set amiFamily to AL2023, or to Custom with userData of your own"
+        return [NodeClassProblem("AMIsReady", "FamilyNotSupported", remedy)]
+    if any(term.ssm_parameter for term in node_class.image_terms):
+        return [
+            NodeClassProblem(
+                "AMIsReady", "TermNotSupported", "ssmParameter is not supported yet: name the image by alias, id, name or tags"
+            )
+        ]
+    if not images and list_image_parameters(node_class, version):
+        message = f"AWS has no {family} image of this release for Kubernetes {version}: use al2023@latest, or a release that exists for it"
+        return [NodeClassProblem("AMIsReady", "AMIsNotFound", message)]
+    if not images:
+        owners = f" among images of {', '.join(ceilings.image_owners)} (the settings' imageOwners)" if ceilings.image_owners else ""
+        return [NodeClassProblem("AMIsReady", "AMIsNotFound", f"the selector finds no image{owners}: change it, or have the owner allowed")]
+    if node_class.ami_family is None:
+        message = "amiFamily is not said: AL2023 is used (older software took AL2, of which there are no images from Kubernetes 1.33 on)"
+        return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]
+    return []
+
+
+def _instance_profile(node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> tuple[str, list[NodeClassProblem]]:
+    """The profile of the class's nodes: its own, its role's, or the default one; never one with a role that the settings do not name."""
+    profile = node_class.instance_profile or ceilings.instance_profile
+    wrong = _wrong_with_profile(node_class.instance_profile, found, ceilings) if node_class.instance_profile else None
+    wrong = wrong or (_wrong_with_role(node_class.role, ceilings) if node_class.role else None)
+    if not profile:
+        wrong = wrong or ("InstanceProfileMissing", "there is no default instance profile: name one in instanceProfile")
+    if not wrong:
+        return profile, []
+    reason, message = wrong
+    said = "instanceProfile" if node_class.instance_profile or not node_class.role else "role"
+    return "", [NodeClassProblem("InstanceProfileReady", reason, f"{_field(node_class, said)}: {message}")]
+
+
+def _wrong_with_profile(profile: str, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> tuple[str, str] | None:
+    roles = found.profile_roles.get(profile)
+    if roles is None:
+        message = f"there is no instance profile {profile}: create it, or leave the field out for the default one"
+        return "InstanceProfileNotFound", message
+    if not roles:
+        return "InstanceProfileEmpty", f"the instance profile {profile} has no role: add one to it"
+    strange = next((role for role in roles if role not in _allowed(ceilings)), None)
+    return ("RoleNotAllowed", f"the instance profile {profile} has the role {strange}; {_remedy(ceilings)}") if strange else None
+
+
+def _wrong_with_role(said: str, ceilings: NodeClassPolicy) -> tuple[str, str] | None:
+    role, allowed = said.rpartition("/")[2], _allowed(ceilings)
+    if role not in allowed:
+        return "RoleNotAllowed", f"nodes may not have the role {role}; {_remedy(ceilings)}"
+    if role != allowed[0]:
+        message = f"only the first role of the settings, {allowed[0]}, has an instance profile: name one with {role} in instanceProfile"
+        return "InstanceProfileMissing", message
+    return None
+
+
+def _allowed(ceilings: NodeClassPolicy) -> tuple[str, ...]:
+    return tuple(role.rpartition("/")[2] for role in ceilings.node_roles)
+
+
+def _remedy(ceilings: NodeClassPolicy) -> str:
+    named = ", ".join(_allowed(ceilings)) or "none"
+    return f"the settings (nodeRoles) name {named}: add it there, in clusters/NAME.yaml, and deploy; or use one of those"

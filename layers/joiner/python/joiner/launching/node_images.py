@@ -1,0 +1,91 @@
+"""Which image a node starts from: the parameters where AWS names its EKS images, and the one of a class that fits a type.
+
+Source: Amazon EKS user guide, "Retrieve recommended Amazon Linux AMI IDs"; Karpenter, spec.amiSelectorTerms (alias).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from joiner import names
+from joiner.cluster import Requirements
+from joiner.pools import Image, NodeClass, ResolvedNodeClass
+from joiner.pools.node_class import ImageFamily
+
+ARCHITECTURES: Mapping[str, str] = {"x86_64": "amd64", "arm64": "arm64"}
+"""EC2's word for an architecture -> Kubernetes'."""
+
+GPU_COUNT, ACCELERATOR_COUNT = f"{names.INSTANCE_PREFIX}gpu-count", f"{names.INSTANCE_PREFIX}accelerator-count"
+VARIANTS: Mapping[str, Mapping[str, str]] = {
+    "standard": {GPU_COUNT: "DoesNotExist", ACCELERATOR_COUNT: "DoesNotExist"},
+    "nvidia": {GPU_COUNT: "Exists"},
+    "neuron": {ACCELERATOR_COUNT: "Exists"},
+}
+"""Variants of AL2023 and the instance types that each is for."""
+
+SUPPORTED: tuple[ImageFamily, ...] = ("AL2023", "Custom")
+"""The others need user data of their own kind (``user_data`` has the place for it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageParameter:
+    """A public parameter that holds an image's id, and what that image is for."""
+
+    name: str
+    arch: str
+    requirements: Requirements
+
+
+def choose_family(node_class: NodeClass) -> ImageFamily:
+    """What a class says; AL2023 where it says nothing (old Karpenter took AL2, which ends with Kubernetes 1.32)."""
+    return node_class.ami_family or "AL2023"
+
+
+def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tuple[ImageParameter, ...]:
+    """Where the images of a class stand that says no more than a family or an alias; empty if it chooses images itself.
+
+    >>> image_parameters(NodeClass("default"), "1.36")[0].name
+    '/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id'
+    """
+    alias = next((term.alias for term in node_class.image_terms if term.alias), "")
+    if choose_family(node_class) != "AL2023" and not alias.startswith("al2023@"):
+        return ()
+    if node_class.image_terms and not alias:
+        return ()
+    release = alias.partition("@")[2] or "latest"
+    return tuple(
+        _al2023(kubernetes_version, architecture, variant, release)
+        for variant in VARIANTS
+        for architecture in ARCHITECTURES
+        if (architecture, variant) != ("arm64", "neuron")  # Amazon builds none
+    )
+
+
+def _al2023(version: str, architecture: str, variant: str, release: str) -> ImageParameter:
+    named = "recommended" if release == "latest" else f"amazon-eks-node-al2023-{architecture}-{variant}-{version}-{release}"
+    return ImageParameter(
+        name=f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/{named}/image_id",
+        arch=ARCHITECTURES[architecture],
+        requirements=requirements_of(ARCHITECTURES[architecture], variant),
+    )
+
+
+def requirements_of(arch: str, variant: str | None = None) -> Requirements:
+    """Which instance types an image is for: those of its architecture, and of its variant if it is one of several."""
+    said = [{"key": key, "operator": operator} for key, operator in VARIANTS[variant].items()] if variant else []
+    return Requirements.from_kube([{"key": names.ARCH, "operator": "In", "values": [arch]}, *said])
+
+
+def choose_image(resolved: ResolvedNodeClass, labels: Mapping[str, str]) -> Image | None:
+    """The image for an instance type with these labels: of those that fit the newest, and a deprecated one only if there is no other."""
+    return next((image for image in resolved.images if image.requirements.allow(labels)), None)
+
+
+def sort_newest_first(images: Iterable[Image]) -> tuple[Image, ...]:
+    """The order in which they are tried.
+
+    >>> old, new = Image("a", "amd64", created="2026-10"), Image("b", "amd64", created="2026-11", deprecated=True)
+    >>> [image.id for image in newest_first([new, old])]
+    ['a', 'b']
+    """
+    by_age = sorted(images, key=lambda image: (image.created, image.id), reverse=True)
+    return tuple(sorted(by_age, key=lambda image: image.deprecated))

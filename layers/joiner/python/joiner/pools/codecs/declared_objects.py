@@ -1,0 +1,129 @@
+"""All that users declared, read at once: pools, classes and claims of both generations, and the mistakes among them.
+
+>>> found = read([{"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"limits": {"resoutces": {"cpu": 1}}}}])
+>>> found.pools, [problem.field for problem in found.problems]
+((), ['spec.providerRef', 'spec.limits.resoutces'])
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from joiner.pools.codecs.karpenter_v1 import read_ec2_node_class, read_pool
+from joiner.pools.codecs.karpenter_v1alpha5 import read_inline, read_node_template, read_provisioner
+from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
+from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
+from joiner.pools.node_claim import CLAIM_API_VERSION, NodeClaim
+from joiner.pools.node_class import CLASS_API_VERSION, NodeClass
+from joiner.pools.node_pool import API_VERSION, NodeClassRef, NodePool
+
+POOL_READERS: Mapping[str, Callable[[Mapping[str, Any], ManifestProblems], NodePool]] = {
+    "NodePool": read_pool,
+    "Provisioner": read_provisioner,
+}
+CLASS_READERS: Mapping[str, Callable[[Mapping[str, Any], ManifestProblems], NodeClass]] = {
+    "EC2NodeClass": read_ec2_node_class,
+    "AWSNodeTemplate": read_node_template,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredObjects:
+    """What can be used, each in order of kind and name, and what is wrong with the rest."""
+
+    pools: tuple[NodePool, ...] = ()
+    classes: tuple[NodeClass, ...] = ()
+    claims: tuple[NodeClaim, ...] = ()
+    problems: tuple[InvalidManifest, ...] = ()
+
+    def class_of(self, ref: NodeClassRef) -> NodeClass | None:
+        return next((node_class for node_class in self.classes if node_class.ref == ref), None)
+
+    def problems_of(self, key: str) -> tuple[InvalidManifest, ...]:
+        """Those of one object; ``key`` is ``Kind/name``."""
+        return tuple(problem for problem in self.problems if problem.object == key)
+
+
+def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
+    """Every manifest of our kinds among these; other kinds are passed over. Never raises for what a manifest says."""
+    pools: list[NodePool] = []
+    classes: list[NodeClass] = []
+    claims: list[NodeClaim] = []
+    problems: list[InvalidManifest] = []
+    for manifest in manifests:
+        kind, notes = str(manifest.get("kind")), start_problems(manifest)
+        if kind in POOL_READERS:
+            pool = POOL_READERS[kind](manifest, notes)
+            inline = read_inline(manifest, notes) if kind == "Provisioner" else None
+            if not notes.errors:
+                pools.append(pool)
+                classes.extend([inline] if inline else [])
+        elif kind in CLASS_READERS:
+            node_class = CLASS_READERS[kind](manifest, notes)
+            if not notes.errors:
+                classes.append(node_class)
+        elif kind in CLAIM_API_VERSION:
+            try:
+                claims.append(NodeClaim.from_kube(manifest))
+            except InvalidManifests as invalid:
+                notes.problems.extend(invalid.problems)
+        problems.extend(notes.problems)
+    problems.extend(find_missing_classes(pools, classes, problems))
+    return DeclaredObjects(
+        pools=tuple(sorted(pools, key=lambda pool: pool.key)),
+        classes=tuple(sorted(classes, key=lambda node_class: node_class.key)),
+        claims=tuple(sorted(claims, key=lambda claim: claim.key)),
+        problems=tuple(problems),
+    )
+
+
+def find_missing_classes(
+    pools: Iterable[NodePool], classes: Iterable[NodeClass], problems: Iterable[InvalidManifest]
+) -> Iterable[InvalidManifest]:
+    """A problem for each pool whose class is not there, or is there but broken. The pool stays: its class may still come."""
+    present = {node_class.key for node_class in classes}
+    broken = {problem.object for problem in problems if problem.severity == "error"}
+    for pool in pools:
+        key = pool.class_ref.key
+        if key in present:
+            continue
+        field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
+        near = suggest_nearest(pool.class_ref.name, sorted(one.name for one in classes if one.kind == pool.class_ref.kind))
+        absent = f"there is no such {pool.class_ref.kind}; create it or name another{near}"
+        remedy = "put right what is wrong with it" if key in broken else absent
+        yield InvalidManifest(pool.key, field, key, remedy)
+
+
+def read_node_pool(manifest: Mapping[str, Any]) -> NodePool:
+    """One NodePool or Provisioner; raises InvalidManifests."""
+    notes = start_problems(manifest)
+    if manifest.get("kind") not in POOL_READERS:
+        notes.note("kind", manifest.get("kind"), f"use one of {', '.join(POOL_READERS)}")
+        raise InvalidManifests(notes.errors)
+    pool = POOL_READERS[manifest["kind"]](manifest, notes)
+    notes.refuse_if_wrong()
+    return pool
+
+
+def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
+    """One EC2NodeClass, AWSNodeTemplate, or the inline class of a Provisioner; raises InvalidManifests."""
+    notes = start_problems(manifest)
+    read_one: Callable[[Mapping[str, Any], ManifestProblems], NodeClass | None] = {"Provisioner": read_inline, **CLASS_READERS}.get(
+        str(manifest.get("kind")), lambda *_: None
+    )
+    found = read_one(manifest, notes)
+    notes.refuse_if_wrong()
+    if found is None:
+        notes.note("kind", manifest.get("kind"), "use an EC2NodeClass, an AWSNodeTemplate, or a Provisioner with spec.provider")
+        raise InvalidManifests(notes.errors)
+    return found
+
+
+def start_problems(manifest: Mapping[str, Any]) -> ManifestProblems:
+    """Ready for what will be found in it; another version of a kind we know is noted at once."""
+    kind, version = str(manifest.get("kind")), manifest.get("apiVersion")
+    notes = ManifestProblems(f"{kind}/{(manifest.get('metadata') or {}).get('name', '')}")
+    ours = next((known for each in (API_VERSION, CLASS_API_VERSION) for name, known in each.items() if name == kind), None)
+    if ours and version is not None and version != ours:
+        notes.note("apiVersion", version, f"use {ours}")
+    return notes

@@ -1,0 +1,253 @@
+"""Reading today's kinds: NodePool (karpenter.sh/v1) and EC2NodeClass (karpenter.k8s.aws/v1), with their defaults.
+
+Source: Karpenter, "NodePools" and "NodeClasses".
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from joiner.cluster import Requirements
+from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
+from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
+from joiner.pools.codecs.pool_requirements import (
+    min_values,
+    note_contradictions,
+    read_labels,
+    read_requirements,
+    read_taints,
+)
+from joiner.pools.conditions import Conditions
+from joiner.pools.durations import parse_duration
+from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
+from joiner.pools.node_pool import (
+    CLASS_GROUP,
+    ConsolidationPolicy,
+    Disruption,
+    DisruptionBudget,
+    NodeClassRef,
+    NodePool,
+)
+
+FAMILIES: tuple[str, ...] = get_args(ImageFamily)
+POLICIES: tuple[ConsolidationPolicy, ...] = get_args(ConsolidationPolicy)
+ALIAS = re.compile(r"(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@(.+)")
+ALIAS_FAMILY: Mapping[str, ImageFamily] = {
+    "al2": "AL2",
+    "al2023": "AL2023",
+    "bottlerocket": "Bottlerocket",
+    "windows2019": "Windows2019",
+    "windows2022": "Windows2022",
+    "windows2025": "Windows2025",
+}
+SCHEDULE = r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+"
+REASONS = ("Underutilized", "Empty", "Drifted")
+MONTH = 720 * 3600
+MAXIMUM_TERMS = 30
+TERMS: Mapping[str, str] = {
+    "subnetSelectorTerms": "[{tags: {karpenter.sh/discovery: my-cluster}}]",
+    "securityGroupSelectorTerms": "[{tags: {karpenter.sh/discovery: my-cluster}}]",
+    "amiSelectorTerms": "[{alias: al2023@latest}]",
+}
+"""What a class selects by, and an example of how that is written."""
+WITHOUT_EFFECT = (
+    "capacityReservationSelectorTerms",
+    "connectionTracking",
+    "cpuOptions",
+    "ipPrefixCount",
+    "networkInterfaces",
+    "placementGroupSelector",
+)
+
+
+def read_identity(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What every object has: the arguments of that name of NodePool and NodeClass."""
+    meta = manifest.get("metadata") or {}
+    return {
+        "name": meta.get("name", ""),
+        "uid": meta.get("uid", ""),
+        "generation": meta.get("generation", 0),
+        "resource_version": meta.get("resourceVersion", ""),
+        "deleting": "deletionTimestamp" in meta,
+        "conditions": Conditions.from_kube((manifest.get("status") or {}).get("conditions")),
+    }
+
+
+def read_spec(manifest: Mapping[str, Any], notes: ManifestProblems) -> ManifestFields:
+    """The spec; what stands beside it by mistake is noted."""
+    whole = ManifestFields(manifest, "", notes)
+    for name in ("apiVersion", "kind", "metadata", "status"):
+        whole.raw(name)
+    spec = whole.sub("spec")
+    whole.close(outside="spec")
+    return spec
+
+
+def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
+    """A NodePool; use it only if ``notes`` has no errors then."""
+    spec = read_spec(manifest, notes)
+    template = spec.sub("template")
+    if "template" not in spec:
+        spec.wrong("template", "it is missing: say at least template.spec.nodeClassRef")
+    meta, node = template.sub("metadata"), template.sub("spec")
+    said = read_requirements(node, "requirements", legacy=False)
+    requirements = Requirements.from_kube(said)
+    note_contradictions(requirements, notes, node.at("requirements"))
+    taints, startup_taints = read_taints(node, "taints", "startupTaints")
+    pool = NodePool(
+        **read_identity(manifest),
+        class_ref=_read_class_ref(node.sub("nodeClassRef")),
+        weight=spec.integer("weight", minimum=1, maximum=100) or 0,
+        requirements=requirements,
+        min_values=min_values(said),
+        labels=read_labels(meta, "labels", legacy=False),
+        annotations=meta.texts("annotations"),
+        taints=taints,
+        startup_taints=startup_taints,
+        limits=spec.resources("limits"),
+        used=ManifestFields(manifest.get("status"), "status", notes).resources("resources"),
+        disruption=_read_disruption(spec.sub("disruption")),
+        expire_after=node.duration("expireAfter", MONTH),
+        termination_grace_period=node.duration("terminationGracePeriod", None),
+        replicas=spec.integer("replicas", minimum=0),
+        own_annotations=(manifest.get("metadata") or {}).get("annotations") or {},
+    )
+    if pool.replicas is not None:
+        _check_static(spec, pool)
+    for fields in (meta, node, template, spec):
+        fields.close()
+    return pool
+
+
+def _check_static(spec: ManifestFields, pool: NodePool) -> None:
+    if pool.weight:
+        spec.wrong("weight", "a pool with replicas takes no weight; remove one of them")
+    if set(pool.limits) - {"nodes"}:
+        spec.wrong("limits", "a pool with replicas can only be limited in nodes")
+
+
+def _read_class_ref(fields: ManifestFields) -> NodeClassRef:
+    group, kind, name = fields.text("group"), fields.text("kind"), fields.text("name")
+    for missing in (key for key in ("group", "kind", "name") if key not in fields):
+        fields.wrong(missing, "it is missing")
+    if group is not None and group != CLASS_GROUP:
+        fields.wrong("group", f"use {CLASS_GROUP}")
+    if kind is not None and kind != "EC2NodeClass":
+        fields.wrong("kind", "use EC2NodeClass")
+    fields.close()
+    return NodeClassRef("EC2NodeClass", name or "")
+
+
+def _read_disruption(fields: ManifestFields) -> Disruption:
+    policy = fields.text("consolidationPolicy", one_of=POLICIES)
+    disruption = Disruption(
+        policy=next((known for known in POLICIES if known == policy), "WhenEmptyOrUnderutilized"),
+        consolidate_after=fields.duration("consolidateAfter", 0),
+        budgets=tuple(_read_budget(item) for item in fields.many("budgets")) or (DisruptionBudget(),),
+    )
+    fields.close()
+    return disruption
+
+
+def _read_budget(item: ManifestFields) -> DisruptionBudget:
+    reasons = item.raw("reasons") or []
+    for reason in reasons:
+        if reason not in REASONS:
+            item.wrong("reasons", f"use {', '.join(REASONS)}")
+    schedule = item.text("schedule", pattern=SCHEDULE, remedy='give five cron fields (UTC), such as "0 9 * * mon-fri", or @daily')
+    duration = item.text("duration", pattern=r"([0-9]+(m|h))+", remedy='give hours and minutes, such as "8h" or "1h30m"')
+    if ("schedule" in item) != ("duration" in item):
+        item.wrong("schedule" if "schedule" in item else "duration", "schedule and duration must be given together")
+    nodes = item.text("nodes", pattern=r"(100|[0-9]{1,2})%|[0-9]+", remedy='give a number ("5") or a percentage ("10%") in quotes')
+    item.close()
+    return DisruptionBudget(
+        nodes=nodes or "10%", reasons=tuple(reasons), schedule=schedule, duration=parse_duration(duration) if duration else None
+    )
+
+
+def read_ec2_node_class(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass:
+    """An EC2NodeClass; use it only if ``notes`` has no errors then."""
+    spec = read_spec(manifest, notes)
+    images = _read_image_terms(spec)
+    node_class = NodeClass(
+        **read_identity(manifest),
+        kind="EC2NodeClass",
+        subnet_terms=tuple(SubnetTerm(**_read_term(item, "id")) for item in _terms(spec, "subnetSelectorTerms")),
+        security_group_terms=tuple(
+            SecurityGroupTerm(**_read_term(item, "id", "name")) for item in _terms(spec, "securityGroupSelectorTerms")
+        ),
+        image_terms=images,
+        ami_family=_read_family(spec, images),
+        role=spec.text("role"),
+        instance_profile=spec.text("instanceProfile"),
+        block_devices=read_block_devices(spec, "blockDeviceMappings", legacy=False),
+        user_data=spec.text("userData"),
+        tags=read_tags(spec, "tags"),
+        metadata_options=read_metadata_options(spec.sub("metadataOptions"), hop_limit=1),
+        kubelet=read_kubelet(spec.sub("kubelet")) if "kubelet" in spec else None,
+        instance_store_policy=spec.text("instanceStorePolicy", one_of=("RAID0",)),
+        detailed_monitoring=bool(spec.boolean("detailedMonitoring")),
+        associate_public_ip_address=spec.boolean("associatePublicIPAddress"),
+        context=spec.text("context"),
+    )
+    if "role" in spec and "instanceProfile" in spec:
+        spec.wrong("instanceProfile", "role and instanceProfile exclude each other; remove one of them")
+    spec.later(*WITHOUT_EFFECT)
+    spec.close()
+    return node_class
+
+
+def _terms(spec: ManifestFields, name: str) -> list[ManifestFields]:
+    terms = spec.many(name)
+    if name not in spec:
+        spec.notes.missing(spec.at(name), f"it is missing: write for example {TERMS[name]}")
+    elif not 1 <= len(terms) <= MAXIMUM_TERMS:
+        spec.wrong(name, f"give 1 to {MAXIMUM_TERMS} terms, such as {TERMS[name]}")
+    return terms
+
+
+def _read_term(item: ManifestFields, *keys: str) -> dict[str, Any]:
+    """A selector term with exactly one of tags and ``keys``."""
+    tags, found = item.texts("tags"), {key: item.text(key) or "" for key in keys}
+    item.close()
+    if len([value for value in (tags, *found.values()) if value]) != 1:
+        item.notes.note(item.path, "", f"give exactly one of tags, {', '.join(keys)}")
+    return {"tags": tags, **found}
+
+
+def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
+    terms: list[ImageTerm] = []
+    items = _terms(spec, "amiSelectorTerms")
+    for item in items:
+        term = ImageTerm(
+            alias=item.text("alias", pattern=ALIAS.pattern, remedy='give family@version, such as "al2023@latest"') or "",
+            id=item.text("id", pattern="ami-[0-9a-z]+", remedy='give an image id, such as "ami-0123456789abcdef0"') or "",
+            name=item.text("name") or "",
+            owner=item.text("owner") or "",
+            ssm_parameter=item.text("ssmParameter") or "",
+            tags=item.texts("tags"),
+        )
+        item.close()
+        combined = bool(term.name or term.owner or term.tags)
+        if sum((bool(term.alias), bool(term.id), bool(term.ssm_parameter), combined)) != 1:
+            item.notes.note(item.path, "", "give alias alone, or id alone, or ssmParameter alone, or tags or name (with owner, if wanted)")
+        elif term.owner and not (term.name or term.tags):
+            item.wrong("owner", "an owner alone selects all of its images: give name or tags beside it")
+        if term.alias and len(items) > 1:
+            item.wrong("alias", "an alias must be the only term")
+        terms.append(term)
+    return tuple(terms)
+
+
+def _read_family(spec: ManifestFields, terms: tuple[ImageTerm, ...]) -> ImageFamily | None:
+    said = spec.text("amiFamily", one_of=tuple(family for family in FAMILIES if family != "Ubuntu"))
+    family = next((known for known in get_args(ImageFamily) if known == said), None)
+    alias = next((match for term in terms if (match := ALIAS.fullmatch(term.alias))), None)
+    if alias is None:
+        if family is None and terms:
+            spec.wrong("amiFamily", "it is needed where no alias is given: it says which user data the images understand")
+        return family
+    of_alias = ALIAS_FAMILY[alias[1]]
+    if family not in (None, of_alias, "Custom"):
+        spec.wrong("amiFamily", f"the alias is of the family {of_alias}; remove amiFamily or use that")
+    return family or of_alias

@@ -1,0 +1,210 @@
+"""Reading the kinds of old: Provisioner (karpenter.sh/v1alpha5), AWSNodeTemplate (karpenter.k8s.aws/v1alpha1), inline providers.
+
+They read into the values of today. What Karpenter's defaulting webhook once wrote into a Provisioner is put there by the reader:
+linux, amd64, on-demand, and c, m and r newer than generation 2 where nothing is said about the instance type.
+Source: Karpenter v0.31, "Provisioners" and "Node Templates"; its upgrade guide to v1beta1 for the mapping.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any, get_args
+
+from joiner import names
+from joiner.cluster import Requirements
+from joiner.cluster.requirements import RENAMED
+from joiner.pools.codecs.karpenter_v1 import read_identity, read_spec
+from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
+from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
+from joiner.pools.codecs.pool_requirements import note_contradictions, read_labels, read_requirements, read_taints
+from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
+from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
+
+HOP_LIMIT = 2
+ID_KEYS = ("aws-ids", "aws::ids")
+FAMILIES: tuple[ImageFamily, ...] = ("AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Windows2019", "Windows2022")
+AMI_ID = re.compile(r"ami-[0-9a-z]+")
+SUBNET_ID = re.compile(r"subnet-[0-9a-z]+")
+GROUP_ID = re.compile(r"sg-[0-9a-z]+")
+CATEGORY, GENERATION = f"{names.INSTANCE_PREFIX}category", f"{names.INSTANCE_PREFIX}generation"
+CHOOSES_TYPE = (names.INSTANCE_TYPE, f"{names.INSTANCE_PREFIX}family", CATEGORY, GENERATION)
+
+
+def default_requirements(said: frozenset[str]) -> list[dict[str, Any]]:
+    """What holds where a Provisioner names none of these keys.
+
+    >>> [requirement["key"] for requirement in default_requirements(frozenset({"kubernetes.io/arch", "node.kubernetes.io/instance-type"}))]
+    ['kubernetes.io/os', 'karpenter.sh/capacity-type']
+    """
+    defaults = {names.OS: "linux", names.ARCH: "amd64", names.CAPACITY_TYPE: names.ON_DEMAND}
+    missing = [{"key": key, "operator": "In", "values": [value]} for key, value in defaults.items() if key not in said]
+    if not said & set(CHOOSES_TYPE):
+        missing.append({"key": CATEGORY, "operator": "In", "values": ["c", "m", "r"]})
+        missing.append({"key": GENERATION, "operator": "Gt", "values": ["2"]})
+    return missing
+
+
+def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
+    """A Provisioner; use it only if ``notes`` has no errors then. Its inline provider is read by ``read_inline``."""
+    spec = read_spec(manifest, notes)
+    labels = read_labels(spec, "labels", legacy=True)
+    said = read_requirements(spec, "requirements", legacy=True)
+    keys = frozenset(RENAMED.get(key, key) for key in (*labels, *(requirement["key"] for requirement in said)))
+    requirements = Requirements.from_kube([*said, *default_requirements(keys)])
+    note_contradictions(requirements, notes, spec.at("requirements"))
+    taints, startup_taints = read_taints(spec, "taints", "startupTaints")
+    limits = spec.sub("limits")
+    identity = read_identity(manifest)
+    pool = NodePool(
+        **identity,
+        kind="Provisioner",
+        class_ref=_read_provider_ref(spec, identity["name"]),
+        weight=spec.integer("weight", minimum=1, maximum=100) or 0,
+        requirements=requirements,
+        labels=labels,
+        annotations=spec.texts("annotations"),
+        taints=taints,
+        startup_taints=startup_taints,
+        limits=limits.resources("resources"),
+        used=ManifestFields(manifest.get("status"), "status", notes).resources("resources"),
+        kubelet=read_kubelet(spec.sub("kubeletConfiguration")) if "kubeletConfiguration" in spec else None,
+        disruption=_read_disruption(spec),
+        expire_after=spec.integer("ttlSecondsUntilExpired", minimum=0),
+        own_annotations=(manifest.get("metadata") or {}).get("annotations") or {},
+    )
+    limits.close()
+    spec.close()
+    return pool
+
+
+def _read_provider_ref(spec: ManifestFields, name: str) -> NodeClassRef:
+    spec.raw("provider")  # read on its own, by read_inline
+    ref = spec.sub("providerRef")
+    if "provider" in spec and "providerRef" in spec:
+        spec.wrong("providerRef", "provider and providerRef exclude each other; remove one of them")
+    if "provider" in spec or "providerRef" not in spec:
+        if "provider" not in spec:
+            spec.wrong("providerRef", "it is missing: name an AWSNodeTemplate here, or describe the nodes inline under provider")
+        return NodeClassRef("Inline", name)
+    ref.text("apiVersion", one_of=("karpenter.k8s.aws/v1alpha1",))
+    ref.text("kind", one_of=("AWSNodeTemplate",))
+    referred = ref.text("name")
+    if "name" not in ref:
+        ref.wrong("name", "it is missing")
+    ref.close()
+    return NodeClassRef("AWSNodeTemplate", referred or "")
+
+
+def _read_disruption(spec: ManifestFields) -> Disruption:
+    """ttlSecondsAfterEmpty, or consolidation, or nothing: then nodes never go by themselves. Budgets came later: all may go at once."""
+    after_empty = spec.integer("ttlSecondsAfterEmpty", minimum=0)
+    consolidation = spec.sub("consolidation")
+    consolidates = consolidation.boolean("enabled")
+    consolidation.close()
+    if consolidates and after_empty is not None:
+        remedy = "it and consolidation.enabled exclude each other; remove one (consolidation removes empty nodes, too)"
+        spec.wrong("ttlSecondsAfterEmpty", remedy)
+    budgets = (DisruptionBudget(nodes="100%"),)
+    if consolidates:
+        return Disruption(policy="WhenEmptyOrUnderutilized", consolidate_after=0, budgets=budgets)
+    return Disruption(policy="WhenEmpty", consolidate_after=after_empty, budgets=budgets)
+
+
+def read_node_template(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass:
+    """An AWSNodeTemplate; use it only if ``notes`` has no errors then."""
+    spec = read_spec(manifest, notes)
+    return NodeClass(**read_identity(manifest), kind="AWSNodeTemplate", **_read_provider(spec, inline=False))
+
+
+def read_inline(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass | None:
+    """The class that a Provisioner describes under ``spec.provider``, under the Provisioner's name; None if it does not."""
+    spec = manifest.get("spec")
+    provider = spec.get("provider") if isinstance(spec, Mapping) else None
+    if provider is None:
+        return None
+    identity = {**read_identity(manifest), "conditions": NodeClass("").conditions}  # those are the Provisioner's own
+    return NodeClass(**identity, kind="Inline", **_read_provider(ManifestFields(provider, "spec.provider", notes), inline=True))
+
+
+def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
+    if inline:
+        spec.text("apiVersion")
+        spec.text("kind")
+    said = spec.text("amiFamily", one_of=FAMILIES)
+    images = tuple(_read_image_terms(spec))
+    if said in ("Custom", "Ubuntu") and not images:
+        spec.wrong("amiSelector", f"the family {said} needs one: it has no images that we could choose")
+    subnets = tuple(SubnetTerm(**term) for term in _read_selector(spec, "subnetSelector", SUBNET_ID))
+    groups = tuple(SecurityGroupTerm(**term) for term in _read_selector(spec, "securityGroupSelector", GROUP_ID))
+    for name, terms in (("subnetSelector", subnets), ("securityGroupSelector", groups)):
+        if not terms and name not in spec:
+            spec.wrong(name, "it is missing; give tags, such as {karpenter.sh/discovery: my-cluster}, or {aws-ids: ...}")
+    if "launchTemplate" in spec:
+        remedy = "launch templates of one's own are not supported; say the same with amiSelector, userData and blockDeviceMappings"
+        spec.wrong("launchTemplate", remedy)
+    read = {
+        "subnet_terms": subnets,
+        "security_group_terms": groups,
+        "image_terms": images,
+        "ami_family": next((family for family in get_args(ImageFamily) if family == said), None),
+        "instance_profile": spec.text("instanceProfile"),
+        "block_devices": read_block_devices(spec, "blockDeviceMappings", legacy=True),
+        "user_data": spec.text("userData"),
+        "tags": read_tags(spec, "tags"),
+        "metadata_options": read_metadata_options(spec.sub("metadataOptions"), hop_limit=HOP_LIMIT),
+        "detailed_monitoring": bool(spec.boolean("detailedMonitoring")),
+        "context": spec.text("context"),
+    }
+    spec.close()
+    return read
+
+
+def _read_selector(spec: ManifestFields, name: str, id_pattern: re.Pattern[str]) -> Iterator[dict[str, Any]]:
+    """A selector map as terms: one an id, else one for every combination of its comma-separated tag values."""
+    said = spec.texts(name)
+    by_id = [key for key in said if key in ID_KEYS]
+    if by_id:
+        if len(said) > 1:
+            spec.wrong(name, f"{by_id[0]} excludes every other key; use either ids or tags")
+        for identifier in listed(said[by_id[0]]):
+            if not id_pattern.fullmatch(identifier):
+                spec.notes.note(f"{spec.at(name)}[{by_id[0]}]", identifier, f"give ids like {id_pattern.pattern}, separated by commas")
+            yield {"id": identifier}
+    elif said:
+        yield from ({"tags": tags} for tags in combinations(said))
+
+
+def _read_image_terms(spec: ManifestFields) -> Iterator[ImageTerm]:
+    said = spec.texts("amiSelector")
+    ids = [identifier for key in ID_KEYS for identifier in listed(said.get(key, ""))]
+    rest = {key: value for key, value in said.items() if key not in (*ID_KEYS, "aws::name", "aws::owners")}
+    for identifier in ids:
+        if not AMI_ID.fullmatch(identifier):
+            spec.notes.note(spec.at("amiSelector"), identifier, "give image ids like ami-0123456789abcdef0, separated by commas")
+        yield ImageTerm(id=identifier)
+    if ids or not said:
+        return
+    if not rest and not said.get("aws::name"):
+        spec.wrong("amiSelector", "aws::owners alone selects all of their images: give aws::name or tags beside it")
+    choices = combinations(rest) if rest else [{}]
+    for tags, name, owner in product(choices, listed(said.get("aws::name", "")) or [""], listed(said.get("aws::owners", "")) or [""]):
+        yield ImageTerm(name=name, owner=owner, tags=tags)
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a comma list, without blanks.
+
+    >>> listed("subnet-1, subnet-2")
+    ['subnet-1', 'subnet-2']
+    """
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def combinations(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    """One map for every choice among comma-separated values.
+
+    >>> combinations({"team": "a,b", "stage": "prod"})
+    [{'team': 'a', 'stage': 'prod'}, {'team': 'b', 'stage': 'prod'}]
+    """
+    choices = [[(key, value) for value in listed(values) or [""]] for key, values in tags.items()]
+    return [dict(chosen) for chosen in product(*choices)]

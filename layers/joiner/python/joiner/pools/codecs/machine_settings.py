@@ -1,0 +1,156 @@
+"""What both generations of node classes say in the same words: kubelet, volumes, the metadata service, tags.
+
+Source: Karpenter, "NodeClasses" (spec.kubelet, spec.blockDeviceMappings, spec.metadataOptions, spec.tags).
+"""
+
+import re
+from typing import Any
+
+from joiner import names
+from joiner.cluster import Resources
+from joiner.pools.codecs.manifest_fields import ManifestFields, suggest_nearest
+from joiner.pools.durations import PATTERN
+from joiner.pools.kubelet_configuration import FIELDS, KubeletConfiguration
+from joiner.pools.node_class import BlockDevice, MetadataOptions
+
+SIGNALS = ("memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "pid.available")
+RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "gp3", "sc1", "st1")
+GIB = 2**30
+OUR_TAGS = (names.CLUSTER_NAME_TAG, names.NODEPOOL, names.PROVISIONER, names.NODECLAIM, names.NODECLASS, names.LAUNCH, names.EXECUTION)
+PERCENTAGE = re.compile(r"(100|[0-9]{1,2})(\.[0-9]+)?%")
+
+
+def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
+    """A KubeletConfiguration's fields that users may set, checked as the kubelet would on its start (when it is too late)."""
+    config: dict[str, Any] = {name: fields.raw(name) for name in FIELDS if name in fields}
+    if "registerWithTaints" in fields:
+        fields.wrong("registerWithTaints", "set the pool's taints or startupTaints instead")
+    if fields.raw("containerRuntime") not in (None, "containerd"):
+        fields.wrong("containerRuntime", "containerd is the only one left; remove the field")
+    for name, least in (("maxPods", 0), ("podsPerCore", 0), ("evictionMaxPodGracePeriod", None)):
+        fields.integer(name, minimum=least)
+    high = fields.integer("imageGCHighThresholdPercent", minimum=0, maximum=100)
+    low = fields.integer("imageGCLowThresholdPercent", minimum=0, maximum=100)
+    if high is not None and low is not None and high <= low:
+        fields.wrong("imageGCHighThresholdPercent", f"it must be above imageGCLowThresholdPercent ({low})")
+    fields.boolean("cpuCFSQuota")
+    for name in ("kubeReserved", "systemReserved"):
+        _check_reserved(fields, name)
+    for name in ("evictionHard", "evictionSoft"):
+        _check_thresholds(fields, name)
+    graces = fields.texts("evictionSoftGracePeriod")
+    if set(graces) != set(fields.texts("evictionSoft")):
+        fields.wrong("evictionSoftGracePeriod", "name exactly the signals of evictionSoft")
+    for signal, grace in graces.items():
+        if not PATTERN.fullmatch(grace):
+            fields.notes.note(f"{fields.at('evictionSoftGracePeriod')}[{signal}]", grace, 'give a duration such as "1m30s"')
+    fields.close()
+    return KubeletConfiguration(config)
+
+
+def _check_reserved(fields: ManifestFields, name: str) -> None:
+    for key, amount in fields.resources(name).items():
+        if key not in RESERVABLE:
+            remedy = f"the kubelet can reserve only {', '.join(RESERVABLE)}{suggest_nearest(key, RESERVABLE)}"
+            fields.notes.note(f"{fields.at(name)}[{key}]", amount, remedy)
+        elif amount < 0:
+            fields.notes.note(f"{fields.at(name)}[{key}]", amount, "give a quantity of at least zero")
+
+
+def _check_thresholds(fields: ManifestFields, name: str) -> None:
+    for signal, threshold in fields.texts(name).items():
+        where = f"{fields.at(name)}[{signal}]"
+        if signal not in SIGNALS:
+            fields.notes.note(where, threshold, f"the kubelet knows the signals {', '.join(SIGNALS)}{suggest_nearest(signal, SIGNALS)}")
+        elif not PERCENTAGE.fullmatch(threshold) and not _is_quantity(threshold):
+            fields.notes.note(where, threshold, 'give a percentage ("5%") or a quantity ("100Mi")')
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        return Resources.from_kube({"memory": text})["memory"] >= 0
+    except ValueError:
+        return False
+
+
+def read_block_devices(fields: ManifestFields, name: str, *, legacy: bool) -> tuple[BlockDevice, ...]:
+    """``blockDeviceMappings``; at most one root volume, and each volume with a size or a snapshot."""
+    devices = tuple(_read_block_device(item, legacy=legacy) for item in fields.many(name))
+    if sum(device.root for device in devices) > 1:
+        fields.wrong(name, "only one of them can be the root volume")
+    seen: set[str] = set()
+    for device in devices:
+        if device.device_name in seen:
+            fields.notes.note(fields.at(name), device.device_name, "this device stands there twice")
+        seen.add(device.device_name)
+    return devices
+
+
+def _read_block_device(item: ManifestFields, *, legacy: bool) -> BlockDevice:
+    device, root = item.text("deviceName"), False if legacy else bool(item.boolean("rootVolume"))
+    if device is None:
+        item.wrong("deviceName", "it is missing; the root volume of Amazon Linux is /dev/xvda")
+    ebs = item.sub("ebs")
+    if "ebs" not in item:
+        item.wrong("ebs", "it is missing: say at least its volumeSize")
+    item.close()
+    size, snapshot = _read_size(ebs), ebs.text("snapshotID")
+    if "ebs" in item and "volumeSize" not in ebs and snapshot is None:
+        ebs.wrong("volumeSize", "give a volumeSize or a snapshotID")
+    read = BlockDevice(
+        device_name=device or "",
+        size_gib=size,
+        volume_type=ebs.text("volumeType", one_of=VOLUME_TYPES),
+        iops=ebs.integer("iops", minimum=100),
+        throughput=ebs.integer("throughput", minimum=125),
+        encrypted=ebs.boolean("encrypted"),
+        kms_key_id=ebs.text("kmsKeyID"),
+        snapshot_id=snapshot,
+        delete_on_termination=ebs.boolean("deleteOnTermination"),
+        initialization_rate=None if legacy else ebs.integer("volumeInitializationRate", minimum=100, maximum=300),
+        root=root,
+    )
+    ebs.close()
+    return read
+
+
+def _read_size(ebs: ManifestFields) -> int | None:
+    """Whole GiB, rounded up: EBS sells no parts."""
+    said = ebs.raw("volumeSize")
+    if said is None:
+        return None
+    try:
+        size = -(-Resources.from_kube({"memory": said})["memory"] // GIB)
+    except ValueError:
+        size = 0
+    if not 1 <= size <= 64 * 1024:
+        ebs.wrong("volumeSize", 'give a size from 1Gi to 64Ti, such as "40Gi"')
+        return None
+    return size
+
+
+def read_metadata_options(fields: ManifestFields, *, hop_limit: int) -> MetadataOptions:
+    """``metadataOptions``; ``hop_limit`` is the default of the API's generation."""
+    read = MetadataOptions(
+        http_endpoint=fields.text("httpEndpoint", one_of=("enabled", "disabled")) or "enabled",
+        http_protocol_ipv6=fields.text("httpProtocolIPv6", one_of=("enabled", "disabled")) or "disabled",
+        http_put_response_hop_limit=fields.integer("httpPutResponseHopLimit", minimum=1, maximum=64) or hop_limit,
+        http_tokens=fields.text("httpTokens", one_of=("required", "optional")) or "required",
+    )
+    fields.close()
+    return read
+
+
+def read_tags(fields: ManifestFields, name: str) -> dict[str, str]:
+    """EC2 tags of the user's; ours must stay ours, because permissions hang on them."""
+    tags = fields.texts(name)
+    for key, value in tags.items():
+        where = f"{fields.at(name)}[{key}]"
+        if key in OUR_TAGS or key.startswith("kubernetes.io/cluster/"):
+            fields.notes.note(where, value, "Joiner sets this tag itself, and permissions hang on it; remove it")
+        elif key.lower().startswith("aws:"):
+            fields.notes.note(where, value, "EC2 keeps tags that begin with aws: for itself; use another key")
+        elif len(key) > 128 or len(value) > 256:
+            fields.notes.note(where, value, "EC2 takes tag keys of up to 128 and values of up to 256 characters")
+    return tags

@@ -1,0 +1,202 @@
+"""Reading one manifest field by field, so that every mistake in it is found in one go and told with its remedy.
+
+``ManifestFields`` is one mapping of the manifest; each of its methods reads one field, notes what is wrong with it, and answers a value
+that lets the reading go on. ``close`` notes the fields that nobody asked for, which are most often misspelt ones.
+
+>>> notes = Notes("Provisioner/default")
+>>> limits = Fields({"resoutces": {"cpu": 1000}}, "spec.limits", notes)
+>>> limits.resources("resources"); limits.close()
+Resources({})
+>>> print(notes.problems[0])
+Provisioner/default: spec.limits.resoutces is {cpu: 1000}: there is no such field; did you mean "resources"?
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from joiner.cluster import Resources
+from joiner.pools.durations import parse_duration
+from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests, Severity
+
+SHOWN = 80  # a value is quoted in a message so far, and no further
+
+
+class ManifestProblems:
+    """The problems found in one object, in the order of its fields."""
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.problems: list[InvalidManifest] = []
+
+    def note(self, field: str, value: object, remedy: str, severity: Severity = "error") -> None:
+        self.problems.append(InvalidManifest(self.subject, field, format_value(value), remedy, severity))
+
+    def missing(self, field: str, remedy: str = "it is missing") -> None:
+        """A field that should be there and is not: there is no value to show."""
+        self.problems.append(InvalidManifest(self.subject, field, "", remedy))
+
+    @property
+    def errors(self) -> tuple[InvalidManifest, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    def refuse_if_wrong(self) -> None:
+        if self.errors:
+            raise InvalidManifests(self.errors)
+
+
+class ManifestFields:
+    """One mapping inside a manifest, read once; ``path`` is where it stands."""
+
+    def __init__(self, said: object, path: str, notes: ManifestProblems) -> None:
+        self.path = path
+        self.notes = notes
+        self._asked: set[str] = set()
+        if said is not None and not isinstance(said, Mapping):
+            notes.note(path, said, "give fields (key: value) here")
+            said = None
+        self._said: Mapping[str, Any] = said or {}
+
+    def __contains__(self, name: str) -> bool:
+        return self._said.get(name) is not None
+
+    def raw(self, name: str) -> Any:
+        """The value as it stands; it counts as read."""
+        self._asked.add(name)
+        return self._said.get(name)
+
+    def at(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+    def wrong(self, name: str, remedy: str, severity: Severity = "error") -> None:
+        said = self.raw(name)
+        if said is None:
+            self.notes.missing(self.at(name), remedy)
+        else:
+            self.notes.note(self.at(name), said, remedy, severity)
+
+    def text(self, name: str, *, one_of: Sequence[str] = (), pattern: str = "", remedy: str = "") -> str | None:
+        said = self.raw(name)
+        if said is None:
+            return None
+        if not isinstance(said, str):
+            self.wrong(name, "put it in quotes: a text is wanted here")
+            return None
+        if one_of and said not in one_of:
+            self.wrong(name, remedy or f"use one of {', '.join(one_of)}{suggest_nearest(said, one_of)}")
+            return None
+        if pattern and not re.fullmatch(pattern, said):
+            self.wrong(name, remedy or f"it must look like {pattern}")
+            return None
+        return said
+
+    def integer(self, name: str, *, minimum: int | None = None, maximum: int | None = None) -> int | None:
+        said = self.raw(name)
+        if said is None:
+            return None
+        if isinstance(said, bool) or not isinstance(said, int):
+            self.wrong(name, "give a whole number")
+            return None
+        if (minimum is not None and said < minimum) or (maximum is not None and said > maximum):
+            least = f"at least {minimum}" if minimum is not None else ""
+            most = f"at most {maximum}" if maximum is not None else ""
+            self.wrong(name, f"give a number of {' and '.join(filter(None, (least, most)))}")
+            return None
+        return said
+
+    def boolean(self, name: str) -> bool | None:
+        said = self.raw(name)
+        if said is not None and not isinstance(said, bool):
+            self.wrong(name, "give true or false, without quotes")
+            return None
+        return said
+
+    def duration(self, name: str, default: int | None) -> int | None:
+        """Seconds, None for ``Never``; ``default`` where nothing is said."""
+        said = self.raw(name)
+        if said is None:
+            return default
+        try:
+            return parse_duration(said)
+        except (ValueError, TypeError):
+            self.wrong(name, 'give a duration in hours, minutes and seconds such as "1h30m", or "Never"')
+            return default
+
+    def texts(self, name: str) -> dict[str, str]:
+        """A map of texts (labels, tags, selectors)."""
+        said = self.raw(name)
+        if said is None:
+            return {}
+        if not isinstance(said, Mapping):
+            self.wrong(name, "give a map of texts (key: value)")
+            return {}
+        for key, value in said.items():
+            if not isinstance(value, str):
+                self.notes.note(f"{self.at(name)}[{key}]", value, f'put it in quotes: "{format_value(value)}"')
+            elif str(key).strip() != key or not key:
+                self.notes.note(f"{self.at(name)}[{key}]", key, "remove the blank at the beginning or end of the key")
+        return {str(key): value for key, value in said.items() if isinstance(value, str)}
+
+    def resources(self, name: str) -> Resources:
+        """Quantities by resource name."""
+        said = self.raw(name)
+        if said is None:
+            return Resources({})
+        if not isinstance(said, Mapping):
+            self.wrong(name, 'give quantities by resource, such as {cpu: "1000", memory: 1000Gi}')
+            return Resources({})
+        good: dict[str, Any] = {}
+        for key, value in said.items():
+            try:
+                Resources.from_kube({key: value})
+            except (ValueError, TypeError):
+                self.notes.note(f"{self.at(name)}.{key}", value, 'give a quantity, such as "1000", "500m" or "64Gi"')
+            else:
+                good[key] = value
+        return Resources.from_kube(good)
+
+    def sub(self, name: str) -> "ManifestFields":
+        return ManifestFields(self.raw(name), self.at(name), self.notes)
+
+    def many(self, name: str) -> list["ManifestFields"]:
+        """The items of a list of mappings."""
+        said = self.raw(name)
+        if said is None:
+            return []
+        if not isinstance(said, Sequence) or isinstance(said, str):
+            self.wrong(name, "give a list here")
+            return []
+        return [ManifestFields(item, f"{self.at(name)}[{index}]", self.notes) for index, item in enumerate(said)]
+
+    def later(self, *fields: str) -> None:
+        """Fields of Karpenter that are read but not acted on yet: said as a warning, so that nobody relies on them."""
+        for name in fields:
+            if self.raw(name) is not None:
+                self.wrong(name, "this field has no effect yet; remove it if nodes must not be made without it", "warning")
+
+    def close(self, outside: str = "") -> None:
+        """Notes what nobody asked for. ``outside`` names the mapping where fields that stand here may belong."""
+        for name in self._said:
+            if name in self._asked:
+                continue
+            if outside:
+                remedy = f'there is no such field here; it may belong under "{outside}" (check the indentation)'
+            else:
+                remedy = f"there is no such field{suggest_nearest(str(name), sorted(self._asked))}"
+            self.notes.note(self.at(str(name)), self._said[name], remedy)
+
+
+def suggest_nearest(said: str, known: Sequence[str]) -> str:
+    """``; did you mean "x"?`` where one of ``known`` is near."""
+    near = difflib.get_close_matches(said.strip(), known, n=1)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def format_value(value: object) -> str:
+    """A value as YAML's flow style shows it, short."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str).replace('"', "")
+    if isinstance(value, str) and (not text or text != text.strip()):
+        text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

@@ -1,0 +1,155 @@
+"""NodeClaim (karpenter.sh/v1) and Machine (karpenter.sh/v1alpha5): one value, read and written by kind.
+
+Claims are read leniently: one that exists stands for an instance, and must never be lost because a field of it is strange.
+The kinds differ in four words: the pool's label, the class's reference, and the prefix of a Machine's condition types.
+An inline provider has no object; its Machines refer to no template.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from joiner import names
+from joiner.cluster import InvalidField, Requirement, Requirements, Resources, Taint
+from joiner.pools.conditions import Conditions, parse_timestamp
+from joiner.pools.durations import format_duration, parse_duration
+from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
+from joiner.pools.node_claim import CLAIM_API_VERSION, LIFE, ClaimKind, NodeClaim
+from joiner.pools.node_pool import CLASS_GROUP, ClassKind, NodeClassRef
+
+MACHINE = "Machine"
+
+
+def read_node_claim(manifest: Mapping[str, Any]) -> NodeClaim:
+    """Either kind; refused is only what has no name or is no claim at all."""
+    meta, spec, status = (manifest.get(part) or {} for part in ("metadata", "spec", "status"))
+    kind: ClaimKind = "Machine" if manifest.get("kind") == MACHINE else "NodeClaim"
+    name = meta.get("name")
+    if not name or manifest.get("kind") not in CLAIM_API_VERSION:
+        subject = f"{manifest.get('kind')}/{name}"
+        raise InvalidManifests(
+            [InvalidManifest(subject, "kind", str(manifest.get("kind")), "give a NodeClaim or a Machine that has a name")]
+        )
+    labels = meta.get("labels") or {}
+    pool = labels.get(names.PROVISIONER if kind == MACHINE else names.NODEPOOL, "")
+    return NodeClaim(
+        name=name,
+        kind=kind,
+        class_ref=_read_class_ref(kind, spec, pool),
+        pool=pool,
+        pool_uid=next((owner.get("uid", "") for owner in meta.get("ownerReferences") or () if owner.get("name") == pool), ""),
+        requirements=_requirements(spec),
+        requests=_resources((spec.get("resources") or {}).get("requests")),
+        taints=_taints(spec.get("taints")),
+        startup_taints=_taints(spec.get("startupTaints")),
+        labels=labels,
+        annotations=meta.get("annotations") or {},
+        expire_after=_duration(spec.get("expireAfter")),
+        termination_grace_period=_duration(spec.get("terminationGracePeriod")),
+        provider_id=status.get("providerID") or "",
+        image_id=status.get("imageID") or "",
+        node_name=status.get("nodeName") or "",
+        capacity=_resources(status.get("capacity")),
+        allocatable=_resources(status.get("allocatable")),
+        conditions=_read_conditions(kind, status),
+        finalizers=tuple(meta.get("finalizers") or ()),
+        created=parse_timestamp(meta.get("creationTimestamp")),
+        deletion=parse_timestamp(meta.get("deletionTimestamp")),
+        uid=meta.get("uid", ""),
+        generation=meta.get("generation", 0),
+        resource_version=meta.get("resourceVersion", ""),
+    )
+
+
+def write_node_claim(claim: NodeClaim) -> dict[str, Any]:
+    """The manifest to create (no status: that is written through its own subresource)."""
+    meta: dict[str, Any] = {"name": claim.name, "labels": dict(claim.labels), "annotations": dict(claim.annotations)}
+    if claim.finalizers:
+        meta["finalizers"] = list(claim.finalizers)
+    if claim.pool_uid:
+        meta["ownerReferences"] = [_owner(claim)]
+    spec: dict[str, Any] = {
+        "requirements": claim.requirements.to_kube(),
+        "resources": {"requests": claim.requests.to_kube()},
+        "taints": [taint.to_kube() for taint in claim.taints],
+        "startupTaints": [taint.to_kube() for taint in claim.startup_taints],
+    }
+    if claim.kind == MACHINE:
+        if claim.class_ref.kind == "AWSNodeTemplate":
+            reference = {"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate", "name": claim.class_ref.name}
+            spec["machineTemplateRef"] = reference
+    else:
+        spec["nodeClassRef"] = {"group": claim.class_ref.group, "kind": claim.class_ref.kind, "name": claim.class_ref.name}
+        spec["expireAfter"] = format_duration(claim.expire_after)
+        if claim.termination_grace_period is not None:
+            spec["terminationGracePeriod"] = format_duration(claim.termination_grace_period)
+    return {"apiVersion": claim.api_version, "kind": claim.kind, "metadata": meta, "spec": spec}
+
+
+def write_claim_status(claim: NodeClaim) -> dict[str, Any]:
+    """``{"status": ...}``, with only what is known."""
+    known = {
+        "providerID": claim.provider_id,
+        "imageID": claim.image_id,
+        "nodeName": claim.node_name,
+        "capacity": claim.capacity.to_kube(),
+        "allocatable": claim.allocatable.to_kube(),
+        "conditions": _write_conditions(claim),
+    }
+    return {"status": {key: value for key, value in known.items() if value}}
+
+
+def _owner(claim: NodeClaim) -> dict[str, Any]:
+    owner_kind, version = ("Provisioner", "karpenter.sh/v1alpha5") if claim.kind == MACHINE else ("NodePool", "karpenter.sh/v1")
+    return {"apiVersion": version, "kind": owner_kind, "name": claim.pool, "uid": claim.pool_uid, "blockOwnerDeletion": True}
+
+
+def _read_class_ref(kind: ClaimKind, spec: Mapping[str, Any], pool: str) -> NodeClassRef:
+    if kind == MACHINE:
+        template = (spec.get("machineTemplateRef") or {}).get("name")
+        return NodeClassRef("AWSNodeTemplate", template) if template else NodeClassRef("Inline", pool)
+    said = spec.get("nodeClassRef") or {}
+    known: ClassKind = "EC2NodeClass"
+    return NodeClassRef(known, said.get("name", ""), said.get("group", CLASS_GROUP))
+
+
+def _read_conditions(kind: ClaimKind, status: Mapping[str, Any]) -> Conditions:
+    conditions = Conditions.from_kube(status.get("conditions"))
+    if kind != MACHINE:
+        return conditions
+    return Conditions(tuple(replace(condition, type=condition.type.removeprefix(MACHINE)) for condition in conditions))
+
+
+def _write_conditions(claim: NodeClaim) -> list[dict[str, Any]]:
+    if claim.kind != MACHINE:
+        return claim.conditions.to_kube()
+    prefixed = {name: f"{MACHINE}{name}" for name in LIFE}
+    return [replace(condition, type=prefixed.get(condition.type, condition.type)).to_kube() for condition in claim.conditions]
+
+
+def _requirements(spec: Mapping[str, Any]) -> Requirements:
+    good: list[Requirement] = []
+    for said in spec.get("requirements") or ():
+        try:
+            good.append(Requirement.from_kube(said))
+        except InvalidField:
+            continue  # see the module's first lines
+    return Requirements.of(good)
+
+
+def _taints(said: Any) -> tuple[Taint, ...]:
+    return tuple(Taint.from_kube(taint) for taint in said or () if taint.get("key") and taint.get("effect"))
+
+
+def _resources(said: Any) -> Resources:
+    try:
+        return Resources.from_kube(said or {})
+    except InvalidField:
+        return Resources()
+
+
+def _duration(said: Any) -> int | None:
+    try:
+        return parse_duration(said) if said else None
+    except ValueError:
+        return None

@@ -1,0 +1,219 @@
+"""Requirements and taints of a pool, checked before they become values: which keys a user may name, with which operators.
+
+Source: Karpenter, "NodePools", spec.template.spec.requirements; Kubernetes, "Labels and Selectors" (syntax).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from joiner import names
+from joiner.cluster import Requirements, Taint
+from joiner.cluster.label_values import parse_integer
+from joiner.cluster.requirements import RENAMED
+from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems, suggest_nearest
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
+LEGACY_OPERATORS = OPERATORS[:6]
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+KNOWN_VALUES: Mapping[str, tuple[str, ...]] = {
+    names.CAPACITY_TYPE: names.CAPACITY_TYPES,
+    "karpenter.k8s.aws/instance-tenancy": ("default", "dedicated"),
+}
+
+PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+AWS_LABELS = frozenset(
+    {
+        "karpenter.k8s.aws/instance-category",
+        "karpenter.k8s.aws/instance-family",
+        "karpenter.k8s.aws/instance-generation",
+        "karpenter.k8s.aws/instance-size",
+        "karpenter.k8s.aws/instance-cpu",
+        "karpenter.k8s.aws/instance-cpu-manufacturer",
+        "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz",
+        "karpenter.k8s.aws/instance-memory",
+        "karpenter.k8s.aws/instance-ebs-bandwidth",
+        "karpenter.k8s.aws/instance-network-bandwidth",
+        "karpenter.k8s.aws/instance-hypervisor",
+        "karpenter.k8s.aws/instance-encryption-in-transit-supported",
+        "karpenter.k8s.aws/nitro-sandbox",
+        "karpenter.k8s.aws/instance-capability-flex",
+        "karpenter.k8s.aws/instance-local-nvme",
+        "karpenter.k8s.aws/instance-gpu-name",
+        "karpenter.k8s.aws/instance-gpu-manufacturer",
+        "karpenter.k8s.aws/instance-gpu-count",
+        "karpenter.k8s.aws/instance-gpu-memory",
+        "karpenter.k8s.aws/instance-accelerator-name",
+        "karpenter.k8s.aws/instance-accelerator-manufacturer",
+        "karpenter.k8s.aws/instance-accelerator-count",
+        "karpenter.k8s.aws/instance-tenancy",
+        "karpenter.k8s.aws/capacity-reservation-id",
+        "karpenter.k8s.aws/capacity-reservation-type",
+        "karpenter.k8s.aws/capacity-reservation-interruptible",
+        "karpenter.k8s.aws/placement-group-id",
+        "karpenter.k8s.aws/placement-group-partition",
+    }
+)
+WELL_KNOWN = AWS_LABELS | {
+    names.ARCH,
+    names.OS,
+    names.INSTANCE_TYPE,
+    names.ZONE,
+    names.REGION,
+    names.ZONE_ID,
+    names.CAPACITY_TYPE,
+    "node.kubernetes.io/windows-build",
+}
+OURS = ("karpenter.sh", "karpenter.k8s.aws", "joiner.dev")
+OF_KUBERNETES = ("kubernetes.io", "k8s.io")
+FREE_OF_KUBERNETES = ("kops.k8s.io", "node.kubernetes.io", "node-restriction.kubernetes.io")
+
+
+def in_domain(key: str, domains: Sequence[str]) -> bool:
+    """Whether the key's prefix is one of the domains or below one.
+
+    >>> in_domain("karpenter.sh/x", OURS), in_domain("a.karpenter.sh/x", OURS), in_domain("notkarpenter.sh/x", OURS)
+    (True, True, False)
+    """
+    prefix, slash, _ = key.rpartition("/")
+    return bool(slash) and any(prefix == domain or prefix.endswith(f".{domain}") for domain in domains)
+
+
+def key_fault(key: str, *, legacy: bool) -> str:
+    """What is wrong with a label key that a user names, as a remedy; empty if nothing.
+
+    >>> key_fault(" karpenter.sh/capacity-type", legacy=True)
+    'remove the blank at the beginning or end of the key'
+    >>> key_fault("karpenter.k8s.aws/instance-categry", legacy=False)
+    'this domain belongs to Joiner and Karpenter; did you mean "karpenter.k8s.aws/instance-category"?'
+    """
+    if key.strip() != key:
+        return "remove the blank at the beginning or end of the key"
+    prefix, slash, name = key.rpartition("/")
+    if not NAME.fullmatch(name) or (slash and (not PREFIX.fullmatch(prefix) or len(prefix) > 253)):
+        return "use a label key: an optional DNS prefix and /, then up to 63 letters, digits, - _ ."
+    if key in (names.NODEPOOL, names.PROVISIONER, names.HOSTNAME):
+        return "Joiner sets this label itself; remove it"
+    owner = "" if key in WELL_KNOWN or key in RENAMED else owner_of(key, legacy=legacy)
+    return f"this domain belongs to {owner}{suggest_nearest(key, sorted(WELL_KNOWN)) or '; use a domain of your own'}" if owner else ""
+
+
+def owner_of(key: str, *, legacy: bool) -> str:
+    """Who alone may name keys of this domain; empty if everybody may."""
+    if in_domain(key, OURS):
+        return "Joiner and Karpenter"
+    if legacy and in_domain(key, OF_KUBERNETES) and not in_domain(key, FREE_OF_KUBERNETES):
+        return "Kubernetes"
+    return ""
+
+
+def read_labels(fields: ManifestFields, name: str, *, legacy: bool) -> dict[str, str]:
+    """Labels for the pool's nodes."""
+    labels = fields.texts(name)
+    for key, value in labels.items():
+        if key.strip() == key and (remedy := key_fault(key, legacy=legacy)):
+            fields.notes.note(f"{fields.at(name)}[{key}]", value, remedy)
+        elif not VALUE.fullmatch(value):
+            remedy = "a label value has up to 63 letters, digits, - _ . and begins and ends with a letter or digit"
+            fields.notes.note(f"{fields.at(name)}[{key}]", value, remedy)
+    return labels
+
+
+def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> list[dict[str, Any]]:
+    """The requirements that are well-formed, as Kubernetes writes them; the others are noted."""
+    good: list[dict[str, Any]] = []
+    for item in fields.many(name):
+        before = len(fields.notes.errors)
+        key, operator, values = item.text("key"), item.text("operator", one_of=LEGACY_OPERATORS if legacy else OPERATORS), _values(item)
+        minimum = None if legacy else item.integer("minValues", minimum=1, maximum=50)
+        item.close()
+        for missing in (n for n in ("key", "operator") if n not in item):
+            item.wrong(missing, "it is missing")
+        if key is not None and (remedy := key_fault(key, legacy=legacy)):
+            item.wrong("key", remedy)
+        if key is not None and operator is not None:
+            _check_values(item, key, operator, values)
+        if minimum is not None and operator == "In" and minimum > len(values):
+            item.wrong("minValues", f"there are only {len(values)} values to choose from")
+        if len(fields.notes.errors) == before:
+            least = {"minValues": minimum} if minimum is not None else {}
+            good.append({"key": key, "operator": operator} | ({"values": values} if values else {}) | least)
+    return good
+
+
+def min_values(requirements: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """What they say of minValues, by key: the largest where several do.
+
+    >>> min_values([{"key": "a", "minValues": 2}, {"key": "a", "minValues": 3}, {"key": "b"}])
+    {'a': 3}
+    """
+    found: dict[str, int] = {}
+    for one in requirements:
+        if one.get("minValues") is not None:
+            key = RENAMED.get(one["key"], one["key"])
+            found[key] = max(found.get(key, 0), one["minValues"])
+    return found
+
+
+def _values(item: ManifestFields) -> list[str]:
+    said = item.raw("values")
+    if said is None:
+        return []
+    if not isinstance(said, Sequence) or isinstance(said, str):
+        item.wrong("values", 'give a list, such as ["a", "b"]')
+        return []
+    for index, value in enumerate(said):
+        if not isinstance(value, str):
+            item.notes.note(f"{item.at('values')}[{index}]", value, f'put it in quotes: "{value}"')
+        elif not VALUE.fullmatch(value):
+            remedy = "remove the blank at its beginning or end" if value.strip() != value else "no label can have this value"
+            item.notes.note(f"{item.at('values')}[{index}]", value, remedy)
+    return [value for value in said if isinstance(value, str)]
+
+
+def _check_values(item: ManifestFields, key: str, operator: str, values: list[str]) -> None:
+    if operator == "In" and not values:
+        item.wrong("values", "the operator In needs at least one value")
+    if operator in ("Exists", "DoesNotExist") and values:
+        item.wrong("values", f"the operator {operator} takes no values; remove them")
+    if operator in ("Gt", "Lt", "Gte", "Lte") and not (len(values) == 1 and values[0].isdecimal() and parse_integer(values[0]) is not None):
+        item.wrong("values", f'the operator {operator} needs exactly one whole number in quotes, such as ["2"]')
+    if operator == "In" and key in KNOWN_VALUES and values and not set(values) & set(KNOWN_VALUES[key]):
+        item.wrong("values", f"none of them is known; use {', '.join(KNOWN_VALUES[key])}")
+
+
+def read_taints(fields: ManifestFields, *lists: str) -> tuple[tuple[Taint, ...], ...]:
+    """The taints of each of the lists; one key and effect may stand only once over all of them."""
+    answer: list[tuple[Taint, ...]] = []
+    seen: set[tuple[str, str]] = set()
+    for name in lists:
+        taints: list[Taint] = []
+        for item in fields.many(name):
+            key, value, effect = item.text("key"), item.text("value") or "", item.text("effect", one_of=EFFECTS)
+            item.raw("timeAdded")
+            item.close()
+            for missing in (n for n in ("key", "effect") if n not in item):
+                item.wrong(missing, "it is missing")
+            if key is None or effect is None:
+                continue
+            prefix, slash, own = key.rpartition("/")
+            if not NAME.fullmatch(own) or (slash and not PREFIX.fullmatch(prefix)):
+                item.wrong("key", "use a taint key: an optional DNS prefix and /, then up to 63 letters, digits, - _ .")
+            elif not VALUE.fullmatch(value):
+                item.wrong("value", "a taint value has up to 63 letters, digits, - _ .")
+            elif (key, effect) in seen:
+                item.wrong("key", f"{key}:{effect} stands more than once; keep one of them")
+            else:
+                seen.add((key, effect))
+                taints.append(Taint.from_kube({"key": key, "value": value, "effect": effect}))
+        answer.append(tuple(taints))
+    return tuple(answer)
+
+
+def note_contradictions(requirements: Requirements, notes: ManifestProblems, field: str) -> None:
+    """Notes each key for which no value is left."""
+    for key in requirements.contradictions():
+        notes.note(field, key, "no node can meet all requirements on this key at once")

@@ -1,0 +1,59 @@
+"""What of a pool and of its class a node is made of, as a digest: a claim remembers both, so that it can be told later to have drifted.
+
+As in Karpenter ("Drift"), what chooses among things that exist is left out: requirements and selector terms are compared with what the
+node has, not with what was said. The digests are our own, and say so by their version: those of another version compare with nothing.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from joiner import names
+from joiner.pools.node_class import NodeClass
+from joiner.pools.node_pool import NodePool
+
+VERSION = "joiner-v1"
+OF_POOL = ("labels", "annotations", "taints", "startup_taints", "class_ref", "kubelet", "expire_after", "termination_grace_period")
+OF_CLASS = (
+    "role",
+    "instance_profile",
+    "block_devices",
+    "user_data",
+    "tags",
+    "metadata_options",
+    "kubelet",
+    "instance_store_policy",
+    "detailed_monitoring",
+    "associate_public_ip_address",
+    "context",
+)
+
+
+def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict[str, str]:
+    """The annotations of a claim of ``pool`` that is to be launched by ``node_class``."""
+    own, own_version = (
+        (names.PROVISIONER_HASH, names.PROVISIONER_HASH_VERSION) if pool.legacy else (names.NODEPOOL_HASH, names.NODEPOOL_HASH_VERSION)
+    )
+    found = {own: hash_fields(pool, OF_POOL), own_version: VERSION}
+    if node_class is not None and node_class.kind == "EC2NodeClass":
+        found |= {names.NODECLASS_HASH: hash_fields(node_class, OF_CLASS), names.NODECLASS_HASH_VERSION: VERSION}
+    return found
+
+
+def hash_fields(value: NodePool | NodeClass, of: tuple[str, ...]) -> str:
+    """The same for the same values of the fields ``of``, whatever their order in a manifest."""
+    said = json.dumps({name: _plain(getattr(value, name)) for name in of}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can say it; lists are sets here, so their order says nothing."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return sorted((_plain(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -1,0 +1,65 @@
+"""Kubelet settings of a class or a Provisioner: the fields of KubeletConfiguration that Karpenter lets users set.
+
+Kept as the kubelet reads them (that is how they go into user data), with what the planner needs as properties.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from joiner.cluster import Resources
+
+FIELDS = (
+    "clusterDNS",
+    "cpuCFSQuota",
+    "evictionHard",
+    "evictionMaxPodGracePeriod",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "kubeReserved",
+    "maxPods",
+    "podsPerCore",
+    "systemReserved",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletConfiguration:
+    """``config`` is a part of a KubeletConfiguration.
+
+    >>> Kubelet({"maxPods": 20, "kubeReserved": {"cpu": "100m"}}).max_pods
+    20
+    """
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def max_pods(self) -> int | None:
+        return self.config.get("maxPods")
+
+    @property
+    def pods_per_core(self) -> int | None:
+        return self.config.get("podsPerCore")
+
+    @property
+    def kube_reserved(self) -> Resources | None:
+        return self._reserved("kubeReserved")
+
+    @property
+    def system_reserved(self) -> Resources | None:
+        return self._reserved("systemReserved")
+
+    @property
+    def eviction_hard(self) -> Mapping[str, str]:
+        """Signal -> quantity or percentage, e.g. ``{"memory.available": "5%"}``."""
+        return self.config.get("evictionHard") or {}
+
+    @property
+    def eviction_soft(self) -> Mapping[str, str]:
+        return self.config.get("evictionSoft") or {}
+
+    def _reserved(self, name: str) -> Resources | None:
+        said = self.config.get(name)
+        return None if said is None else Resources.from_kube(said)

@@ -1,0 +1,243 @@
+"""A NodeClaim: one node that was asked for, from before its instance exists until after it is gone. A Machine is the same value.
+
+The claim is Joiner's memory in the cluster: it is written before an instance is asked for, and its finalizer keeps it until that
+instance is gone. Its life is told by three conditions, Launched, Registered and Initialized, which roll up into Ready.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from joiner import names
+from joiner.cluster import Requirements, Resources, Taint
+from joiner.pools.conditions import Conditions, Status, format_timestamp
+from joiner.pools.node_pool import NodeClassRef, NodePool
+
+ClaimKind = Literal["NodeClaim", "Machine"]
+
+CLAIM_API_VERSION: Mapping[ClaimKind, str] = {"NodeClaim": "karpenter.sh/v1", "Machine": "karpenter.sh/v1alpha5"}
+LIFE = ("Launched", "Registered", "Initialized")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClaim:
+    """One claim. ``pool`` is empty for a claim that a user made by hand; condition types are v1's for both kinds.
+
+    ``labels`` are what its node shall carry; once launched they tell type, zone and capacity type.
+    """
+
+    name: str
+    class_ref: NodeClassRef
+    kind: ClaimKind = "NodeClaim"
+    pool: str = ""
+    pool_uid: str = ""
+    requirements: Requirements = field(default_factory=Requirements)
+    requests: Resources = field(default_factory=Resources)
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    expire_after: int | None = None
+    termination_grace_period: int | None = None
+    provider_id: str = ""
+    image_id: str = ""
+    node_name: str = ""
+    capacity: Resources = field(default_factory=Resources)
+    allocatable: Resources = field(default_factory=Resources)
+    conditions: Conditions = field(default_factory=Conditions)
+    finalizers: tuple[str, ...] = (names.TERMINATION_FINALIZER,)
+    created: datetime | None = None
+    deletion: datetime | None = None
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def api_version(self) -> str:
+        return CLAIM_API_VERSION[self.kind]
+
+    @property
+    def pool_key(self) -> str:
+        """As ``NodePool.key``; empty without a pool."""
+        return f"{'Provisioner' if self.kind == 'Machine' else 'NodePool'}/{self.pool}" if self.pool else ""
+
+    @property
+    def instance_type(self) -> str:
+        """Empty until it is launched."""
+        return self.labels.get(names.INSTANCE_TYPE, "")
+
+    @property
+    def zone(self) -> str:
+        return self.labels.get(names.ZONE, "")
+
+    @property
+    def capacity_type(self) -> str:
+        return self.labels.get(names.CAPACITY_TYPE, "")
+
+    @property
+    def instance_id(self) -> str:
+        """The last part of ``aws:///<zone>/<instance id>``; empty until it is launched."""
+        return self.provider_id.rpartition("/")[2]
+
+    @property
+    def launched(self) -> bool:
+        return self.conditions.true("Launched")
+
+    @property
+    def registered(self) -> bool:
+        return self.conditions.true("Registered")
+
+    @property
+    def initialized(self) -> bool:
+        return self.conditions.true("Initialized")
+
+    @property
+    def deleting(self) -> bool:
+        return self.deletion is not None
+
+    @property
+    def lease(self) -> int:
+        """Number of the lease under which it was written; 0 for a claim that is not from a scale-up."""
+        said = self.annotations.get(names.LEASE, "")
+        return int(said) if said.isdecimal() else 0
+
+    @property
+    def launch(self) -> str:
+        """Id of the launch that it entered, or empty."""
+        return self.annotations.get(names.LAUNCH, "")
+
+    def with_condition(self, name: str, status: Status, reason: str = "", message: str = "", *, at: datetime) -> "NodeClaim":
+        """This claim with one condition set and Ready rolled up again."""
+        after = self.conditions.set(name, status, reason, message, at=at, generation=self.generation or None)
+        return replace(self, conditions=after.with_ready(*LIFE, at=at, generation=self.generation or None))
+
+    def as_launched(
+        self,
+        *,
+        instance_id: str,
+        image_id: str,
+        instance_type: str,
+        zone: str,
+        capacity_type: str,
+        at: datetime,
+        capacity: Resources | None = None,
+        allocatable: Resources | None = None,
+        labels: Mapping[str, str] | None = None,
+        launch: str = "",
+        joins_by: datetime | None = None,
+    ) -> "NodeClaim":
+        """This claim once EC2 has answered: provider id, image, the labels that the instance decided, Launched.
+
+        ``joins_by`` is when it is given up if no node has joined.
+        """
+        known = {names.INSTANCE_TYPE: instance_type, names.ZONE: zone, names.CAPACITY_TYPE: capacity_type}
+        annotations = {**self.annotations, names.LAUNCH: launch} if launch else self.annotations
+        launched = replace(
+            self,
+            provider_id=f"aws:///{zone}/{instance_id}",
+            image_id=image_id,
+            labels={**self.labels, **(labels or {}), **known},
+            annotations=annotations,
+            capacity=self.capacity if capacity is None else capacity,
+            allocatable=self.allocatable if allocatable is None else allocatable,
+        )
+        launched = launched.with_condition("Launched", "True", "Launched", at=at)
+        awaited = f"instance {instance_id} has not joined the cluster yet{_until(joins_by)}"
+        for name in LIFE[1:]:
+            if all(condition.type != name for condition in launched.conditions):
+                launched = launched.with_condition(name, "Unknown", "NodeNotJoined", awaited, at=at)
+        return launched
+
+    def as_registered(self, node_name: str, *, at: datetime, opens_by: datetime | None = None) -> "NodeClaim":
+        """This claim once its node has joined; ``opens_by`` is when it is given up if the node takes no pods by then."""
+        joined = replace(self, node_name=node_name).with_condition("Registered", "True", "Registered", at=at)
+        if joined.conditions["Initialized"].status != "Unknown":
+            return joined
+        awaited = f"node {node_name} has joined and takes no pods yet{_until(opens_by)}"
+        return joined.with_condition("Initialized", "Unknown", "NodeNotReady", awaited, at=at)
+
+    def as_initialized(self, *, at: datetime, capacity: Resources | None = None, allocatable: Resources | None = None) -> "NodeClaim":
+        """This claim once its node may take pods; capacity and allocatable are then the node's own."""
+        known = replace(
+            self,
+            capacity=self.capacity if capacity is None else capacity,
+            allocatable=self.allocatable if allocatable is None else allocatable,
+        )
+        return known.with_condition("Initialized", "True", "Initialized", at=at)
+
+    @classmethod
+    def from_kube(cls, manifest: Mapping[str, Any]) -> "NodeClaim":
+        """Raises InvalidManifests; to read many use ``joiner.pools.read``."""
+        from joiner.pools.codecs.node_claim_manifests import read_node_claim  # the codecs know the values, so the values import them late
+
+        return read_node_claim(manifest)
+
+    def to_kube(self) -> dict[str, Any]:
+        """The whole manifest, by kind, ready to be created. Its status is another request: ``status_to_kube``."""
+        from joiner.pools.codecs.node_claim_manifests import write_node_claim  # see from_kube
+
+        return write_node_claim(self)
+
+    def status_to_kube(self) -> dict[str, Any]:
+        """``{"status": ...}`` for the status subresource, by kind."""
+        from joiner.pools.codecs.node_claim_manifests import write_claim_status  # see from_kube
+
+        return write_claim_status(self)
+
+
+def build_node_claim(
+    pool: NodePool,
+    *,
+    suffix: str,
+    requirements: Requirements,
+    requests: Resources,
+    lease: int,
+    execution: str,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    capacity: Resources | None = None,
+    allocatable: Resources | None = None,
+) -> NodeClaim:
+    """The claim to write for one planned node of ``pool``.
+
+    ``suffix`` is chosen by the caller so that the same plan gives the same names (a digest of execution, round and index).
+    ``requirements`` narrow the pool's to what was planned; ``labels`` are those that the plan already decides.
+    """
+    belongs = pool.own_label
+    if pool.class_ref.kind == "EC2NodeClass":
+        belongs[names.NODECLASS] = pool.class_ref.name
+    return NodeClaim(
+        name=build_claim_name(pool.name, suffix),
+        kind="Machine" if pool.legacy else "NodeClaim",
+        class_ref=pool.class_ref,
+        pool=pool.name,
+        pool_uid=pool.uid,
+        requirements=requirements,
+        requests=requests,
+        taints=pool.taints,
+        startup_taints=pool.startup_taints,
+        labels={**pool.labels, **(labels or {}), **belongs},
+        annotations={**pool.annotations, **(annotations or {}), names.LEASE: str(lease), names.EXECUTION: execution},
+        expire_after=pool.expire_after,
+        termination_grace_period=pool.termination_grace_period,
+        capacity=capacity or Resources(),
+        allocatable=allocatable or Resources(),
+    )
+
+
+def build_claim_name(pool: str, suffix: str) -> str:
+    """``<pool>-<suffix>``, cut so that it fits a label value (63), for the Node's Name tag and label.
+
+    >>> claim_name("default", "7f3ka"), len(claim_name("p" * 80, "7f3ka"))
+    ('default-7f3ka', 63)
+    """
+    return f"{pool[: 62 - len(suffix)]}-{suffix}"
+
+
+def _until(deadline: datetime | None) -> str:
+    return f"; it is given up if that has not happened by {format_timestamp(deadline)}" if deadline else ""

@@ -1,0 +1,117 @@
+"""A node class: what the nodes of a pool are made of in EC2. AWSNodeTemplate and the inline provider read into the same value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from joiner.pools.conditions import Conditions
+from joiner.pools.kubelet_configuration import KubeletConfiguration
+from joiner.pools.node_pool import ClassKind, NodeClassRef
+
+ImageFamily = Literal["AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Windows2019", "Windows2022", "Windows2025"]
+
+CLASS_API_VERSION: Mapping[ClassKind, str] = {
+    "EC2NodeClass": "karpenter.k8s.aws/v1",
+    "AWSNodeTemplate": "karpenter.k8s.aws/v1alpha1",
+    "Inline": "karpenter.sh/v1alpha5",  # it has no object of its own: the Provisioner that holds it stands for it
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubnetTerm:
+    """Subnets by id or by tags (all must match; the value ``*`` asks only for the key). Terms are OR-ed."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityGroupTerm:
+    """Security groups by id, by name or by tags. Terms are OR-ed."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTerm:
+    """Images by alias (``al2023@latest``), by id, by SSM parameter, or by tags, name and owner together. Terms are OR-ed."""
+
+    alias: str = ""
+    id: str = ""
+    name: str = ""
+    owner: str = ""
+    ssm_parameter: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDevice:
+    """One volume of a node; ``size_gib`` is None where the snapshot says it."""
+
+    device_name: str
+    size_gib: int | None = None
+    volume_type: str | None = None
+    iops: int | None = None
+    throughput: int | None = None
+    encrypted: bool | None = None
+    kms_key_id: str | None = None
+    snapshot_id: str | None = None
+    delete_on_termination: bool | None = None
+    initialization_rate: int | None = None
+    root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataOptions:
+    """How the instance metadata service may be asked; defaults of EC2NodeClass (an AWSNodeTemplate's hop limit is 2)."""
+
+    http_endpoint: str = "enabled"
+    http_protocol_ipv6: str = "disabled"
+    http_put_response_hop_limit: int = 1
+    http_tokens: str = "required"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """One class as it was declared; ``ami_family`` is None where nothing is said (the cluster's version then decides)."""
+
+    name: str
+    kind: ClassKind = "EC2NodeClass"
+    subnet_terms: tuple[SubnetTerm, ...] = ()
+    security_group_terms: tuple[SecurityGroupTerm, ...] = ()
+    image_terms: tuple[ImageTerm, ...] = ()
+    ami_family: ImageFamily | None = None
+    role: str | None = None
+    instance_profile: str | None = None
+    block_devices: tuple[BlockDevice, ...] = ()
+    user_data: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    metadata_options: MetadataOptions = field(default_factory=MetadataOptions)
+    kubelet: KubeletConfiguration | None = None
+    instance_store_policy: str | None = None
+    detailed_monitoring: bool = False
+    associate_public_ip_address: bool | None = None
+    context: str | None = None
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    deleting: bool = False
+    conditions: Conditions = field(default_factory=Conditions)
+
+    @property
+    def ref(self) -> NodeClassRef:
+        return NodeClassRef(self.kind, self.name)
+
+    @property
+    def key(self) -> str:
+        """As ``NodeClassRef.key``: ``EC2NodeClass/default``; an inline provider's name is its Provisioner's."""
+        return self.ref.key
+
+    @classmethod
+    def from_kube(cls, manifest: Mapping[str, Any]) -> "NodeClass":
+        """Raises InvalidManifests; a Provisioner gives its inline provider. To read many use ``joiner.pools.read``."""
+        from joiner.pools.codecs.declared_objects import read_node_class  # the codecs know the values, so the values import them late
+
+        return read_node_class(manifest)

@@ -1,0 +1,55 @@
+"""What stands in the status of a pool: how much it has, and whether it can be used.
+
+It is written for broken pools, too: that is where their authors look.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from joiner.cluster import Resources
+from joiner.pools.conditions import Conditions
+from joiner.pools.invalid_manifests import InvalidManifest
+from joiner.pools.resolved_node_class import ResolvedNodeClass
+
+MESSAGE_LIMIT = 1024  # characters: a condition is read on a screen
+DEPENDENTS = ("ValidationSucceeded", "NodeClassReady")
+
+
+def compute_pool_conditions(
+    before: Conditions,
+    *,
+    problems: Sequence[InvalidManifest],
+    node_class: ResolvedNodeClass | None,
+    class_key: str,
+    generation: int,
+    at: datetime,
+    legacy: bool = False,
+) -> Conditions:
+    """The conditions of a pool with these problems (its own) and this class; None for a class that is not there or broken.
+
+    A Provisioner's carry ``Active`` besides, as they always did.
+    """
+    errors = [problem for problem in problems if problem.severity == "error"]
+    told = "; ".join(problem.message for problem in (errors or problems))[:MESSAGE_LIMIT]
+    reason = "ValidationFailed" if errors else "WithoutEffect" if problems else "ValidationSucceeded"
+    after = before.set("ValidationSucceeded", "False" if errors else "True", reason, told, at=at, generation=generation)
+    if node_class is None:
+        message = f"{class_key} is not there, or cannot be used: look at its status"
+        after = after.set("NodeClassReady", "False", "NodeClassNotFound", message, at=at, generation=generation)
+    elif not node_class.ready:
+        missing = next(problem for problem in node_class.problems if problem.severity == "error")
+        after = after.set("NodeClassReady", "False", missing.reason, f"{class_key}: {missing.message}", at=at, generation=generation)
+    else:
+        after = after.set("NodeClassReady", "True", "NodeClassReady", at=at, generation=generation)
+    after = after.with_ready(*DEPENDENTS, at=at, generation=generation)
+    ready = after["Ready"]
+    return after.set("Active", ready.status, ready.reason, ready.message, at=at, generation=generation) if legacy else after
+
+
+def build_pool_status(conditions: Conditions, *, used: Resources, nodes: int) -> dict[str, Any]:
+    """``{"status": ...}``; ``used`` is the capacity of the pool's nodes, those on their way included.
+
+    A resource that it no longer has stands at zero: a merge patch would otherwise keep its last number.
+    """
+    return {"status": {"resources": used.to_kube(), "nodes": nodes, "conditions": conditions.to_kube()}}

@@ -1,0 +1,180 @@
+"""A node class resolved: the subnets, security groups, images and instance profile that EC2 has for it now.
+
+What could not be found is a condition, not an exception: the pools of such a class plan nothing, the others go on.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from joiner.cluster import Requirements
+from joiner.pools.conditions import Conditions
+from joiner.pools.invalid_manifests import InvalidManifest, Severity
+from joiner.pools.node_class import ImageFamily
+from joiner.pools.node_pool import ClassKind, NodeClassRef
+
+CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfileReady", "ValidationSucceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Subnet:
+    """A subnet that nodes may be launched into."""
+
+    id: str
+    zone: str
+    free_ips: int = 0
+    zone_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityGroup:
+    id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image and the instance types that it is for (``requirements``: architecture, and for variants GPUs or accelerators).
+
+    ``created`` is EC2's text (RFC 3339): of images that fit, the newest that is not deprecated is taken.
+    """
+
+    id: str
+    arch: str
+    requirements: Requirements = field(default_factory=Requirements)
+    name: str = ""
+    created: str = ""
+    deprecated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClassProblem:
+    """Why one condition of the class is not met, and the remedy; an ``info`` one only says what was assumed."""
+
+    condition: str
+    reason: str
+    message: str
+    severity: Severity = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedNodeClass:
+    """What there is for one class. ``ready`` says whether nodes can be launched from it."""
+
+    name: str
+    kind: ClassKind
+    ami_family: ImageFamily = "AL2023"
+    subnets: tuple[Subnet, ...] = ()
+    security_groups: tuple[SecurityGroup, ...] = ()
+    images: tuple[Image, ...] = ()
+    instance_profile: str = ""
+    problems: tuple[NodeClassProblem, ...] = ()
+    generation: int = 0
+
+    @property
+    def ref(self) -> NodeClassRef:
+        return NodeClassRef(self.kind, self.name)
+
+    @property
+    def key(self) -> str:
+        return self.ref.key
+
+    @property
+    def ready(self) -> bool:
+        return all(problem.severity != "error" for problem in self.problems)
+
+    @property
+    def zones(self) -> frozenset[str]:
+        return frozenset(subnet.zone for subnet in self.subnets)
+
+    def subnet_in(self, zone: str) -> Subnet | None:
+        """The subnet of this zone with the most free addresses (then the smallest id, so that the choice repeats)."""
+        there = [subnet for subnet in self.subnets if subnet.zone == zone]
+        return min(there, key=lambda subnet: (-subnet.free_ips, subnet.id), default=None)
+
+    def with_problems(self, problems: Iterable[NodeClassProblem]) -> "ResolvedNodeClass":
+        return replace(self, problems=(*self.problems, *problems))
+
+    def conditions(self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()) -> Conditions:
+        """The conditions that say this, given those that stand; ``declared`` are the warnings that the class's manifest earned."""
+        ignored = "; ".join(problem.message for problem in declared)
+        warned = (NodeClassProblem("ValidationSucceeded", "WithoutEffect", ignored, "warning"),) if ignored else ()
+        problems = (*self.problems, *warned)
+        after = before
+        for name in CONDITIONS:
+            errors = [problem for problem in problems if problem.condition == name and problem.severity == "error"]
+            others = [problem for problem in problems if problem.condition == name]
+            refused = bool(errors)
+            told = errors or others[:1]
+            reason, message = (told[0].reason, "; ".join(each.message for each in told)) if told else (name, "")
+            after = after.set(name, "False" if refused else "True", reason, message, at=at, generation=self.generation or None)
+        return after.with_ready(*CONDITIONS, at=at, generation=self.generation or None)
+
+    def status_to_kube(self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()) -> dict[str, Any]:
+        """``{"status": ...}`` of the EC2NodeClass or AWSNodeTemplate (an inline provider has no status of its own)."""
+        return {
+            "status": {
+                "subnets": [
+                    {"id": subnet.id, "zone": subnet.zone} | ({"zoneID": subnet.zone_id} if subnet.zone_id else {})
+                    for subnet in sorted(self.subnets, key=lambda subnet: (-subnet.free_ips, subnet.id))
+                ],
+                "securityGroups": [{"id": group.id} | ({"name": group.name} if group.name else {}) for group in self.security_groups],
+                "amis": [
+                    {"id": image.id, "requirements": image.requirements.to_kube()} | ({"name": image.name} if image.name else {})
+                    for image in self.images
+                ],
+                "instanceProfile": self.instance_profile,
+                "conditions": self.conditions(before, at=at, declared=declared).to_kube(),
+            }
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values only; ``from_json`` reads them back."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "amiFamily": self.ami_family,
+            "subnets": [{"id": s.id, "zone": s.zone, "freeIps": s.free_ips, "zoneId": s.zone_id} for s in self.subnets],
+            "securityGroups": [{"id": group.id, "name": group.name} for group in self.security_groups],
+            "images": [
+                {
+                    "id": image.id,
+                    "arch": image.arch,
+                    "requirements": image.requirements.to_kube(),
+                    "name": image.name,
+                    "created": image.created,
+                    "deprecated": image.deprecated,
+                }
+                for image in self.images
+            ],
+            "instanceProfile": self.instance_profile,
+            "problems": [
+                {"condition": p.condition, "reason": p.reason, "message": p.message, "severity": p.severity} for p in self.problems
+            ],
+            "generation": self.generation,
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> "ResolvedNodeClass":
+        return cls(
+            name=said["name"],
+            kind=said["kind"],
+            ami_family=said["amiFamily"],
+            subnets=tuple(Subnet(s["id"], s["zone"], s["freeIps"], s["zoneId"]) for s in said["subnets"]),
+            security_groups=tuple(SecurityGroup(group["id"], group["name"]) for group in said["securityGroups"]),
+            images=tuple(
+                Image(
+                    id=image["id"],
+                    arch=image["arch"],
+                    requirements=Requirements.from_kube(image["requirements"]),
+                    name=image["name"],
+                    created=image["created"],
+                    deprecated=image["deprecated"],
+                )
+                for image in said["images"]
+            ),
+            instance_profile=said["instanceProfile"],
+            problems=tuple(NodeClassProblem(p["condition"], p["reason"], p["message"], p["severity"]) for p in said["problems"]),
+            generation=said["generation"],
+        )

@@ -1,0 +1,74 @@
+"""At most so many events at a time: like ones are told once, with their count, when there are too many.
+
+A mass outage gives thousands of pods the same news. Each event is a write to the API server, and API priority and fairness gives one
+client a share of those. So beyond a limit the events of one owner and one reason become a single event on that owner, which counts
+them and shows one; then the largest of these groups keep their own event and the others are counted together. What room is left is for
+single objects, one of each group, so that `kubectl describe pod` still shows examples.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Final
+
+from joiner.reporting.events import Event
+
+EVENTS_AT_ONCE: Final = 200
+"""Events of one function's turn. At 8 a time and 20 ms each they take half a second."""
+
+
+def limit_events(told: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Event]:
+    """These events if there are at most `most` of them, or at most `most` that count all of them.
+
+    Events about objects without an owner (nodes, claims, pools) are grouped by kind, and told on the first of their group.
+    """
+    events = list(told)
+    if len(events) <= most:
+        return events
+    groups: dict[tuple[str, ...], list[Event]] = {}
+    for event in events:
+        groups.setdefault(_group(event), []).append(event)
+    largest = sorted(groups.values(), key=len, reverse=True)
+    if len(largest) > most:
+        largest = _merged(largest, most)
+    summaries = [_summary(group) for group in largest]
+    # A group of one is told as it is; the first of the others is the example in its summary
+    examples = (each[1:] for each in largest if len(each) > 1)
+    singles = (event for row in zip_longest(*examples) for event in row if event is not None)
+    return summaries + [event for event, _ in zip(singles, range(most - len(summaries)), strict=False)]
+
+
+def _group(event: Event) -> tuple[str, ...]:
+    about = event.owner or replace(event.subject, name="", uid="")
+    return (about.kind, about.namespace, about.name, about.uid, event.reason, event.kind)
+
+
+def _merged(groups: Sequence[list[Event]], most: int) -> list[list[Event]]:
+    """The largest groups, and the others together by kind of object and reason."""
+    kinds: dict[tuple[str, str, str], list[Event]] = {}
+    apart = max(0, most - len({_kind(group[0]) for group in groups}))
+    for group in groups[apart:]:
+        kinds.setdefault(_kind(group[0]), []).extend(replace(event, owner=None) for event in group)
+    return [*groups[:apart], *list(kinds.values())[:most]]
+
+
+def _kind(event: Event) -> tuple[str, str, str]:
+    return (event.subject.kind, event.reason, event.kind)
+
+
+def _summary(group: Sequence[Event]) -> Event:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    objects = len({(event.subject.namespace, event.subject.name) for event in group})
+    note = f"{objects:,} {_plural(first.subject.kind)}, for example {first.subject.name}: {first.note}"
+    # The count moves from round to round; it alone makes no other event
+    news = f"{_plural(first.subject.kind)}: {first.news}" if first.news else ""
+    return replace(first, subject=first.owner or first.subject, note=note, news=news, owner=None)
+
+
+def _plural(kind: str) -> str:
+    return IRREGULAR.get(kind, f"{kind}s")
+
+
+IRREGULAR: Final[Mapping[str, str]] = {"EC2NodeClass": "EC2NodeClasses"}

@@ -1,0 +1,53 @@
+"""What is told of a launch: on each claim that has its instance, and on the pool when EC2 had none or refused."""
+
+import re
+from collections.abc import Iterable
+
+from joiner.launching import LaunchOutcome
+from joiner.launching.ec2_error_codes import REMEDIES
+from joiner.pools import NodeClaim, NodePool
+from joiner.reporting.events import Event, Subject
+from joiner.reporting.shortage_remedies import find_shortage_remedy
+
+OFFERINGS_SHOWN = 5
+ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
+
+
+def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: NodePool | None) -> list[Event]:
+    """The events of one recorded launch."""
+    told = [
+        Event(
+            Subject.claim(claim),
+            "Launched",
+            "Launch",
+            f"Instance {claim.instance_id}: {claim.instance_type} in {claim.zone}, {claim.capacity_type}",
+        )
+        for claim in launched
+    ]
+    if pool is None:
+        return told
+    if outcome.short:
+        shown = [f"{short.instance_type} in {short.zone} ({short.capacity_type}): {short.code}" for short in outcome.short]
+        more = f" and {len(shown) - OFFERINGS_SHOWN} more" if len(shown) > OFFERINGS_SHOWN else ""
+        note = f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three minutes; others are tried"
+        told.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
+    for code in sorted({short.code for short in outcome.short}):
+        if remedy := find_shortage_remedy(code):
+            note = f"EC2 answered {code}, which does not pass by itself. {remedy[0].upper()}{remedy[1:]}"
+            told.append(Event(Subject.pool(pool), REMEDIES[code].reason, "Launch", note, "Warning"))
+    if outcome.throttled:
+        note = "EC2 throttles the account's launches (RequestLimitExceeded): the same is asked again, each time a little later"
+        told.append(Event(Subject.pool(pool), "RequestLimitExceeded", "Launch", note, "Warning"))
+    for failure in outcome.failed:
+        note = f"EC2 refused: {_as_told(failure.message)} ({failure.code}). {failure.remedy}"
+        told.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))
+    return told
+
+
+def _as_told(message: str) -> str:
+    """EC2's words without the kilobyte that is another each time: the same refusal must be the same event. The log has it all.
+
+    >>> _as_told("You are not authorized. Encoded authorization failure message: x9Zk")
+    'You are not authorized'
+    """
+    return ENCODED.sub("", message)

@@ -1,0 +1,72 @@
+"""What is told of a plan: on each pod where it will run and for how much, or why nowhere; on pools and classes what is wrong with them."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from joiner.cluster import Pod
+from joiner.lifecycle.deadlines import registration_deadline
+from joiner.planning import ExistingNode, PendingPod, PlannedNode, Reason
+from joiner.pools import InvalidManifest, NodeClaim, NodeClass, ResolvedNodeClass
+from joiner.pools.conditions import format_timestamp
+from joiner.reporting.events import Event, Subject
+
+REASONS_SHOWN = 6
+AMOUNT = re.compile(r"\d+(\.\d+)?")
+
+
+def report_new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> Event:
+    """A node is launched for the pod."""
+    price = f"${node.price_per_hour:.4f}/h"
+    note = f"{claim.kind} {claim.name} is made for it: {node.instance_type} in {node.zone}, {node.capacity_type}, {price} ({execution})"
+    return Event(Subject.pod(pod), "TriggeredScaleUp", "ScaleUp", note, owner=Subject.owner_of(pod))
+
+
+def report_nominated(pod: Pod, existing: ExistingNode, claim: NodeClaim | None = None) -> Event:
+    """The pod fits what is there or comes anyway; ``claim`` is that of a node that has not joined yet, where it is known."""
+    where = f"node {existing.node}" if existing.node else f"the node of claim {existing.claim}, which is on its way"
+    deadline = registration_deadline(claim) if claim is not None and not existing.node else None
+    if claim is not None and deadline is not None:
+        where += f" (instance {claim.instance_id}; it is given up if it has not joined by {format_timestamp(deadline)})"
+    return Event(Subject.pod(pod), "Nominated", "ScaleUp", f"It fits {where}", owner=Subject.owner_of(pod))
+
+
+def report_no_node(pod: Pod, pending: PendingPod) -> Event:
+    """No plan helps the pod: each pool's reason. Without the execution: each minute's would make another event of the same news, and so
+    would the amounts that are used of a limit, and the offer that happens to be nearest."""
+    news = AMOUNT.sub("", _reasons([str(reason) for reason in pending.reasons]))
+    note = f"No node can be made for it. {_reasons([_with_nearest(reason) for reason in pending.reasons])}"
+    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning", news=news, owner=Subject.owner_of(pod))
+
+
+def _reasons(said: Sequence[str]) -> str:
+    hidden = len(said) - REASONS_SHOWN
+    more = f"; and {hidden} more pool{'s' if hidden > 1 else ''}" if hidden > 0 else ""
+    return f"{'; '.join(said[:REASONS_SHOWN]) or 'there is no NodePool'}{more}"
+
+
+def _with_nearest(reason: Reason) -> str:
+    """The reason; for a pod that is too large the offer that comes nearest, and what it is short of."""
+    return f"{reason} ({reason.near})" if reason.nearest and reason.lacks else str(reason)
+
+
+def report_invalid_manifests(subject: Subject, problems: Iterable[InvalidManifest]) -> list[Event]:
+    """One event for each mistake in an object; what was merely assumed is in its status."""
+    return [
+        Event(subject, "ValidationFailed" if each.severity == "error" else "WithoutEffect", "Validate", each.message, "Warning")
+        for each in problems
+        if each.severity != "info"
+    ]
+
+
+def report_class_not_ready(node_class: NodeClass, resolved: ResolvedNodeClass) -> list[Event]:
+    """One event for each thing in AWS that a class names and that is not there."""
+    return [
+        Event(Subject.node_class(node_class), each.reason, "Resolve", each.message, "Warning")
+        for each in resolved.problems
+        if each.severity == "error"
+    ]
+
+
+def report_refused_claim(subject: Subject, reason: str, message: str) -> Event:
+    """A claim of a pool could not be made."""
+    return Event(subject, reason, "ScaleUp", message, "Warning")

@@ -1,0 +1,49 @@
+"""What is told when nodes join: on the node, on its claim, and on the pods that are placed on it."""
+
+from joiner.cluster import Node, Pod
+from joiner.pools import NodeClaim
+from joiner.reporting.events import Event, Subject
+
+
+def report_registered(claim: NodeClaim, node: Node) -> list[Event]:
+    """The node was joined to its claim."""
+    shape = f"{claim.instance_type} in {claim.zone}, {claim.capacity_type}"
+    return [
+        Event(Subject.node(node), "Registered", "Register", f"Joined to {claim.kind} {claim.name} ({shape})"),
+        Event(Subject.claim(claim), "Registered", "Register", f"Node {node.name} joined"),
+    ]
+
+
+def report_missing_taint(claim: NodeClaim, node: Node) -> Event:
+    """The node was open to all pods before it was ours: its user data is not what Joiner wrote."""
+    note = f"Node {node.name} joined without the taint karpenter.sh/unregistered: pods may have come before it was ready"
+    return Event(Subject.claim(claim), "UnregisteredTaintMissing", "Register", note, "Warning")
+
+
+def report_multiple_nodes(claim: NodeClaim, names: tuple[str, ...]) -> Event:
+    """Two nodes say they are one instance."""
+    note = f"Several nodes have the provider id {claim.provider_id}: {', '.join(names)}. Delete those that are not its own"
+    return Event(Subject.claim(claim), "MultipleNodesFound", "Register", note, "Warning")
+
+
+def report_initialized(claim: NodeClaim, node: Node) -> list[Event]:
+    """The node may take pods."""
+    return [
+        Event(Subject.node(node), "Initialized", "Initialize", f"Ready for pods; {claim.kind} {claim.name} is fulfilled"),
+        Event(Subject.claim(claim), "Initialized", "Initialize", f"Node {node.name} is ready for pods"),
+    ]
+
+
+def report_placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
+    """The pod was bound to a node that was made for it, or for pods like it: those take each other's places."""
+    note = f"Placed on {node.name}, which was launched for pods like it ({claim.instance_type} in {claim.zone}, {claim.capacity_type})"
+    return Event(Subject.pod(pod), "Scheduled", "Binding", note, owner=Subject.owner_of(pod))
+
+
+def report_registration_timeout(claim: NodeClaim, minutes: int) -> Event:
+    """The node did not join in time."""
+    note = (
+        f"Instance {claim.instance_id} has not joined the cluster in {minutes} minutes. Look at its console output: the user data, the "
+        "node role's access entry, and the way to the API server are what is most often wrong"
+    )
+    return Event(Subject.claim(claim), "RegistrationTimeout", "Register", note, "Warning")

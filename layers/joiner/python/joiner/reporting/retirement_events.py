@@ -1,0 +1,91 @@
+"""What is told when nodes go: on the node, on its claim, and on the pods that are asked to leave."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from joiner.cluster import Node
+from joiner.lifecycle.draining import DrainingPod
+from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
+from joiner.pools import NodeClaim
+from joiner.reporting.events import Event, Subject
+
+CODE: Final = re.compile(r"(Client|Server)\.[\w.]+\w")  # of EC2's StateReason
+
+WHY = {
+    RetirementReason.EMPTY: "it is empty",
+    RetirementReason.EXPIRED: "it is as old as its pool lets it become",
+    RetirementReason.DELETED: "it was deleted",
+    RetirementReason.LOST: "its instance is gone",
+    RetirementReason.SPOT: "its spot instance is about to be interrupted",
+    RetirementReason.NEVER_JOINED: "its node never joined",
+    RetirementReason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
+}
+
+
+ENDED_AT_LAUNCH: Final = "InstanceEndedAtLaunch"
+"""The reason of events and conditions about instances that EC2 launched and ended within seconds."""
+
+
+def report_ended_at_launch(claim: NodeClaim, said: str) -> list[Event]:
+    """The instance of a claim ended at its launch: said on the claim and on its pool."""
+    legacy = claim.kind == "Machine"
+    kind, version = ("Provisioner", "karpenter.sh/v1alpha5") if legacy else ("NodePool", "karpenter.sh/v1")
+    pool = Subject(version, kind, claim.pool, claim.pool_uid)
+    news = CODE.search(said)
+    return [
+        Event(Subject.claim(claim), ENDED_AT_LAUNCH, "Launch", said, "Warning"),
+        # One event for all instances that end of the same: their ids are no news
+        Event(pool, ENDED_AT_LAUNCH, "Launch", said, "Warning", news=news.group() if news else said),
+    ]
+
+
+def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementReason) -> list[Event]:
+    """The retirement has begun: no more pods come."""
+    note = f"Retiring: {WHY[reason]}"
+    told = [Event(Subject.claim(claim), "DisruptionTerminating", "Retire", note)]
+    return told + ([Event(Subject.node(node), "DisruptionTerminating", "Retire", note)] if node is not None else [])
+
+
+def report_refused_taint(claim: NodeClaim | None, node: Node, refusal: str) -> list[Event]:
+    """The cluster refuses to taint a node that never registered: its instance is terminated without a drain."""
+    note = (
+        f"Node {node.name} never registered. Its instance is terminated without a drain, because the cluster refuses to taint it: {refusal}"
+    )
+    subjects = [Subject.node(node), *([Subject.claim(claim)] if claim is not None else [])]
+    return [Event(subject, "FailedDraining", "Retire", note, "Warning") for subject in subjects]
+
+
+def report_evicted(pod: DrainingPod, node: str) -> Event:
+    """The pod was asked to leave."""
+    subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+    return Event(subject, "Evicted", "Evict", f"Evicted from node {node}, which is being retired")
+
+
+def report_deleted(pod: DrainingPod, node: str, grace: int) -> Event:
+    """The pod would have outlived the deadline."""
+    subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+    note = f"Deleted with {grace} s to end: the time in which node {node} may drain is over"
+    return Event(subject, "Evicted", "Delete", note, "Warning")
+
+
+def report_blocked_drain(retiring: RetiringClaim, claim: NodeClaim | None, blockers: Iterable[str]) -> list[Event]:
+    """What keeps a node from being drained. The note names few, so that it stays the same while they stay the same."""
+    note = f"Waits to be drained: {'; '.join(sorted(blockers)[:3])}"
+    return _both(retiring, claim, "FailedDraining", note, "Warning")
+
+
+def report_detaching(retiring: RetiringClaim, claim: NodeClaim | None, volumes: Iterable[str]) -> list[Event]:
+    """The node is drained; its volumes are not detached yet."""
+    return _both(retiring, claim, "AwaitingVolumeDetachment", f"Waits for volumes: {', '.join(sorted(volumes)[:5])}", "Normal")
+
+
+def report_terminating(retiring: RetiringClaim, claim: NodeClaim | None) -> list[Event]:
+    """The instance goes next."""
+    return _both(retiring, claim, "InstanceTerminating", f"Drained; instance {retiring.instance} is terminated", "Normal")
+
+
+def _both(retiring: RetiringClaim, claim: NodeClaim | None, reason: str, note: str, kind: str) -> list[Event]:
+    subjects = [Subject("v1", "Node", retiring.node, retiring.node)] if retiring.node else []
+    subjects += [Subject.claim(claim)] if claim is not None else []
+    return [Event(subject, reason, "Retire", note, "Warning" if kind == "Warning" else "Normal") for subject in subjects]

@@ -1,9 +1,0 @@
-"""What is told of other autoscalers: on every pool, because pools are what people look at when no node comes."""
-
-from joiner.lifecycle.other_autoscalers import OtherAutoscaler
-from joiner.telling.events import Event, Subject
-
-
-def found_beside(pool: Subject, other: OtherAutoscaler) -> Event:
-    """Somebody else makes nodes in this cluster."""
-    return Event(pool, str(other.guard), "Refuse" if other.guard.refuses else "Warn", other.message, "Warning")

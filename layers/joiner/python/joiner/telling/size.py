@@ -1,9 +1,0 @@
-"""What is told when a cluster is larger than the supported size: on every pool."""
-
-from joiner.pools import NodePool
-from joiner.telling.events import Event, Subject
-
-
-def too_large(pool: NodePool, said: str) -> Event:
-    """The cluster exceeds the supported size. The counts move; they make no other event."""
-    return Event(Subject.pool(pool), "ClusterTooLarge", "Survey", said, "Warning", news="ClusterTooLarge")

@@ -1,0 +1,161 @@
+"""Events: what is told, on what, and how saying it again makes no second one."""
+
+from datetime import UTC, datetime, timedelta
+
+from joiner.cluster import Resources
+from joiner.launching import CapacityShortage, LaunchFailure, LaunchOutcome
+from joiner.planning import ExistingNode, Offer, PendingPod, Reason
+from joiner.pools import InvalidManifest, NodeClassRef, NodePool
+from joiner.reporting import launch_events, plan_events, registration_events
+from joiner.reporting.events import Event, Subject
+from tests.unit.lifecycle.world import NOON, claim, node, pod
+
+POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
+
+
+def test_an_event_is_what_the_api_server_takes() -> None:
+    said = Event(Subject.pod(pod("web")), "TriggeredScaleUp", "ScaleUp", "a node is made for it")
+
+    manifest = dict(said.to_kube(datetime(2026, 11, 21, 5, 17, 28, 123456, UTC), "up-20261121T051728"))
+    metadata = dict(manifest.pop("metadata"))
+
+    assert metadata.pop("name").startswith("web.")
+    assert metadata == {"namespace": "default"}
+    assert manifest == {
+        "eventTime": "2026-11-21T05:17:28.123456Z",
+        "reportingController": "joiner.dev/joiner",
+        "reportingInstance": "up-20261121T051728",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": "default", "uid": "uid-of-web"},
+        "reason": "TriggeredScaleUp",
+        "action": "ScaleUp",
+        "note": "a node is made for it",
+        "type": "Normal",
+    }
+
+
+def test_the_same_said_again_within_minutes_is_the_same_event() -> None:
+    said = Event(Subject.pod(pod("web")), "NotTriggerScaleUp", "ScaleUp", "no pool")
+
+    def name(event: Event, after: timedelta) -> str:
+        return str(event.to_kube(NOON + after, "up-1")["metadata"]["name"])
+
+    assert name(said, timedelta()) == name(said, timedelta(minutes=9))
+    assert name(said, timedelta()) != name(said, timedelta(minutes=11))
+    assert name(said, timedelta()) != name(Event(said.subject, said.reason, said.action, "another reason"), timedelta())
+
+
+def test_a_long_note_and_a_long_name_are_cut_to_what_kubernetes_takes() -> None:
+    long = Event(Subject("v1", "Pod", "p" * 253, "u", "default"), "R", "A", "n" * 2000).to_kube(NOON, "i" * 300)
+
+    assert len(long["note"].encode()) == 1024
+    assert len(long["metadata"]["name"]) <= 253
+    assert len(long["reportingInstance"]) == 128
+
+
+def test_events_of_objects_without_a_namespace_stand_in_default() -> None:
+    assert Event(Subject.claim(claim()), "R", "A", "n").namespace == "default"
+    assert Subject.node(node()).uid == "node-1"
+
+
+def test_a_pod_without_a_node_is_told_each_pools_reason_and_never_rings_the_doorbell_itself() -> None:
+    reasons = (Reason("NodePool/a", "limit cpu 10 is reached"), Reason("NodePool/b", "it does not tolerate team=x:NoSchedule"))
+
+    told = plan_events.report_no_node(pod("web"), PendingPod("default/web", reasons))
+
+    assert told.reason != "FailedScheduling"
+    assert told.kind == "Warning"
+    assert told.note == (
+        "No node can be made for it. NodePool/a: limit cpu 10 is reached; NodePool/b: it does not tolerate team=x:NoSchedule"
+    )
+
+
+def test_a_limit_of_which_more_is_used_by_now_is_no_news() -> None:
+    def name(used: int, pool: str = "a") -> str:
+        reasons = (Reason(f"NodePool/{pool}", f"limit cpu 10 of NodePool/{pool}: {used} used"),)
+        return str(plan_events.report_no_node(pod("web"), PendingPod("default/web", reasons)).to_kube(NOON, "up-1")["metadata"]["name"])
+
+    assert name(8) == name(9)
+    assert name(8) != name(8, "b")
+
+
+def test_a_pod_that_is_too_large_is_told_the_nearest_offer_and_what_it_lacks() -> None:
+    def told(instance_type: str, lacks: Resources) -> Event:
+        near = Offer(4.608, instance_type, "us-east-1a", "on-demand")
+        large = Reason("default", "no instance type has enough resources", near, lacks)
+        limited = Reason("small", "all available instance types exceed limits for nodepool", near)
+        return plan_events.report_no_node(pod("web"), PendingPod("default/web", (large, limited)))
+
+    first, later = told("m5.24xlarge", Resources.of(cpu="4500m", memory="16Gi")), told("m5a.24xlarge", Resources.of(cpu=5))
+
+    assert first.note == (
+        "No node can be made for it. default: no instance type has enough resources (nearest: m5.24xlarge in us-east-1a, "
+        "short of 4.5 cpu and 16 GiB memory); small: all available instance types exceed limits for nodepool"
+    )
+    assert first.note != later.note
+    assert first.to_kube(NOON, "up-1")["metadata"]["name"] == later.to_kube(NOON, "up-2")["metadata"]["name"]
+
+
+def test_a_pod_is_told_that_there_is_no_pool_at_all() -> None:
+    assert "there is no NodePool" in plan_events.report_no_node(pod("web"), PendingPod("default/web", ())).note
+
+
+def test_a_pod_is_told_of_a_node_that_comes_anyway() -> None:
+    told = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}))
+
+    assert (told.reason, told.note) == ("Nominated", "It fits the node of claim default-a, which is on its way")
+
+
+def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
+    booting = claim("default-a", provider_id="").as_launched(
+        instance_id="i-1", image_id="", instance_type="m5.large", zone="us-east-1a", capacity_type="spot", at=NOON
+    )
+    told = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
+
+    assert told.note == (
+        "It fits the node of claim default-a, which is on its way (instance i-1; it is given up if it has not joined by "
+        "2026-11-21T12:15:00Z)"
+    )
+
+
+def test_a_pool_is_told_what_ec2_was_short_of_and_how_to_mend_what_it_refused() -> None:
+    outcome = LaunchOutcome(
+        short=(CapacityShortage("spot", "m5.large", "us-east-1a", "InsufficientInstanceCapacity"),),
+        failed=(LaunchFailure("UnauthorizedOperation", "Unauthorized", "You are not authorized", "give the role ec2:RunInstances"),),
+        unmet=("default-a",),
+    )
+
+    short, refused = launch_events.report_outcome(outcome, [], POOL)
+
+    assert (short.reason, short.kind) == ("InsufficientCapacityError", "Warning")
+    assert "m5.large in us-east-1a (spot): InsufficientInstanceCapacity" in short.note
+    assert refused.note == "EC2 refused: You are not authorized (UnauthorizedOperation). give the role ec2:RunInstances"
+
+
+def test_mistakes_are_told_and_assumptions_are_not() -> None:
+    mistake = InvalidManifest("NodePool/default", "spec.weight", "0", "give a number of at least 1")
+    assumed = InvalidManifest("NodePool/default", "spec.x", "", "assumed", "info")
+
+    assert [event.note for event in plan_events.report_invalid_manifests(Subject.pool(POOL), [mistake, assumed])] == [
+        "spec.weight is 0: give a number of at least 1"
+    ]
+
+
+def test_joining_is_told_on_node_claim_and_pods() -> None:
+    told = [
+        *registration_events.report_registered(claim(), node()),
+        *registration_events.report_initialized(claim(), node()),
+        registration_events.report_placed(pod("web"), node(), claim()),
+    ]
+
+    assert [(event.subject.kind, event.reason) for event in told] == [
+        ("Node", "Registered"),
+        ("NodeClaim", "Registered"),
+        ("Node", "Initialized"),
+        ("NodeClaim", "Initialized"),
+        ("Pod", "Scheduled"),
+    ]
+    assert (
+        registration_events.report_registration_timeout(claim(), 15).kind
+        == registration_events.report_multiple_nodes(claim(), ("a", "b")).kind
+        == "Warning"
+    )
