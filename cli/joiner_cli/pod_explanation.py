@@ -22,7 +22,7 @@ from joiner.planning.effort import Effort
 from joiner.planning.model.node_offers import INSTANCE_LABELS, node_labels
 from joiner.planning.output.explanation import NO_TERMS
 from joiner.pools import NodePool
-from joiner.pools.conditions import format_timestamp
+from joiner.pools.timestamps import format_timestamp
 from joiner_cli.manifest_plan import ManifestPlan
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
 from joiner_cli.rendering.text_columns import shorten_names as listed

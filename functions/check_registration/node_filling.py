@@ -26,7 +26,7 @@ from joiner.lifecycle.binding import (
 from joiner.lifecycle.deadlines import PLANNED_WITHIN
 from joiner.names import FILLING
 from joiner.planning import Snapshot
-from joiner.pools.conditions import parse_timestamp
+from joiner.pools.timestamps import parse_timestamp
 
 logger = Logger(child=True)
 

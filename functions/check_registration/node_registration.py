@@ -22,7 +22,7 @@ from joiner.lifecycle.failed_claims import (
 from joiner.lifecycle.initialization import is_initialized, missing_for_initialization
 from joiner.lifecycle.registration import ClaimAndNode, is_registered, joined_without_taint, registration_patch
 from joiner.pools import NodeClaim
-from joiner.pools.conditions import format_timestamp
+from joiner.pools.timestamps import format_timestamp
 from joiner.reporting import registration_events as telling
 from joiner.reporting.events import Event, Subject
 

@@ -36,7 +36,7 @@ from joiner.lifecycle.retirement import (
     drain_deadline,
     taint_patch,
 )
-from joiner.pools import NodeClaim
+from joiner.pools import NodeClaim, write_claim_status
 from joiner.reporting import retirement_events as telling
 from joiner.reporting.events import Event
 
@@ -218,7 +218,7 @@ class PodEviction:
 
     def _tell(self, claim: NodeClaim | None, after: NodeClaim | None) -> None:
         """Write the claim's status if it says anything new. A drain does not wait for what is only told."""
-        if claim is None or after is None or claim.status_to_kube() == after.status_to_kube():
+        if claim is None or after is None or write_claim_status(claim) == write_claim_status(after):
             return
         try:
             write_status(self._kube, after)

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
@@ -26,12 +26,12 @@ from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey, Pairing
 from joiner.adapters.retirements import Retirements
+from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.lifecycle.interruptions import Interruption, InterruptionKind, UnknownEvent, read_interruptions
 from joiner.lifecycle.retirement import RetirementReason
 
 logger = Logger()
 
-SHORT_FOR: Final = 180  # seconds for which an offering that was taken back is not asked for again, as for one that was short
 
 
 class Switch(Protocol):
@@ -156,7 +156,7 @@ class InterruptionQueue:
         try:
             found = self._ec2.instances(instances)
             for offering in {OfferingKey(each.capacity_type, each.instance_type, each.zone) for each in found}:
-                self._ledger.mark_unavailable(offering, int(now.timestamp()) + SHORT_FOR, "spot interruption")
+                self._ledger.mark_unavailable(offering, int(now.timestamp()) + UNAVAILABLE_SECONDS, "spot interruption")
         except (Ec2Error, BotoCoreError, ClientError) as reason:
             logger.warning("a shortage was not remembered", instances=sorted(instances), reason=str(reason))
 

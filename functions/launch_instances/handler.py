@@ -20,6 +20,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
+from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.launching import Launch, LaunchOutcome, PairedInstance, read_fleet_answer, read_fleet_refusal
 from joiner.launching.launch_outcome import EVERY, CapacityShortage, list_instance_places, read_instances
 from joiner.names import NAME_TAG, NODECLAIM
@@ -27,7 +28,6 @@ from joiner.names import NAME_TAG, NODECLAIM
 logger = Logger()
 
 CODES_SHOWN: Final = 5  # the answers of all groups of a look are one result of a Map, which may have 256 KiB
-SHORT_FOR: Final = 180  # seconds for which an offering that was short is not asked for again, as Karpenter's cache
 
 
 class Switch(Protocol):
@@ -132,7 +132,7 @@ class Launcher:
         for short in outcome.short:
             logger.warning("short of capacity", code=short.code, instanceType=short.instance_type, zone=short.zone)
             for offering in _meant(short, launch):
-                self._ledger.mark_unavailable(offering, now + SHORT_FOR, short.code)
+                self._ledger.mark_unavailable(offering, now + UNAVAILABLE_SECONDS, short.code)
         for failure in outcome.failed:
             logger.error("the launch failed", code=failure.code, reason=failure.message, remedy=failure.remedy)
 

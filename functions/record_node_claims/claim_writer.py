@@ -17,7 +17,7 @@ from joiner.launching import ClaimToLaunch, LaunchOffering, RefusedClaim
 from joiner.names import EXECUTION, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS
-from joiner.pools import NodeClaim, ResolvedNodeClass, build_node_claim
+from joiner.pools import NodeClaim, NodeClaimTemplate, ResolvedNodeClass, build_node_claim, read_node_claim
 from joiner.pools.drift_hashes import build_hash_annotations
 
 logger = Logger(child=True)
@@ -47,16 +47,18 @@ def list_intents(plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNode
             raise LookupError(f"the plan has a node of {pool.key}, whose class {pool.class_ref.key} was not resolved")
         claim = build_node_claim(
             pool,
+            NodeClaimTemplate(
+                requirements=node.requirements,
+                requests=node.requests + node.daemon_overhead,
+                # The instance decides the other labels, and EC2 chooses it among the alternatives
+                labels={key: value for key, value in node.labels.items() if not INSTANCE_LABELS.fullmatch(key)},
+                annotations=build_hash_annotations(pool, node_class),
+                capacity=node.capacity,
+                allocatable=node.allocatable,
+            ),
             suffix=name_suffix(task, index),
-            requirements=node.requirements,
-            requests=node.requests + node.daemon_overhead,
             lease=task.lease_number,
             execution=task.execution.name,
-            # What the instance decides is known when it runs: EC2 chooses among the alternatives
-            labels={key: value for key, value in node.labels.items() if not INSTANCE_LABELS.fullmatch(key)},
-            annotations=build_hash_annotations(pool, node_class),
-            capacity=node.capacity,
-            allocatable=node.allocatable,
         )
         alike = (offer for offer in (node.offer, *node.alternatives) if offer.capacity_type == node.capacity_type)
         offers = dict.fromkeys(LaunchOffering(offer.price_per_hour, offer.instance_type, offer.zone) for offer in alike)
@@ -102,7 +104,7 @@ class ClaimWriter:
         try:
             create_claim(self._kube, claim)
         except AlreadyExists:
-            standing = NodeClaim.from_kube(self._kube.get(kind_of(claim), claim.name))
+            standing = read_node_claim(self._kube.get(kind_of(claim), claim.name))
             mine = (standing.annotations.get(EXECUTION), standing.annotations.get(LEASE))
             if mine != (claim.annotations[EXECUTION], claim.annotations[LEASE]):
                 raise

@@ -15,7 +15,16 @@ import pytest
 import yaml
 
 from joiner.cluster import Resources
-from joiner.pools import NodeClaim, NodePool, build_node_claim, read_manifests
+from joiner.launching import PairedInstance
+from joiner.pools import (
+    NodeClaimTemplate,
+    build_node_claim,
+    read_manifests,
+    read_node_claim,
+    read_node_pool,
+    write_claim_status,
+    write_node_claim,
+)
 from joiner_local.kube_api import ApiError, KubeApi
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +144,7 @@ def test_defaults_are_filled_in(api: KubeApi) -> None:
 
 
 def test_an_empty_pool_reads_the_same_before_and_after_the_api_server(api: KubeApi) -> None:
-    before, after = NodePool.from_kube(node_pool("crd-test-plain")), NodePool.from_kube(tried(api, node_pool("plain")))
+    before, after = read_node_pool(node_pool("crd-test-plain")), read_node_pool(tried(api, node_pool("plain")))
 
     assert (before.disruption, before.expire_after) == (after.disruption, after.expire_after)
 
@@ -146,14 +155,13 @@ def test_a_stored_node_claim_is_read_back_unchanged(api: KubeApi, generation: st
     pool = read_manifests(yaml.safe_load_all(scenario.read_text())).pools[0]
     claim = build_node_claim(
         pool,
+        NodeClaimTemplate(pool.requirements, Resources.of(cpu="1900m", memory="3Gi")),
         suffix="crdtest",
-        requirements=pool.requirements,
-        requests=Resources.of(cpu="1900m", memory="3Gi"),
         lease=7,
         execution="up-1",
     )
 
-    read_back = NodeClaim.from_kube(api.call("POST", PATHS[claim.kind] + DRY, claim.to_kube()))
+    read_back = read_node_claim(api.call("POST", PATHS[claim.kind] + DRY, write_node_claim(claim)))
 
     assert read_back.requirements == claim.requirements
     assert read_back.requests == claim.requests
@@ -164,16 +172,12 @@ def test_a_stored_node_claim_is_read_back_unchanged(api: KubeApi, generation: st
 
 
 def test_the_spec_of_a_node_claim_is_immutable_and_its_status_is_not(api: KubeApi, own_pool: dict[str, Any]) -> None:
-    pool = NodePool.from_kube(own_pool)
-    claim = build_node_claim(pool, suffix="frozen", requirements=pool.requirements, requests=Resources.of(cpu=1), lease=0, execution="test")
+    pool = read_node_pool(own_pool)
+    claim = build_node_claim(pool, NodeClaimTemplate(pool.requirements, Resources.of(cpu=1)), suffix="frozen", lease=0, execution="test")
     path = f"{PATHS['NodeClaim']}/{claim.name}"
-    api.create(PATHS["NodeClaim"], claim.to_kube())
+    api.create(PATHS["NodeClaim"], write_node_claim(claim))
     launched = claim.as_launched(
-        instance_id="i-0123456789abcdef0",
-        image_id="ami-1",
-        instance_type="m5.large",
-        zone="us-east-1a",
-        capacity_type="spot",
+        PairedInstance("i-0123456789abcdef0", claim.name, "m5.large", "us-east-1a", "spot", "ami-1"),
         at=datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC),
         capacity=Resources.of(cpu=2),
         allocatable=Resources.of(cpu="1930m"),
@@ -182,7 +186,7 @@ def test_the_spec_of_a_node_claim_is_immutable_and_its_status_is_not(api: KubeAp
     with pytest.raises(ApiError, match="a claim's spec cannot change"):
         api.merge(path, {"spec": {"resources": {"requests": {"cpu": "2"}}}})
     api.merge(path, {"metadata": {"labels": dict(launched.labels)}})
-    read_back = NodeClaim.from_kube(api.merge(f"{path}/status", launched.status_to_kube()))
+    read_back = read_node_claim(api.merge(f"{path}/status", write_claim_status(launched)))
     api.merge(path, {"metadata": {"finalizers": []}})
     api.delete(path)
 
@@ -202,7 +206,7 @@ def test_a_pool_with_replicas_has_the_scale_subresource(api: KubeApi) -> None:
     api.create(PATHS["NodePool"], node_pool("crd-test-static", replicas=0))
 
     api.merge(f"{path}/scale", {"spec": {"replicas": 2}})
-    scaled = NodePool.from_kube(api.get(path))
+    scaled = read_node_pool(api.get(path))
     api.delete(path)
 
     assert scaled.replicas == 2

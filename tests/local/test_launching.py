@@ -22,9 +22,10 @@ from joiner.adapters.pause import Pause
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.store import NoSuchDocument, Store
 from joiner.catalogue import Catalogue, InstanceType
-from joiner.cluster import Requirements, Resources
+from joiner.cluster import Resources
 from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, NodeClassPolicy, group_launches
 from joiner.pools import (
+    NodeClaimTemplate,
     NodeClass,
     NodeClassRef,
     NodePool,
@@ -102,7 +103,7 @@ class Account:
         """The key and the launch of claims alike."""
         resolved = self.resolve()[1]["EC2NodeClass/default"]
         claims = [
-            build_node_claim(POOL, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=1, execution="up-1")
+            build_node_claim(POOL, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=1, execution="up-1")
             for suffix in suffixes
         ]
         offers = tuple(LaunchOffering(0.096, "m5.large", zone) for zone in ("us-east-1a", "us-east-1b"))

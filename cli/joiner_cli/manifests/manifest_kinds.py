@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from joiner.planning import LISTED
-from joiner.pools.codecs.manifest_fields import suggest_nearest
+from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.openapi_schemas import Schemas
 
 WORKLOADS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"})

@@ -18,7 +18,8 @@ from joiner.cluster import InvalidField, Pod
 from joiner.planning import Snapshot
 from joiner.planning.inputs.admission import Admission as ClassAdmission
 from joiner.pools import InvalidManifest, NodeClass
-from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.admission_defaults import AdmissionDefaults
 from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput
 from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind, recognize_kind

@@ -26,7 +26,8 @@ from typing import Any, Final
 from joiner.cluster import InvalidField
 from joiner.cluster.quantities import parse_amount
 from joiner.pools.codecs.karpenter_v1 import TERMS
-from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.suggestions import suggest_nearest
 
 Schema = Mapping[str, Any]
 

@@ -2,7 +2,7 @@
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.names import FILLING, UNREGISTERED
-from joiner.pools import NodeClaim
+from joiner.pools import read_node_claim
 from tests.unit.functions.scale_up import World
 
 
@@ -10,7 +10,7 @@ def nothing_is_left(world: World) -> None:
     """One instance a claim, one claim an instance, all pods running, no lease, no wave, no launch, no assignment, no
     taint of ours.
     """
-    claims = [NodeClaim.from_kube(manifest) for manifest in world.kube.all(kinds.NODECLAIMS)]
+    claims = [read_node_claim(manifest) for manifest in world.kube.all(kinds.NODECLAIMS)]
     assert [claim.name for claim in claims if not claim.initialized] == []
     assert sorted(claim.instance_id for claim in claims) == sorted(world.ec2.instances)
     assert {pairing.instance: pairing.claim for pairing in world.ledger.all_pairings()} == {c.instance_id: c.name for c in claims}

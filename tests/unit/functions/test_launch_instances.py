@@ -11,9 +11,9 @@ from functions.launch_instances import handler as launch_instances
 from joiner.adapters import documents, environment
 from joiner.adapters.ec2_client import Ec2, Ec2Throttled, NoAnswer
 from joiner.adapters.payload import Execution, Task
-from joiner.cluster import Requirements, Resources
+from joiner.cluster import Resources
 from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, LaunchOutcome, group_launches
-from joiner.pools import NodeClass, NodeClassRef, NodePool, build_node_claim
+from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
 from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
 from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, World, arn
 
@@ -30,7 +30,7 @@ class LaunchPad:
         assert lease is not None
         self.task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
         claims = [
-            build_node_claim(POOL, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=lease, execution="up-1")
+            build_node_claim(POOL, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=lease, execution="up-1")
             for suffix in ("a", "b")
         ]
         offers = (LaunchOffering(0.096, "m5.large", "us-east-1a"),)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
+from joiner.launching import PairedInstance
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, TERMINATION_FINALIZER
-from joiner.pools import NodeClaim, NodeClassRef
+from joiner.pools import NodeClaim, NodeClassRef, read_node_claim, write_claim_status, write_node_claim
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.retire import Retirement, arn, retire
@@ -41,10 +42,10 @@ def _node(world: World, name: str, instance: str, node: str) -> None:
         name, NodeClassRef("EC2NodeClass", "default"), pool="default", pool_uid="pool-1", labels={"karpenter.sh/nodepool": "default"}
     )
     launched = made.as_launched(
-        instance_id=instance, image_id="ami-1", instance_type="m5.large", zone="us-east-1a", capacity_type="on-demand", at=NOON
+        PairedInstance(instance, made.name, "m5.large", "us-east-1a", "on-demand", "ami-1"), at=NOON
     )
     claim = launched.as_registered(node, at=NOON).as_initialized(at=NOON)
-    world.kube.put({**claim.to_kube(), **claim.status_to_kube()})
+    world.kube.put({**write_node_claim(claim), **write_claim_status(claim)})
     manifest = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -78,7 +79,7 @@ def running(metadata: dict[str, Any], node: str) -> dict[str, Any]:
 def written(world: World) -> NodeClaim:
     """A claim that was written under lease 3, and not launched."""
     claim = NodeClaim("default-3", NodeClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"})
-    world.kube.put(claim.to_kube())
+    world.kube.put(write_node_claim(claim))
     return claim
 
 
@@ -87,7 +88,7 @@ def _lease(world: World) -> dict[str, Any]:
 
 
 def claims(world: World) -> list[NodeClaim]:
-    return [NodeClaim.from_kube(each) for each in world.kube.all(kinds.NODECLAIMS)]
+    return [read_node_claim(each) for each in world.kube.all(kinds.NODECLAIMS)]
 
 
 def first(world: World) -> NodeClaim:

@@ -11,7 +11,7 @@ from joiner.launching import AllowedResources
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_class_resolution import resolve_node_class
-from joiner.pools import ImageTerm, InvalidManifests, NodeClass, SecurityGroupTerm, SubnetTerm
+from joiner.pools import ImageTerm, InvalidManifests, NodeClass, SecurityGroupTerm, SubnetTerm, read_node_class
 from tests.unit.launching.world import CEILINGS, GROUPS, SUBNETS, TEMPLATE, VERSION, found, parameters, resolved
 
 FOREIGN = "099720109477"
@@ -111,7 +111,7 @@ def test_an_image_id_that_is_not_found_is_told_where_others_are_used() -> None:
 )
 def test_an_owner_alone_selects_nothing(manifest: dict[str, Any]) -> None:
     with pytest.raises(InvalidManifests, match=r"alone selects all of (its|their) images"):
-        NodeClass.from_kube(manifest | {"metadata": {"name": "greedy"}})
+        read_node_class(manifest | {"metadata": {"name": "greedy"}})
 
 
 def test_a_subnet_or_group_without_the_clusters_tags_is_refused_even_beside_allowed_ones() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner.catalogue import Catalogue, InstanceType
-from joiner.cluster import Requirements, Resources
+from joiner.cluster import Resources
 from joiner.launching import (
     AllowedResources,
     ClaimToLaunch,
@@ -19,6 +19,7 @@ from joiner.launching import (
 from joiner.launching.node_images import list_image_parameters
 from joiner.pools import (
     BlockDevice,
+    NodeClaimTemplate,
     NodeClass,
     NodeClassRef,
     NodePool,
@@ -101,7 +102,7 @@ CATALOGUE: Final = Catalogue.of(
 
 def wanted(suffix: str, *offers: LaunchOffering, **changes: Any) -> ClaimToLaunch:
     pool = changes.pop("pool", POOL)
-    claim = build_node_claim(pool, suffix=suffix, requirements=Requirements(), requests=Resources.of(cpu=1), lease=7, execution="up-1")
+    claim = build_node_claim(pool, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=7, execution="up-1")
     one = ClaimToLaunch(claim, pool, TEMPLATE, resolved(), "on-demand", offers or (LaunchOffering(0.096, "m5.large", "us-east-1a"),))
     return replace(one, **changes)
 

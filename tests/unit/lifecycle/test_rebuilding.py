@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from joiner.lifecycle.checks import ClusterSurvey
 from joiner.lifecycle.rebuilding import rebuilt_claim
-from joiner.pools import NodeClaim, NodeClassRef, NodePool
+from joiner.pools import NodeClaim, NodeClassRef, NodePool, read_node_claim, write_claim_status, write_node_claim
 from tests.unit.lifecycle.world import NOON, node
 
 LABELS = {
@@ -39,7 +39,7 @@ def test_a_rebuilt_claim_is_the_claim_of_its_node_in_all_that_its_node_shows() -
 
 def test_what_a_claim_writes_can_be_read_again() -> None:
     claim = rebuilt(LABELS)
-    again = NodeClaim.from_kube({**claim.to_kube(), **claim.status_to_kube()})
+    again = read_node_claim({**write_node_claim(claim), **write_claim_status(claim)})
 
     assert replace(again, capacity=claim.capacity, allocatable=claim.allocatable) == claim
 

@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.cluster import Requirements, Resources, Taint
-from joiner.pools import Conditions, InvalidManifests, NodeClaim, NodeClassRef, NodePool, build_node_claim
+from joiner.launching import PairedInstance
+from joiner.pools import (
+    Conditions,
+    InvalidManifests,
+    NodeClaim,
+    NodeClaimTemplate,
+    NodeClassRef,
+    NodePool,
+    build_node_claim,
+    read_node_claim,
+    write_claim_status,
+    write_node_claim,
+)
 from joiner.pools.durations import format_duration, parse_duration
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -31,23 +43,25 @@ POOLS = {
 def claim(kind: str) -> NodeClaim:
     return build_node_claim(
         POOLS[kind],
+        NodeClaimTemplate(
+            requirements=Requirements.from_labels({"kubernetes.io/arch": "amd64"}),
+            requests=Resources.of(cpu="1900m", memory="3Gi"),
+            labels={"kubernetes.io/arch": "amd64"},
+        ),
         suffix="7f3ka",
-        requirements=Requirements.from_labels({"kubernetes.io/arch": "amd64"}),
-        requests=Resources.of(cpu="1900m", memory="3Gi"),
         lease=7,
         execution="up-20261121T051728",
-        labels={"kubernetes.io/arch": "amd64"},
     )
 
 
 def launched(kind: str) -> NodeClaim:
     return claim(kind).as_launched(
-        instance_id="i-1", image_id="ami-1", instance_type="m5.large", zone="us-east-1a", capacity_type="spot", at=NOON, launch="l-1"
+        PairedInstance("i-1", "default-7f3ka", "m5.large", "us-east-1a", "spot", "ami-1"), at=NOON, launch="l-1"
     )
 
 
 def test_a_machine_as_it_is_created() -> None:
-    assert claim("Machine").to_kube() == {
+    assert write_node_claim(claim("Machine")) == {
         "apiVersion": "karpenter.sh/v1alpha5",
         "kind": "Machine",
         "metadata": {
@@ -70,7 +84,7 @@ def test_a_machine_as_it_is_created() -> None:
 
 
 def test_a_node_claim_names_its_class_and_its_ages() -> None:
-    spec = claim("NodeClaim").to_kube()["spec"]
+    spec = write_node_claim(claim("NodeClaim"))["spec"]
 
     assert spec["nodeClassRef"] == {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     assert (spec["expireAfter"], spec["terminationGracePeriod"]) == ("720h", "1h")
@@ -79,21 +93,21 @@ def test_a_node_claim_names_its_class_and_its_ages() -> None:
 
 def test_the_machine_of_an_inline_provider_refers_to_no_template() -> None:
     pool = NodePool("default", NodeClassRef("Inline", "default"), kind="Provisioner")
-    one = build_node_claim(pool, suffix="x", requirements=Requirements(), requests=Resources(), lease=1, execution="e")
+    one = build_node_claim(pool, NodeClaimTemplate(), suffix="x", lease=1, execution="e")
 
-    assert "machineTemplateRef" not in one.to_kube()["spec"]
-    assert NodeClaim.from_kube(one.to_kube()).class_ref == NodeClassRef("Inline", "default")
+    assert "machineTemplateRef" not in write_node_claim(one)["spec"]
+    assert read_node_claim(write_node_claim(one)).class_ref == NodeClassRef("Inline", "default")
 
 
 @pytest.mark.parametrize("kind", ["Machine", "NodeClaim"])
 def test_a_claim_reads_back_as_it_was_written(kind: str) -> None:
     for one in (claim(kind), launched(kind), launched(kind).as_registered("ip-1", at=NOON).as_initialized(at=NOON)):
-        assert NodeClaim.from_kube({**one.to_kube(), **one.status_to_kube()}) == one
+        assert read_node_claim({**write_node_claim(one), **write_claim_status(one)}) == one
 
 
 def test_the_life_of_a_machine_in_its_conditions() -> None:
     def shown(one: NodeClaim) -> list[tuple[str, str]]:
-        return [(condition["type"], condition["status"]) for condition in one.status_to_kube()["status"]["conditions"]]
+        return [(condition["type"], condition["status"]) for condition in write_claim_status(one)["status"]["conditions"]]
 
     started = launched("Machine")
     joined = started.as_registered("ip-1", at=NOON)
@@ -128,7 +142,7 @@ def test_a_launched_claim_knows_its_instance() -> None:
 def test_a_strange_claim_is_never_lost(status: dict[str, Any]) -> None:
     spec = {"requirements": [{"key": "a", "operator": "Sometimes"}], "expireAfter": "soon", "taints": [{"key": "a"}]}
 
-    one = NodeClaim.from_kube(
+    one = read_node_claim(
         {"kind": "NodeClaim", "metadata": {"name": "a", "labels": {"karpenter.sh/nodepool": "p"}}, "spec": spec, "status": status}
     )
 
@@ -137,7 +151,7 @@ def test_a_strange_claim_is_never_lost(status: dict[str, Any]) -> None:
 
 def test_what_is_no_claim_is_refused() -> None:
     with pytest.raises(InvalidManifests, match="give a NodeClaim or a Machine"):
-        NodeClaim.from_kube({"kind": "Node", "metadata": {"name": "a"}})
+        read_node_claim({"kind": "Node", "metadata": {"name": "a"}})
 
 
 @given(st.lists(st.tuples(st.sampled_from(["A", "B"]), st.sampled_from(["True", "False", "Unknown"])), min_size=1, max_size=8))
@@ -163,9 +177,8 @@ def test_a_duration_reads_back_as_it_was_written(seconds: int | None) -> None:
 def test_a_name_fits_a_label_and_ends_with_its_suffix(pool: str, suffix: str) -> None:
     name = build_node_claim(
         NodePool(pool, NodeClassRef("EC2NodeClass", "c")),
+        NodeClaimTemplate(),
         suffix=suffix,
-        requirements=Requirements(),
-        requests=Resources(),
         lease=1,
         execution="e",
     ).name

@@ -18,6 +18,8 @@ from joiner.pools import (
     SecurityGroupTerm,
     SubnetTerm,
     read_manifests,
+    read_node_class,
+    read_node_pool,
 )
 from joiner.pools.node_pool import DisruptionBudget
 
@@ -26,14 +28,14 @@ DISCOVERY = {"karpenter.sh/discovery": "joiner-demo"}
 
 
 def provisioner(**spec: Any) -> NodePool:
-    return NodePool.from_kube(
+    return read_node_pool(
         {"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"providerRef": {"name": "default"}, **spec}}
     )
 
 
 def template(**spec: Any) -> NodeClass:
     said = {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}, **spec}
-    return NodeClass.from_kube({"kind": "AWSNodeTemplate", "metadata": {"name": "default"}, "spec": said})
+    return read_node_class({"kind": "AWSNodeTemplate", "metadata": {"name": "default"}, "spec": said})
 
 
 def test_scenario_c_is_a_pool_of_on_demand_linux_nodes_with_40_gib() -> None:
@@ -93,13 +95,6 @@ def test_a_renamed_label_counts_as_said() -> None:
     pool = provisioner(requirements=[{"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm64"]}])
 
     assert pool.requirements.fixed()["kubernetes.io/arch"] == "arm64"
-
-
-def test_a_label_of_the_pool_counts_as_said() -> None:
-    pool = provisioner(labels={"kubernetes.io/arch": "arm64"})
-
-    assert pool.node_requirements.fixed()["kubernetes.io/arch"] == "arm64"
-    assert pool.node_requirements.contradictions() == ()
 
 
 @pytest.mark.parametrize(

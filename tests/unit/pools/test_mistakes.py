@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner.pools import InvalidManifests, NodeClass, NodePool, read_manifests
+from joiner.pools import InvalidManifests, read_manifests, read_node_class, read_node_pool
 
 MANIFESTS = Path(__file__).parent / "manifests"
 MISTAKES: list[dict[str, Any]] = yaml.safe_load((MANIFESTS / "mistakes.yaml").read_text())
@@ -31,7 +31,7 @@ def test_all_mistakes_of_an_object_are_told_at_once() -> None:
     }
 
     with pytest.raises(InvalidManifests) as raised:
-        NodePool.from_kube(wrong)
+        read_node_pool(wrong)
 
     assert sorted(problem.field for problem in raised.value.problems) == [
         "spec.consolidation.enabled",
@@ -76,9 +76,9 @@ def test_no_nonsense_makes_the_reader_fail(spec: Any) -> None:
 
 def test_another_version_of_a_kind_is_refused() -> None:
     with pytest.raises(InvalidManifests, match=r"apiVersion is karpenter.sh/v1beta1: use karpenter.sh/v1"):
-        NodePool.from_kube({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {}})
+        read_node_pool({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {}})
 
 
 def test_a_kind_that_is_no_class_is_refused() -> None:
     with pytest.raises(InvalidManifests, match="use an EC2NodeClass"):
-        NodeClass.from_kube({"kind": "NodePool", "metadata": {"name": "a"}})
+        read_node_class({"kind": "NodePool", "metadata": {"name": "a"}})

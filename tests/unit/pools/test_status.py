@@ -2,14 +2,12 @@
 
 from datetime import UTC, datetime
 
-from joiner.cluster import Resources
 from joiner.pools import (
     Conditions,
     InvalidManifest,
     NodeClassProblem,
     ResolvedNodeClass,
     Subnet,
-    build_pool_status,
     compute_pool_conditions,
 )
 
@@ -60,13 +58,6 @@ def test_a_pool_tells_what_its_class_lacks() -> None:
 
     assert (ready.status, ready.reason) == ("False", "SubnetsNotFound")
     assert ready.message == "NodeClassReady: EC2NodeClass/default: no subnet has tag a = b: tag some"
-
-
-def test_resources_stand_beside_the_conditions() -> None:
-    status = build_pool_status(conditions(), used=Resources.of(cpu=4, memory="8Gi"), nodes=2)["status"]
-
-    assert (status["resources"], status["nodes"]) == ({"cpu": "4", "memory": "8Gi"}, 2)
-    assert len(status["conditions"]) == 3
 
 
 def test_a_resolved_class_reads_back_from_json_and_shows_in_its_status() -> None:

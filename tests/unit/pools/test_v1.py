@@ -15,6 +15,8 @@ from joiner.pools import (
     NodeClass,
     NodePool,
     read_manifests,
+    read_node_class,
+    read_node_pool,
 )
 from joiner.pools.node_class import ImageFamily
 
@@ -26,13 +28,13 @@ EVERYTHING: list[dict[str, Any]] = list(yaml.safe_load_all((MANIFESTS / "everyth
 def node_pool(**spec: Any) -> NodePool:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     said = {"template": {"spec": {"nodeClassRef": reference}}, **spec}
-    return NodePool.from_kube({"kind": "NodePool", "metadata": {"name": "default"}, "spec": said})
+    return read_node_pool({"kind": "NodePool", "metadata": {"name": "default"}, "spec": said})
 
 
 def node_class(**spec: Any) -> NodeClass:
     terms = {"subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}]}
     said = {"amiSelectorTerms": [{"alias": "al2023@latest"}], **terms, **spec}
-    return NodeClass.from_kube({"kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": said})
+    return read_node_class({"kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": said})
 
 
 def test_a_pool_that_says_least_has_the_defaults() -> None:
@@ -58,7 +60,7 @@ def test_every_field_is_read_without_an_error() -> None:
 def test_what_is_read_but_not_acted_on_is_told() -> None:
     found = read_manifests(EVERYTHING)
 
-    assert sorted(problem.field for problem in found.problems_of("EC2NodeClass/everything")) == [
+    assert sorted(problem.field for problem in found.problems if problem.object == "EC2NodeClass/everything") == [
         "spec.capacityReservationSelectorTerms",
         "spec.connectionTracking",
         "spec.cpuOptions",

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from joiner.cluster import Resources
-from joiner.launching import CapacityShortage, LaunchFailure, LaunchOutcome
+from joiner.launching import CapacityShortage, LaunchFailure, LaunchOutcome, PairedInstance
 from joiner.planning import ExistingNode, Offer, PendingPod, Reason
 from joiner.pools import InvalidManifest, NodeClassRef, NodePool
 from joiner.reporting import launch_events, plan_events, registration_events
@@ -107,7 +107,7 @@ def test_a_pod_is_told_of_a_node_that_comes_anyway() -> None:
 
 def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
     booting = claim("default-a", provider_id="").as_launched(
-        instance_id="i-1", image_id="", instance_type="m5.large", zone="us-east-1a", capacity_type="spot", at=NOON
+        PairedInstance("i-1", "default-a", "m5.large", "us-east-1a", "spot"), at=NOON
     )
     told = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
 

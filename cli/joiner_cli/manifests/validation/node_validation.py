@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     LABEL_VALUE,

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from joiner.cluster import InvalidField
 from joiner.cluster.quantities import LARGEST, parse_amount
-from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import QUALIFIED_NAME, is_key
 
 NATIVE: Final = ("cpu", "memory", "ephemeral-storage")

@@ -7,7 +7,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import NotFound
-from joiner.pools import DeclaredObjects, NodeClaim, read_manifests
+from joiner.pools import DeclaredObjects, NodeClaim, read_manifests, read_node_claim, write_claim_status, write_node_claim
 
 
 def kind_of(claim: NodeClaim) -> kinds.Kind:
@@ -25,12 +25,12 @@ def list_claims(kube: Kube) -> DeclaredObjects:
 
 def create_claim(kube: Kube, claim: NodeClaim) -> NodeClaim:
     """Write a claim; `AlreadyExists` if it was written before."""
-    return NodeClaim.from_kube(kube.create(kind_of(claim), claim.to_kube()))
+    return read_node_claim(kube.create(kind_of(claim), write_node_claim(claim)))
 
 
 def write_status(kube: Kube, claim: NodeClaim) -> None:
     """Write what the claim has become."""
-    kube.patch(kind_of(claim), claim.name, claim.status_to_kube(), subresource="status")
+    kube.patch(kind_of(claim), claim.name, write_claim_status(claim), subresource="status")
 
 
 def write_metadata(kube: Kube, claim: NodeClaim) -> None:
@@ -47,7 +47,7 @@ def get_claim(kube: Kube, kind: str, name: str) -> NodeClaim | None:
     """One claim as it stands now; None if it is gone."""
     of = kinds.MACHINES if kind == "Machine" else kinds.NODECLAIMS
     try:
-        return NodeClaim.from_kube({"kind": of.kind, "apiVersion": of.api_version, **kube.get(of, name)})
+        return read_node_claim({"kind": of.kind, "apiVersion": of.api_version, **kube.get(of, name)})
     except NotFound:
         return None
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from joiner import names
 from joiner.cluster import Taint
 from joiner.pools import NodeClaim, NodeClass, NodePool
-from joiner.pools.codecs.pool_requirements import NAME, OF_KUBERNETES, PREFIX, VALUE, in_domain
+from joiner.pools.label_rules import NAME, OF_KUBERNETES, PREFIX, VALUE, in_domain
 from joiner.pools.node_class import ImageFamily
 
 LIMIT_BYTES = 16_384  # EC2's, before base64

@@ -17,7 +17,7 @@ from typing import Final
 from joiner import names
 from joiner.cluster import HostPort, Node, Pod, PodAffinityTerm, Resources, TopologySpreadConstraint, sum_resources
 from joiner.lifecycle.initialization import LINGERING
-from joiner.pools.conditions import parse_timestamp
+from joiner.pools.timestamps import parse_timestamp
 
 SCHEDULER: Final = "default-scheduler"
 NO_POD_WAITS: Final = "no pod of the class waits"

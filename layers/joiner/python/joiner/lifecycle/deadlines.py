@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.pools import NodeClaim
-from joiner.pools.conditions import parse_timestamp
+from joiner.pools.timestamps import parse_timestamp
 
 REGISTRATION: Final = timedelta(minutes=15)
 """From launched to registered; as Karpenter's registrationTimeout."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 from joiner import names
 from joiner.cluster import InvalidField, Taint, Toleration
 from joiner.cluster.list_pages import MIRROR
-from joiner.pools.conditions import parse_timestamp
 from joiner.pools.durations import parse_duration
+from joiner.pools.timestamps import parse_timestamp
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")

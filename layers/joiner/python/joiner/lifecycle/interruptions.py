@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from joiner.pools.conditions import parse_timestamp
+from joiner.pools.timestamps import parse_timestamp
 
 
 class InterruptionKind(Enum):

@@ -3,29 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
 
 from joiner import names
 from joiner.cluster import Resources
 from joiner.lifecycle.deadlines import REGISTRATION
-from joiner.pools import NodeClaim
-
-
-class LaunchedInstance(Protocol):
-    """What a fleet's answer says of one instance."""
-
-    @property
-    def instance_id(self) -> str: ...
-    @property
-    def image_id(self) -> str: ...
-    @property
-    def instance_type(self) -> str: ...
-    @property
-    def zone(self) -> str: ...
-    @property
-    def capacity_type(self) -> str: ...
-    @property
-    def price_per_hour(self) -> float | None: ...
+from joiner.pools import LaunchedInstance, NodeClaim
 
 
 def launched_claim(
@@ -48,14 +30,10 @@ def launched_claim(
     if instance.price_per_hour is not None:
         priced = replace(claim, annotations={**claim.annotations, names.PRICE: f"{instance.price_per_hour:g}"})
     return priced.as_launched(
-        instance_id=instance.instance_id,
-        image_id=instance.image_id,
-        instance_type=instance.instance_type,
-        zone=instance.zone,
-        capacity_type=instance.capacity_type,
+        instance,
         at=at,
+        labels={names.TENANCY: "default", **labels, **place},
         capacity=capacity,
         allocatable=allocatable,
-        labels={names.TENANCY: "default", **labels, **place},
         joins_by=at + REGISTRATION,
     )

@@ -17,7 +17,7 @@ from joiner.cluster import Node, Pod, Taint
 from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.pools import NodeClaim
-from joiner.pools.conditions import format_timestamp, parse_timestamp
+from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 EXCLUDED: Final = "karpenter"

@@ -1,18 +1,21 @@
-"""Pools: what users declare (NodePool, EC2NodeClass and their legacy kinds) and the claims that come of it, as values.
+"""Pools: the objects that users declare (NodePool, EC2NodeClass, NodeOverlay and the legacy kinds), and NodeClaims, as values.
 
-Each value has two codecs, one a generation of Karpenter's API; mistakes are values too (``InvalidManifest``) that name object,
-field, value and remedy. May use ``cluster`` and nothing else.
+The modules of this package are values and rules over them. ``pools.codecs`` reads manifests into the values and writes them back, one
+module for each version of Karpenter's API; no value imports a codec. A mistake in a manifest is a value too (``InvalidManifest``): it
+names the object, the field, the value and the remedy. The package may use ``cluster`` and no other.
 """
 
-from joiner.pools.codecs.declared_objects import DeclaredObjects, read_manifests
+from joiner.pools.codecs.declared_objects import DeclaredObjects, read_manifests, read_node_class, read_node_pool
+from joiner.pools.codecs.node_claim_manifests import read_node_claim, write_claim_status, write_node_claim
+from joiner.pools.codecs.node_overlay_manifests import read_overlays
 from joiner.pools.conditions import Condition, Conditions
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.kubelet_configuration import KubeletConfiguration
-from joiner.pools.node_claim import NodeClaim, build_claim_name, build_node_claim
+from joiner.pools.node_claim import LaunchedInstance, NodeClaim, NodeClaimTemplate, build_claim_name, build_node_claim
 from joiner.pools.node_class import BlockDevice, ImageTerm, MetadataOptions, NodeClass, SecurityGroupTerm, SubnetTerm
-from joiner.pools.node_overlays import NodeOverlay, Overlays, read_overlays
+from joiner.pools.node_overlays import NodeOverlay, Overlays
 from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
-from joiner.pools.pool_status import build_pool_status, compute_pool_conditions
+from joiner.pools.pool_status import compute_pool_conditions
 from joiner.pools.resolved_node_class import Image, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
 
 __all__ = [
@@ -27,8 +30,10 @@ __all__ = [
     "InvalidManifest",
     "InvalidManifests",
     "KubeletConfiguration",
+    "LaunchedInstance",
     "MetadataOptions",
     "NodeClaim",
+    "NodeClaimTemplate",
     "NodeClass",
     "NodeClassProblem",
     "NodeClassRef",
@@ -42,8 +47,12 @@ __all__ = [
     "SubnetTerm",
     "build_claim_name",
     "build_node_claim",
-    "build_pool_status",
     "compute_pool_conditions",
     "read_manifests",
+    "read_node_claim",
+    "read_node_class",
+    "read_node_pool",
     "read_overlays",
+    "write_claim_status",
+    "write_node_claim",
 ]

@@ -13,8 +13,10 @@ True
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
+
+from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
 Status = Literal["True", "False", "Unknown"]
 
@@ -97,28 +99,3 @@ class Conditions:
                     known: Status = "False" if status == "False" else "Unknown"
                     return self.set("Ready", known, self[name].reason or name, message, at=at, generation=generation)
         return self.set("Ready", "True", "Ready", at=at, generation=generation)
-
-
-def parse_timestamp(text: str | None) -> datetime | None:
-    """RFC 3339 as the API server writes it.
-
-    >>> read_time("2026-11-21T05:17:28Z")
-    datetime.datetime(2026, 11, 21, 5, 17, 28, tzinfo=datetime.timezone.utc)
-
-    What is no moment (a file may say anything) is none:
-
-    >>> read_time("2026-13-45T05:17:28Z")
-    """
-    try:
-        return datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-
-
-def format_timestamp(moment: datetime) -> str:
-    """RFC 3339 in whole seconds, as ``metav1.Time`` wants it.
-
-    >>> write_time(datetime(2026, 11, 21, 5, 17, 28, 9, tzinfo=UTC))
-    '2026-11-21T05:17:28Z'
-    """
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -56,10 +56,6 @@ class KubeletConfiguration:
         """Signal -> quantity or percentage, e.g. ``{"memory.available": "5%"}``."""
         return self.config.get("evictionHard") or {}
 
-    @property
-    def eviction_soft(self) -> Mapping[str, str]:
-        return self.config.get("evictionSoft") or {}
-
     def _reserved(self, name: str) -> Resources | None:
         said = self.config.get(name)
         return None if said is None else Resources.from_kube(said)

@@ -7,17 +7,35 @@ instance is gone. Its life is told by three conditions, Launched, Registered and
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 from joiner import names
 from joiner.cluster import Requirements, Resources, Taint
-from joiner.pools.conditions import Conditions, Status, format_timestamp
+from joiner.pools.conditions import Conditions, Status
 from joiner.pools.node_pool import NodeClassRef, NodePool
+from joiner.pools.timestamps import format_timestamp
 
 ClaimKind = Literal["NodeClaim", "Machine"]
 
 CLAIM_API_VERSION: Mapping[ClaimKind, str] = {"NodeClaim": "karpenter.sh/v1", "Machine": "karpenter.sh/v1alpha5"}
 LIFE = ("Launched", "Registered", "Initialized")
+
+
+class LaunchedInstance(Protocol):
+    """What a CreateFleet answer says of one instance; the price is in $/h, None if it is unknown."""
+
+    @property
+    def instance_id(self) -> str: ...
+    @property
+    def image_id(self) -> str: ...
+    @property
+    def instance_type(self) -> str: ...
+    @property
+    def zone(self) -> str: ...
+    @property
+    def capacity_type(self) -> str: ...
+    @property
+    def price_per_hour(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,36 +136,43 @@ class NodeClaim:
 
     def as_launched(
         self,
+        instance: LaunchedInstance,
         *,
-        instance_id: str,
-        image_id: str,
-        instance_type: str,
-        zone: str,
-        capacity_type: str,
         at: datetime,
+        labels: Mapping[str, str] | None = None,
         capacity: Resources | None = None,
         allocatable: Resources | None = None,
-        labels: Mapping[str, str] | None = None,
         launch: str = "",
         joins_by: datetime | None = None,
     ) -> "NodeClaim":
-        """This claim once EC2 has answered: provider id, image, the labels that the instance decided, Launched.
+        """Return this claim with its instance: provider id, image, the labels that the instance decides, condition Launched.
 
-        ``joins_by`` is when it is given up if no node has joined.
+        Args:
+            instance: what EC2 launched.
+            at: the time of the conditions.
+            labels: labels of the instance's type and place, added to the claim's.
+            capacity: the capacity of the node; None keeps the claim's.
+            allocatable: the allocatable resources of the node; None keeps the claim's.
+            launch: the id of the launch; empty keeps the annotation as it is.
+            joins_by: the deadline of registration, for the messages of the conditions.
         """
-        known = {names.INSTANCE_TYPE: instance_type, names.ZONE: zone, names.CAPACITY_TYPE: capacity_type}
+        known = {
+            names.INSTANCE_TYPE: instance.instance_type,
+            names.ZONE: instance.zone,
+            names.CAPACITY_TYPE: instance.capacity_type,
+        }
         annotations = {**self.annotations, names.LAUNCH: launch} if launch else self.annotations
         launched = replace(
             self,
-            provider_id=f"aws:///{zone}/{instance_id}",
-            image_id=image_id,
+            provider_id=f"aws:///{instance.zone}/{instance.instance_id}",
+            image_id=instance.image_id,
             labels={**self.labels, **(labels or {}), **known},
             annotations=annotations,
             capacity=self.capacity if capacity is None else capacity,
             allocatable=self.allocatable if allocatable is None else allocatable,
         )
         launched = launched.with_condition("Launched", "True", "Launched", at=at)
-        awaited = f"instance {instance_id} has not joined the cluster yet{_until(joins_by)}"
+        awaited = f"instance {instance.instance_id} has not joined the cluster yet{_format_deadline(joins_by)}"
         for name in LIFE[1:]:
             if all(condition.type != name for condition in launched.conditions):
                 launched = launched.with_condition(name, "Unknown", "NodeNotJoined", awaited, at=at)
@@ -158,7 +183,7 @@ class NodeClaim:
         joined = replace(self, node_name=node_name).with_condition("Registered", "True", "Registered", at=at)
         if joined.conditions["Initialized"].status != "Unknown":
             return joined
-        awaited = f"node {node_name} has joined and takes no pods yet{_until(opens_by)}"
+        awaited = f"node {node_name} has joined and takes no pods yet{_format_deadline(opens_by)}"
         return joined.with_condition("Initialized", "Unknown", "NodeNotReady", awaited, at=at)
 
     def as_initialized(self, *, at: datetime, capacity: Resources | None = None, allocatable: Resources | None = None) -> "NodeClaim":
@@ -170,43 +195,33 @@ class NodeClaim:
         )
         return known.with_condition("Initialized", "True", "Initialized", at=at)
 
-    @classmethod
-    def from_kube(cls, manifest: Mapping[str, Any]) -> "NodeClaim":
-        """Raises InvalidManifests; to read many use ``joiner.pools.read``."""
-        from joiner.pools.codecs.node_claim_manifests import read_node_claim  # the codecs know the values, so the values import them late
 
-        return read_node_claim(manifest)
+@dataclass(frozen=True, slots=True)
+class NodeClaimTemplate:
+    """What a plan decides for one node: what the claim takes besides the fields of its pool.
 
-    def to_kube(self) -> dict[str, Any]:
-        """The whole manifest, by kind, ready to be created. Its status is another request: ``status_to_kube``."""
-        from joiner.pools.codecs.node_claim_manifests import write_node_claim  # see from_kube
+    ``requirements`` narrow the pool's to what is planned, ``requests`` are those of the node's pods and daemons, ``labels`` are those that
+    the plan decides already.
+    """
 
-        return write_node_claim(self)
-
-    def status_to_kube(self) -> dict[str, Any]:
-        """``{"status": ...}`` for the status subresource, by kind."""
-        from joiner.pools.codecs.node_claim_manifests import write_claim_status  # see from_kube
-
-        return write_claim_status(self)
+    requirements: Requirements = field(default_factory=Requirements)
+    requests: Resources = field(default_factory=Resources)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    capacity: Resources = field(default_factory=Resources)
+    allocatable: Resources = field(default_factory=Resources)
 
 
-def build_node_claim(
-    pool: NodePool,
-    *,
-    suffix: str,
-    requirements: Requirements,
-    requests: Resources,
-    lease: int,
-    execution: str,
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    capacity: Resources | None = None,
-    allocatable: Resources | None = None,
-) -> NodeClaim:
-    """The claim to write for one planned node of ``pool``.
+def build_node_claim(pool: NodePool, template: NodeClaimTemplate, *, suffix: str, lease: int, execution: str) -> NodeClaim:
+    """Return the claim to create for one planned node of a pool.
 
-    ``suffix`` is chosen by the caller so that the same plan gives the same names (a digest of execution, round and index).
-    ``requirements`` narrow the pool's to what was planned; ``labels`` are those that the plan already decides.
+    Args:
+        pool: the pool that the node belongs to.
+        template: what the plan decides for the node.
+        suffix: the end of the claim's name. It must be the same whenever the same plan is written again (a digest of execution, round and
+            index), so that a retry finds the claims that exist.
+        lease: the number of the lease under which the claim is written.
+        execution: the name of the execution that writes it.
     """
     belongs = pool.own_label
     if pool.class_ref.kind == "EC2NodeClass":
@@ -217,16 +232,16 @@ def build_node_claim(
         class_ref=pool.class_ref,
         pool=pool.name,
         pool_uid=pool.uid,
-        requirements=requirements,
-        requests=requests,
+        requirements=template.requirements,
+        requests=template.requests,
         taints=pool.taints,
         startup_taints=pool.startup_taints,
-        labels={**pool.labels, **(labels or {}), **belongs},
-        annotations={**pool.annotations, **(annotations or {}), names.LEASE: str(lease), names.EXECUTION: execution},
+        labels={**pool.labels, **template.labels, **belongs},
+        annotations={**pool.annotations, **template.annotations, names.LEASE: str(lease), names.EXECUTION: execution},
         expire_after=pool.expire_after,
         termination_grace_period=pool.termination_grace_period,
-        capacity=capacity or Resources(),
-        allocatable=allocatable or Resources(),
+        capacity=template.capacity,
+        allocatable=template.allocatable,
     )
 
 
@@ -239,5 +254,5 @@ def build_claim_name(pool: str, suffix: str) -> str:
     return f"{pool[: 62 - len(suffix)]}-{suffix}"
 
 
-def _until(deadline: datetime | None) -> str:
+def _format_deadline(deadline: datetime | None) -> str:
     return f"; it is given up if that has not happened by {format_timestamp(deadline)}" if deadline else ""

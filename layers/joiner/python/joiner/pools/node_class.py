@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from joiner.pools.conditions import Conditions
 from joiner.pools.kubelet_configuration import KubeletConfiguration
@@ -108,10 +108,3 @@ class NodeClass:
     def key(self) -> str:
         """As ``NodeClassRef.key``: ``EC2NodeClass/default``; an inline provider's name is its Provisioner's."""
         return self.ref.key
-
-    @classmethod
-    def from_kube(cls, manifest: Mapping[str, Any]) -> "NodeClass":
-        """Raises InvalidManifests; a Provisioner gives its inline provider. To read many use ``joiner.pools.read``."""
-        from joiner.pools.codecs.declared_objects import read_node_class  # the codecs know the values, so the values import them late
-
-        return read_node_class(manifest)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from joiner import names
 from joiner.cluster import Requirements, Resources, Taint
@@ -100,18 +100,6 @@ class NodePool:
         return self.kind == "Provisioner"
 
     @property
-    def node_requirements(self) -> Requirements:
-        """What its requirements and labels say together: a node of it has those labels exactly so."""
-        return self.requirements & Requirements.from_labels({**self.labels, **self.own_label})
-
-    @property
     def own_label(self) -> dict[str, str]:
         """The label by which its nodes are known."""
         return {names.PROVISIONER if self.legacy else names.NODEPOOL: self.name}
-
-    @classmethod
-    def from_kube(cls, manifest: Mapping[str, Any]) -> "NodePool":
-        """Raises InvalidManifests; to read many and keep the good ones use ``joiner.pools.read``."""
-        from joiner.pools.codecs.declared_objects import read_node_pool  # the codecs know the values, so the values import them late
-
-        return read_node_pool(manifest)

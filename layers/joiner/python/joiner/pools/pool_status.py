@@ -5,9 +5,7 @@ It is written for broken pools, too: that is where their authors look.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
-from joiner.cluster import Resources
 from joiner.pools.conditions import Conditions
 from joiner.pools.invalid_manifests import InvalidManifest
 from joiner.pools.resolved_node_class import ResolvedNodeClass
@@ -45,11 +43,3 @@ def compute_pool_conditions(
     after = after.with_ready(*DEPENDENTS, at=at, generation=generation)
     ready = after["Ready"]
     return after.set("Active", ready.status, ready.reason, ready.message, at=at, generation=generation) if legacy else after
-
-
-def build_pool_status(conditions: Conditions, *, used: Resources, nodes: int) -> dict[str, Any]:
-    """``{"status": ...}``; ``used`` is the capacity of the pool's nodes, those on their way included.
-
-    A resource that it no longer has stands at zero: a merge patch would otherwise keep its last number.
-    """
-    return {"status": {"resources": used.to_kube(), "nodes": nodes, "conditions": conditions.to_kube()}}

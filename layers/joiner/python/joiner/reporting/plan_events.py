@@ -7,7 +7,7 @@ from joiner.cluster import Pod
 from joiner.lifecycle.deadlines import registration_deadline
 from joiner.planning import ExistingNode, PendingPod, PlannedNode, Reason
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, ResolvedNodeClass
-from joiner.pools.conditions import format_timestamp
+from joiner.pools.timestamps import format_timestamp
 from joiner.reporting.events import Event, Subject
 
 REASONS_SHOWN = 6

@@ -1,6 +1,6 @@
 """All that users declared, read at once: pools, classes and claims of both generations, and the mistakes among them.
 
->>> found = read([{"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"limits": {"resoutces": {"cpu": 1}}}}])
+>>> found = read_manifests([{"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"limits": {"resoutces": {"cpu": 1}}}}])
 >>> found.pools, [problem.field for problem in found.problems]
 ((), ['spec.providerRef', 'spec.limits.resoutces'])
 """
@@ -11,11 +11,13 @@ from typing import Any
 
 from joiner.pools.codecs.karpenter_v1 import read_ec2_node_class, read_pool
 from joiner.pools.codecs.karpenter_v1alpha5 import read_inline, read_node_template, read_provisioner
-from joiner.pools.codecs.manifest_fields import ManifestProblems, suggest_nearest
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.node_claim_manifests import read_node_claim
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.node_claim import CLAIM_API_VERSION, NodeClaim
 from joiner.pools.node_class import CLASS_API_VERSION, NodeClass
 from joiner.pools.node_pool import API_VERSION, NodeClassRef, NodePool
+from joiner.pools.suggestions import suggest_nearest
 
 POOL_READERS: Mapping[str, Callable[[Mapping[str, Any], ManifestProblems], NodePool]] = {
     "NodePool": read_pool,
@@ -39,10 +41,6 @@ class DeclaredObjects:
     def class_of(self, ref: NodeClassRef) -> NodeClass | None:
         return next((node_class for node_class in self.classes if node_class.ref == ref), None)
 
-    def problems_of(self, key: str) -> tuple[InvalidManifest, ...]:
-        """Those of one object; ``key`` is ``Kind/name``."""
-        return tuple(problem for problem in self.problems if problem.object == key)
-
 
 def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
     """Every manifest of our kinds among these; other kinds are passed over. Never raises for what a manifest says."""
@@ -64,7 +62,7 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
                 classes.append(node_class)
         elif kind in CLAIM_API_VERSION:
             try:
-                claims.append(NodeClaim.from_kube(manifest))
+                claims.append(read_node_claim(manifest))
             except InvalidManifests as invalid:
                 notes.problems.extend(invalid.problems)
         problems.extend(notes.problems)

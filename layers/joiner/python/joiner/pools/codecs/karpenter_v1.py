@@ -10,6 +10,7 @@ from typing import Any, get_args
 from joiner.cluster import Requirements
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
+from joiner.pools.codecs.object_metadata import read_metadata, read_spec
 from joiner.pools.codecs.pool_requirements import (
     min_values,
     note_contradictions,
@@ -17,7 +18,6 @@ from joiner.pools.codecs.pool_requirements import (
     read_requirements,
     read_taints,
 )
-from joiner.pools.conditions import Conditions
 from joiner.pools.durations import parse_duration
 from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import (
@@ -60,29 +60,6 @@ WITHOUT_EFFECT = (
 )
 
 
-def read_identity(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What every object has: the arguments of that name of NodePool and NodeClass."""
-    meta = manifest.get("metadata") or {}
-    return {
-        "name": meta.get("name", ""),
-        "uid": meta.get("uid", ""),
-        "generation": meta.get("generation", 0),
-        "resource_version": meta.get("resourceVersion", ""),
-        "deleting": "deletionTimestamp" in meta,
-        "conditions": Conditions.from_kube((manifest.get("status") or {}).get("conditions")),
-    }
-
-
-def read_spec(manifest: Mapping[str, Any], notes: ManifestProblems) -> ManifestFields:
-    """The spec; what stands beside it by mistake is noted."""
-    whole = ManifestFields(manifest, "", notes)
-    for name in ("apiVersion", "kind", "metadata", "status"):
-        whole.raw(name)
-    spec = whole.sub("spec")
-    whole.close(outside="spec")
-    return spec
-
-
 def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
     """A NodePool; use it only if ``notes`` has no errors then."""
     spec = read_spec(manifest, notes)
@@ -95,7 +72,7 @@ def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
     note_contradictions(requirements, notes, node.at("requirements"))
     taints, startup_taints = read_taints(node, "taints", "startupTaints")
     pool = NodePool(
-        **read_identity(manifest),
+        **read_metadata(manifest),
         class_ref=_read_class_ref(node.sub("nodeClassRef")),
         weight=spec.integer("weight", minimum=1, maximum=100) or 0,
         requirements=requirements,
@@ -170,7 +147,7 @@ def read_ec2_node_class(manifest: Mapping[str, Any], notes: ManifestProblems) ->
     spec = read_spec(manifest, notes)
     images = _read_image_terms(spec)
     node_class = NodeClass(
-        **read_identity(manifest),
+        **read_metadata(manifest),
         kind="EC2NodeClass",
         subnet_terms=tuple(SubnetTerm(**_read_term(item, "id")) for item in _terms(spec, "subnetSelectorTerms")),
         security_group_terms=tuple(

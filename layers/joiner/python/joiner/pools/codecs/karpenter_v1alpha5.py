@@ -13,9 +13,9 @@ from typing import Any, get_args
 from joiner import names
 from joiner.cluster import Requirements
 from joiner.cluster.requirements import RENAMED
-from joiner.pools.codecs.karpenter_v1 import read_identity, read_spec
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
+from joiner.pools.codecs.object_metadata import read_metadata, read_spec
 from joiner.pools.codecs.pool_requirements import note_contradictions, read_labels, read_requirements, read_taints
 from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
@@ -54,7 +54,7 @@ def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
     note_contradictions(requirements, notes, spec.at("requirements"))
     taints, startup_taints = read_taints(spec, "taints", "startupTaints")
     limits = spec.sub("limits")
-    identity = read_identity(manifest)
+    identity = read_metadata(manifest)
     pool = NodePool(
         **identity,
         kind="Provisioner",
@@ -113,7 +113,7 @@ def _read_disruption(spec: ManifestFields) -> Disruption:
 def read_node_template(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass:
     """An AWSNodeTemplate; use it only if ``notes`` has no errors then."""
     spec = read_spec(manifest, notes)
-    return NodeClass(**read_identity(manifest), kind="AWSNodeTemplate", **_read_provider(spec, inline=False))
+    return NodeClass(**read_metadata(manifest), kind="AWSNodeTemplate", **_read_provider(spec, inline=False))
 
 
 def read_inline(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass | None:
@@ -122,7 +122,7 @@ def read_inline(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeCla
     provider = spec.get("provider") if isinstance(spec, Mapping) else None
     if provider is None:
         return None
-    identity = {**read_identity(manifest), "conditions": NodeClass("").conditions}  # those are the Provisioner's own
+    identity = {**read_metadata(manifest), "conditions": NodeClass("").conditions}  # those are the Provisioner's own
     return NodeClass(**identity, kind="Inline", **_read_provider(ManifestFields(provider, "spec.provider", notes), inline=True))
 
 

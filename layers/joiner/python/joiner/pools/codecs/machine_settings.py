@@ -8,10 +8,11 @@ from typing import Any
 
 from joiner import names
 from joiner.cluster import Resources
-from joiner.pools.codecs.manifest_fields import ManifestFields, suggest_nearest
+from joiner.pools.codecs.manifest_fields import ManifestFields
 from joiner.pools.durations import PATTERN
 from joiner.pools.kubelet_configuration import FIELDS, KubeletConfiguration
 from joiner.pools.node_class import BlockDevice, MetadataOptions
+from joiner.pools.suggestions import suggest_nearest
 
 SIGNALS = ("memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "pid.available")
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")

@@ -11,7 +11,6 @@ Resources({})
 Provisioner/default: spec.limits.resoutces is {cpu: 1000}: there is no such field; did you mean "resources"?
 """
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 from joiner.cluster import Resources
 from joiner.pools.durations import parse_duration
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests, Severity
+from joiner.pools.suggestions import suggest_nearest
 
 SHOWN = 80  # a value is quoted in a message so far, and no further
 
@@ -186,12 +186,6 @@ class ManifestFields:
             else:
                 remedy = f"there is no such field{suggest_nearest(str(name), sorted(self._asked))}"
             self.notes.note(self.at(str(name)), self._said[name], remedy)
-
-
-def suggest_nearest(said: str, known: Sequence[str]) -> str:
-    """``; did you mean "x"?`` where one of ``known`` is near."""
-    near = difflib.get_close_matches(said.strip(), known, n=1)
-    return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def format_value(value: object) -> str:

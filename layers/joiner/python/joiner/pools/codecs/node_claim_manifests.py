@@ -11,11 +11,12 @@ from typing import Any
 
 from joiner import names
 from joiner.cluster import InvalidField, Requirement, Requirements, Resources, Taint
-from joiner.pools.conditions import Conditions, parse_timestamp
+from joiner.pools.conditions import Conditions
 from joiner.pools.durations import format_duration, parse_duration
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.node_claim import CLAIM_API_VERSION, LIFE, ClaimKind, NodeClaim
 from joiner.pools.node_pool import CLASS_GROUP, ClassKind, NodeClassRef
+from joiner.pools.timestamps import parse_timestamp
 
 MACHINE = "Machine"
 
