@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from joiner_local.aws.call_counts import CallCounts
 from joiner_local.aws.fault_injection.aws_request_faults import AwsRequestFaults
 from joiner_local.aws.fault_injection.fault_rules import FaultRules
-from joiner_local.aws.iam.door import IamDoor
+from joiner_local.aws.iam.iam_middleware import IamMiddleware
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LocalAwsApplication:
             return self._own(self.aws, path.removeprefix(OWN_PATHS), environ, start_response)
         self.aws.part(CallCounts).note(environ)
         service = self.aws.services.get(_signed_for(environ))
-        return AwsRequestFaults(IamDoor(service or self.moto), self.aws.part(FaultRules))(environ, start_response)
+        return AwsRequestFaults(IamMiddleware(service or self.moto), self.aws.part(FaultRules))(environ, start_response)
 
     def _own(self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         for prefix, app in aws.paths.items():
@@ -136,7 +136,7 @@ def install_services(aws: LocalAws) -> None:
     from joiner_local.aws.ec2 import fleets
     from joiner_local.aws.eks import eks_clusters
     from joiner_local.aws.eventbridge import event_rules
-    from joiner_local.aws.iam import door, instance_profile_listing
+    from joiner_local.aws.iam import iam_middleware, instance_profile_listing
     from joiner_local.aws.moto_patches import queue_locks, response_writer, service_limits
     from joiner_local.aws.pricing import price_list
     from joiner_local.aws.scheduler import schedules
@@ -162,7 +162,7 @@ def install_services(aws: LocalAws) -> None:
     event_lookup.install(aws)
     service_limits.install()
     fault_injection.install(aws)
-    door.install(aws)
+    iam_middleware.install(aws)
 
 
 def moto_application() -> "WSGIApplication":

@@ -4,17 +4,24 @@ from typing import Any
 
 import pytest
 
-from joiner_local.aws.iam.conditions import Condition, MalformedPolicy, filled, like
-from joiner_local.aws.iam.encoded_messages import decoded, ec2_message
-from joiner_local.aws.iam.evaluation import Decision, Permissions, Question, message
+from joiner_local.aws.iam.encoded_messages import decode_denial, ec2_message
+from joiner_local.aws.iam.policy_conditions import MalformedPolicy, PolicyCondition, like, replace_variables
+from joiner_local.aws.iam.policy_evaluation import (
+    AccessDecision,
+    RequiredPermission,
+    RolePermissions,
+    denial_message,
+)
 
 TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/t"
 
 
-def decide(*statements: dict[str, Any], action: str, resource: str = "*", boundary: Any = None, **context: Any) -> Decision:
+def decide(
+    *statements: dict[str, Any], action: str, resource: str = "*", boundary: Any = None, **context: Any
+) -> AccessDecision:
     keys = {name.replace("__", ":").lower(): tuple(values) for name, values in context.items()}
     document = {"Version": "2012-10-17", "Statement": list(statements)}
-    return Permissions.read({"p": document}, boundary).decide(Question(action, resource, keys))
+    return RolePermissions.read({"p": document}, boundary).decide(RequiredPermission(action, resource, keys))
 
 
 def allow(action: Any, resource: Any = "*", **more: Any) -> dict[str, Any]:
@@ -37,7 +44,9 @@ def allow(action: Any, resource: Any = "*", **more: Any) -> dict[str, Any]:
         ({"Effect": "Allow", "Action": "*", "NotResource": "arn:x"}, ("s3:GetObject", "arn:y"), True),
     ],
 )
-def test_actions_and_resources_match_by_wildcards(granted: dict[str, Any], asked: tuple[str, str], allowed: bool) -> None:
+def test_actions_and_resources_match_by_wildcards(
+    granted: dict[str, Any], asked: tuple[str, str], allowed: bool
+) -> None:
     assert decide(granted, action=asked[0], resource=asked[1]).allowed is allowed
 
 
@@ -103,7 +112,7 @@ def test_actions_and_resources_match_by_wildcards(granted: dict[str, Any], asked
 def test_operators(operator: str, said: list[Any], values: tuple[str, ...] | None, holds: bool) -> None:
     context = {} if values is None else {"aws:key": values}
 
-    assert Condition.read(operator, "aws:Key", said).holds(context) is holds
+    assert PolicyCondition.read(operator, "aws:Key", said).holds(context) is holds
 
 
 def test_all_conditions_must_hold() -> None:
@@ -116,7 +125,9 @@ def test_all_conditions_must_hold() -> None:
 def test_a_variable_without_a_value_matches_nothing() -> None:
     own = allow("s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}/*")
 
-    assert decide(own, action="s3:GetObject", resource="arn:aws:s3:::b/x/k", **{"aws__PrincipalTag/team": ("x",)}).allowed
+    assert decide(
+        own, action="s3:GetObject", resource="arn:aws:s3:::b/x/k", **{"aws__PrincipalTag/team": ("x",)}
+    ).allowed
     assert not decide(own, action="s3:GetObject", resource="arn:aws:s3:::b/x/k").allowed
 
 
@@ -133,33 +144,45 @@ def test_a_wildcard_of_a_variables_value_is_literal() -> None:
 def test_a_variable_without_a_value_has_its_default() -> None:
     text = "arn:aws:s3:::b/${aws:PrincipalTag/team, 'every*one'}/*"
 
-    assert filled(text, {"aws:principaltag/team": ("x",)}) == "arn:aws:s3:::b/x/*"
-    assert filled(text, {}) == "arn:aws:s3:::b/every${*}one/*"
-    assert like("arn:aws:s3:::b/every*one/k", filled(text, {}) or "")
-    assert filled(text, {"aws:principaltag/team": ("x", "y")}) is None  # no variable has several values
+    assert replace_variables(text, {"aws:principaltag/team": ("x",)}) == "arn:aws:s3:::b/x/*"
+    assert replace_variables(text, {}) == "arn:aws:s3:::b/every${*}one/*"
+    assert like("arn:aws:s3:::b/every*one/k", replace_variables(text, {}) or "")
+    assert replace_variables(text, {"aws:principaltag/team": ("x", "y")}) is None  # no variable has several values
 
 
 def test_a_policy_of_the_old_version_has_no_variables() -> None:
     statement = allow("s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}")
-    old = Permissions.read({"p": {"Version": "2008-10-17", "Statement": statement}})
+    old = RolePermissions.read({"p": {"Version": "2008-10-17", "Statement": statement}})
     context = {"aws:principaltag/team": ("x",)}
 
-    assert not old.decide(Question("s3:GetObject", "arn:aws:s3:::b/x", context)).allowed
-    assert old.decide(Question("s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}", context)).allowed
+    assert not old.decide(RequiredPermission("s3:GetObject", "arn:aws:s3:::b/x", context)).allowed
+    assert old.decide(RequiredPermission("s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}", context)).allowed
 
 
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ({"Statement": allow("s3:*", Condition={"StringEqual": {"k": "v"}})}, r"^p\[0\]: Condition: StringEqual is no operator"),
+        (
+            {"Statement": allow("s3:*", Condition={"StringEqual": {"k": "v"}})},
+            r"^p\[0\]: Condition: StringEqual is no operator",
+        ),
         ({"Statement": allow("s3:*", Condition={"NullIfExists": {"k": "true"}})}, "NullIfExists is no operator"),
-        ({"Statement": allow("s3:*", Condition={"ForSomeValues:StringLike": {"k": "v"}})}, "ForSomeValues:StringLike is no operator"),
+        (
+            {"Statement": allow("s3:*", Condition={"ForSomeValues:StringLike": {"k": "v"}})},
+            "ForSomeValues:StringLike is no operator",
+        ),
         ({"Statement": allow("s3:*", Condition={"StringEquals": {"k": {"a": 1}}})}, "neither text, number nor Boolean"),
         ({"Statement": allow("s3:*", Condition={"StringEquals": "v"})}, "Condition must be an object of objects"),
-        ({"Statement": {"Effect": "Allow", "Resource": "*", "Sid": "X"}}, r"^p\[X\]: a statement must have either Action or NotAction"),
+        (
+            {"Statement": {"Effect": "Allow", "Resource": "*", "Sid": "X"}},
+            r"^p\[X\]: a statement must have either Action or NotAction",
+        ),
         ({"Statement": {"Effect": "Allow", "Action": "s3:*"}}, "either Resource or NotResource"),
         ({"Statement": {"Action": "s3:*", "Resource": "*"}}, "Effect must be Allow or Deny, not None"),
-        ({"Statement": {**allow("s3:*"), "Principal": "*"}}, "Principal is no element of a statement of an identity policy"),
+        (
+            {"Statement": {**allow("s3:*"), "Principal": "*"}},
+            "Principal is no element of a statement of an identity policy",
+        ),
         ({"Statement": allow([1])}, "Action must be text"),
         ({"Statement": ["s3:*"]}, "a statement must be an object"),
         ({"Version": "2012-10-18", "Statement": []}, "the version 2012-10-18"),
@@ -169,27 +192,33 @@ def test_a_policy_of_the_old_version_has_no_variables() -> None:
 )
 def test_a_malformed_policy_is_refused_by_name(document: Any, problem: str) -> None:
     with pytest.raises(MalformedPolicy, match=problem):
-        Permissions.read({"p": document})
+        RolePermissions.read({"p": document})
 
 
 def test_ec2_encodes_the_denial_of_a_call_that_changes_something() -> None:
     decision = decide(action="ec2:TerminateInstances", resource="arn:i", aws__A=("1",))
     said, _, code = ec2_message("arn:p", decision).partition(". Encoded authorization failure message: ")
 
-    assert said.startswith("You are not authorized to perform this operation. User: arn:p is not authorized to perform: ")
-    context = decoded(code)["context"]
+    assert said.startswith(
+        "You are not authorized to perform this operation. User: arn:p is not authorized to perform: "
+    )
+    context = decode_denial(code)["context"]
     assert (context["action"], context["resource"]) == ("ec2:TerminateInstances", "arn:i")
     assert context["conditions"]["items"] == [{"key": "aws:a", "values": {"items": [{"value": "1"}]}}]
     assert "Encoded" not in ec2_message("arn:p", decide(action="ec2:DescribeInstances"))
     with pytest.raises(ValueError, match="not an encoded authorization message"):
-        decoded("AAAA")
+        decode_denial("AAAA")
 
 
 def test_an_explicit_deny_prevails_and_says_so() -> None:
-    decision = decide(allow("*"), {"Effect": "Deny", "Action": "s3:*", "Resource": "*", "Sid": "No"}, action="s3:GetObject")
+    decision = decide(
+        allow("*"), {"Effect": "Deny", "Action": "s3:*", "Resource": "*", "Sid": "No"}, action="s3:GetObject"
+    )
 
     assert (decision.allowed, decision.statement) == (False, "p[No]")
-    assert message("u", decision).endswith("perform: s3:GetObject on resource: * with an explicit deny in an identity-based policy")
+    assert denial_message("u", decision).endswith(
+        "perform: s3:GetObject on resource: * with an explicit deny in an identity-based policy"
+    )
 
 
 def test_a_boundary_limits_but_gives_nothing() -> None:
@@ -204,7 +233,7 @@ def test_a_boundary_limits_but_gives_nothing() -> None:
 def test_the_reason_names_the_action_that_no_policy_allows() -> None:
     decision = decide(action="dynamodb:GetItem", resource=TABLE)
 
-    assert message("arn:aws:sts::123456789012:assumed-role/r/s", decision) == (
+    assert denial_message("arn:aws:sts::123456789012:assumed-role/r/s", decision) == (
         "User: arn:aws:sts::123456789012:assumed-role/r/s is not authorized to perform: dynamodb:GetItem on resource: "
         f"{TABLE} because no identity-based policy allows the dynamodb:GetItem action"
     )

@@ -35,8 +35,8 @@ from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from joiner_local.aws.ec2.fleet_allocation import FleetAllocation, PoolRefusal, PricedPool, allocate
 from joiner_local.aws.ec2.fleet_requests import FleetRequest, LaunchPool, tags_by_type
 from joiner_local.aws.fault_injection import early_terminations
-from joiner_local.aws.iam import ec2_checks
-from joiner_local.aws.iam.guard import GUARD
+from joiner_local.aws.iam import ec2_required_permissions
+from joiner_local.aws.iam.access_control import ACCESS_CONTROL
 from joiner_local.aws.local_aws import LocalAws
 from joiner_local.aws.moto_patches import ec2_lookups
 
@@ -156,7 +156,10 @@ def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any, acc
     for asked, made in launched:
         kms_keys.born(made, ebs_volumes.keys_of(asked.data, backend), access_key, backend)
     groups = [_group(asked, made, backend) for asked, made in launched]
-    errors = [{**refusal.asked.told(), "ErrorCode": refusal.code, "ErrorMessage": refusal.message} for refusal in allocation.refused]
+    errors = [
+        {**refusal.asked.told(), "ErrorCode": refusal.code, "ErrorMessage": refusal.message}
+        for refusal in allocation.refused
+    ]
     fleet = InstantFleet(
         id=fleet_id,
         fleet_type="instant",
@@ -208,9 +211,14 @@ def _allocate(request: FleetRequest, backend: Any, access_key: str) -> FleetAllo
 def _forbidden(asked: LaunchPool, request: FleetRequest, access_key: str) -> instance_launches.Problem | None:
     """RunInstances in the caller's name, and what it asks for."""
     of_template = tags_by_type(asked.data.get("TagSpecifications") or [])
-    tags = {kind: {**of_template.get(kind, {}), **request.tags.get(kind, {})} for kind in of_template.keys() | request.tags.keys()}
-    questions = ec2_checks.launch(asked.data, asked.template["LaunchTemplateId"], tags, spot=request.lifecycle == capacity_pools.SPOT)
-    said = GUARD.problem(access_key, questions)
+    tags = {
+        kind: {**of_template.get(kind, {}), **request.tags.get(kind, {})}
+        for kind in of_template.keys() | request.tags.keys()
+    }
+    permissions = ec2_required_permissions.launch_permissions(
+        asked.data, asked.template["LaunchTemplateId"], tags, spot=request.lifecycle == capacity_pools.SPOT
+    )
+    said = ACCESS_CONTROL.ec2_denial(access_key, permissions)
     return ("UnauthorizedOperation", said) if said else None
 
 
@@ -223,7 +231,9 @@ def _refusal(asked: LaunchPool, *, no_address: bool) -> PoolRefusal:
         message = f"There are not enough free addresses in subnet '{asked.subnet_id}' to satisfy the requested number of instances."
         return PoolRefusal(asked, "InsufficientFreeAddressesInSubnet", message)
     code = POOLS.refusal(asked.pool)
-    return PoolRefusal(asked, code, MESSAGES.get(code, code).format(type=asked.pool.instance_type, zone=asked.pool.zone))
+    return PoolRefusal(
+        asked, code, MESSAGES.get(code, code).format(type=asked.pool.instance_type, zone=asked.pool.zone)
+    )
 
 
 def _group(asked: LaunchPool, made: list[Any], backend: Any) -> dict[str, Any]:
@@ -242,7 +252,12 @@ def _described(configs: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """User data is not described."""
     hidden = "LaunchTemplateSpecificationUserData"
     return [
-        {**config, "LaunchTemplateSpecification": {k: v for k, v in config["LaunchTemplateSpecification"].items() if k != hidden}}
+        {
+            **config,
+            "LaunchTemplateSpecification": {
+                k: v for k, v in config["LaunchTemplateSpecification"].items() if k != hidden
+            },
+        }
         for config in configs
     ]
 

@@ -18,8 +18,8 @@ from moto.kms.models import kms_backends
 from moto.sts.models import sts_backends
 
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA, PACE, EndReason, terminate
-from joiner_local.aws.iam.evaluation import Question, listed
-from joiner_local.aws.iam.guard import GUARD
+from joiner_local.aws.iam.access_control import ACCESS_CONTROL
+from joiner_local.aws.iam.policy_evaluation import RequiredPermission, as_list
 
 NEEDED: Final = (
     "kms:CreateGrant",
@@ -58,8 +58,8 @@ def _trouble(said: str, access_key: str, backend: Any) -> EndReason | None:
         return None
     context = {"kms:ViaService": f"ec2.{backend.region_name}.amazonaws.com", "kms:GrantIsForAWSResource": "true"}
     keys = {name.lower(): (value,) for name, value in context.items()}
-    permissions = GUARD.permissions(role.arn)
-    allowed = all(permissions.decide(Question(action, key.arn, keys)).allowed for action in NEEDED)
+    permissions = ACCESS_CONTROL.permissions(role.arn)
+    allowed = all(permissions.decide(RequiredPermission(action, key.arn, keys)).allowed for action in NEEDED)
     return None if allowed and _key_admits(key, role.arn, backend.account_id) else NO_PERMISSION
 
 
@@ -82,9 +82,9 @@ def _key_admits(key: Any, role: str, account: str) -> bool:
     if not key.policy:
         return True
     admitted = {role, account, f"arn:aws:iam::{account}:root", "*"}
-    for statement in listed(json.loads(key.policy)["Statement"]):
+    for statement in as_list(json.loads(key.policy)["Statement"]):
         principal = statement.get("Principal", {})
-        named = listed(principal.get("AWS", ())) if isinstance(principal, Mapping) else [principal]
+        named = as_list(principal.get("AWS", ())) if isinstance(principal, Mapping) else [principal]
         if statement.get("Effect") == "Allow" and admitted & set(named):
             return True
     return False

@@ -1,1 +1,2 @@
-"""IAM of the local AWS: what a deployed function or a state machine may do is decided by the policies of its role, as on AWS."""
+"""IAM of the local AWS: the policies of a role decide the calls of functions, state machines, rules and schedules, as
+on AWS."""

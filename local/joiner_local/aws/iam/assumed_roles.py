@@ -65,7 +65,8 @@ def assume(role: str, session: str) -> Credentials:
 
 @dataclass(slots=True)
 class RoleClients:
-    """boto3 clients of state machines' roles. A client costs tens of milliseconds to make, so each is made once an hour."""
+    """boto3 clients of state machines' roles. A client costs tens of milliseconds to make, so each is made once an
+    hour."""
 
     endpoint: str
     _made: dict[tuple[str, str], tuple[BaseClient, Credentials]] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """The encoded message of an EC2 denial, and `sts:DecodeAuthorizationMessage`, which shows what it says.
 
-EC2 appends such a message to the denial of a call that changes something. Source: EC2 user guide, "Troubleshoot instance launch issues";
-STS API reference, DecodeAuthorizationMessage. On AWS the message is encrypted; here it is compressed JSON.
+EC2 appends such a message to the denial of a call that changes something. Source: EC2 user guide, "Troubleshoot
+instance launch issues"; STS API reference, DecodeAuthorizationMessage. On AWS the message is encrypted; here it is
+compressed JSON.
 """
 
 import base64
@@ -10,41 +11,45 @@ import json
 import zlib
 from typing import Any
 
-from joiner_local.aws.iam.evaluation import EXPLICIT_DENY, Decision, message
+from joiner_local.aws.iam.policy_evaluation import EXPLICIT_DENY, AccessDecision, denial_message
 
 
-def ec2_message(principal: str, decision: Decision) -> str:
+def ec2_message(principal: str, decision: AccessDecision) -> str:
     """Word a denial as EC2 does: with an encoded message, unless the call only reads."""
-    said = f"You are not authorized to perform this operation. {message(principal, decision)}"
-    if decision.question.action.startswith(("ec2:Describe", "ec2:Get")):
+    said = f"You are not authorized to perform this operation. {denial_message(principal, decision)}"
+    if decision.permission.action.startswith(("ec2:Describe", "ec2:Get")):
         return said
-    return f"{said}. Encoded authorization failure message: {encoded(principal, decision)}"
+    return f"{said}. Encoded authorization failure message: {encode_denial(principal, decision)}"
 
 
-def encoded(principal: str, decision: Decision) -> str:
+def encode_denial(principal: str, decision: AccessDecision) -> str:
     """Encode a denial.
 
-    >>> from joiner_local.aws.iam.evaluation import Question
-    >>> decoded(encoded("arn:p", Decision(Question("ec2:RunInstances", "arn:r"), False, "reason")))["context"]["action"]
+    >>> from joiner_local.aws.iam.policy_evaluation import RequiredPermission
+    >>> denial = AccessDecision(RequiredPermission("ec2:RunInstances", "arn:r"), False, "reason")
+    >>> decode_denial(encode_denial("arn:p", denial))["context"]["action"]
     'ec2:RunInstances'
     """
-    question = decision.question
-    conditions = [{"key": key, "values": {"items": [{"value": each} for each in values]}} for key, values in question.context.items()]
+    permission = decision.permission
+    conditions = [
+        {"key": key, "values": {"items": [{"value": each} for each in values]}}
+        for key, values in permission.context.items()
+    ]
     said = {
         "allowed": decision.allowed,
         "explicitDeny": decision.reason == EXPLICIT_DENY,
         "matchedStatements": {"items": [{"statementId": decision.statement}] if decision.statement else []},
         "context": {
             "principal": {"arn": principal},
-            "action": question.action,
-            "resource": question.resource,
+            "action": permission.action,
+            "resource": permission.resource,
             "conditions": {"items": conditions},
         },
     }
     return base64.urlsafe_b64encode(zlib.compress(json.dumps(said).encode())).decode()
 
 
-def decoded(text: str) -> dict[str, Any]:
+def decode_denial(text: str) -> dict[str, Any]:
     """Decode an encoded message; `ValueError` for a text that is none."""
     try:
         said: dict[str, Any] = json.loads(zlib.decompress(base64.urlsafe_b64decode(text)))
@@ -61,7 +66,7 @@ def install() -> None:
 
     def decode_authorization_message(self: Any) -> Any:
         try:
-            return ActionResult({"DecodedMessage": json.dumps(decoded(self._get_param("EncodedMessage")))})
+            return ActionResult({"DecodedMessage": json.dumps(decode_denial(self._get_param("EncodedMessage")))})
         except ValueError:
             raise STSClientError("InvalidAuthorizationMessageException", "Message is not valid") from None
 

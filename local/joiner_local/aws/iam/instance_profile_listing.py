@@ -1,6 +1,8 @@
-"""IAM's ListInstanceProfiles by path. moto lists the instance profiles of the whole account, whatever path is asked for.
+"""IAM's ListInstanceProfiles by path. moto lists the instance profiles of the whole account, whatever path is asked
+for.
 
-Source: IAM API reference, ListInstanceProfiles, `PathPrefix`: "/" lists all, another prefix only the profiles whose path begins with it.
+Source: IAM API reference, ListInstanceProfiles, `PathPrefix`: "/" lists all, another prefix only the profiles whose
+path begins with it.
 """
 
 from typing import Any

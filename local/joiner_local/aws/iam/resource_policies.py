@@ -1,13 +1,12 @@
 """Resource policies, as far as services ask them: may this service do that to the queue or function?
 
-Roles' own policies are not enforced locally; these are, because a rule whose target lacks its permission delivers nothing on AWS either
-("Using resource-based policies for Amazon EventBridge").
+A rule whose target lacks its permission delivers nothing on AWS either ("Using resource-based policies for Amazon EventBridge").
 
 >>> statement = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage",
 ...              "Condition": {"ArnEquals": {"aws:SourceArn": "arn:rule/a"}}}
->>> allows([statement], Request("events.amazonaws.com", "sqs:SendMessage", "arn:rule/a"))
+>>> allows([statement], PolicyRequest("events.amazonaws.com", "sqs:SendMessage", "arn:rule/a"))
 True
->>> allows([statement], Request("events.amazonaws.com", "sqs:SendMessage", "arn:rule/b"))
+>>> allows([statement], PolicyRequest("events.amazonaws.com", "sqs:SendMessage", "arn:rule/b"))
 False
 """
 
@@ -44,13 +43,21 @@ def allows(statements: Iterable[Mapping[str, Any]], request: PolicyRequest) -> b
 
 def _applies(statement: Mapping[str, Any], request: PolicyRequest) -> bool:
     principal = statement.get("Principal", {})
-    named = _listed(principal.get("Service")) + _listed(principal.get("AWS")) if isinstance(principal, Mapping) else _listed(principal)
+    named = (
+        _listed(principal.get("Service")) + _listed(principal.get("AWS"))
+        if isinstance(principal, Mapping)
+        else _listed(principal)
+    )
     if request.service not in named and "*" not in named:
         return False
     if not any(fnmatchcase(request.action.lower(), pattern.lower()) for pattern in _listed(statement.get("Action"))):
         return False
     conditions: Mapping[str, Mapping[str, Any]] = statement.get("Condition") or {}
-    return all(_holds(operator, key, _listed(wanted), request) for operator, tests in conditions.items() for key, wanted in tests.items())
+    return all(
+        _holds(operator, key, _listed(wanted), request)
+        for operator, tests in conditions.items()
+        for key, wanted in tests.items()
+    )
 
 
 def _holds(operator: str, key: str, wanted: list[str], request: PolicyRequest) -> bool:
@@ -65,4 +72,7 @@ def _holds(operator: str, key: str, wanted: list[str], request: PolicyRequest) -
 def _listed(value: Any) -> list[str]:
     if value is None:
         return []
-    return [str(item).lower() if isinstance(item, bool) else str(item) for item in (value if isinstance(value, list) else [value])]
+    return [
+        str(item).lower() if isinstance(item, bool) else str(item)
+        for item in (value if isinstance(value, list) else [value])
+    ]

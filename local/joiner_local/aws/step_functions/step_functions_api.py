@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from joiner_local.aws.aws_lambda.function_invocations import FunctionInvoker, FunctionNotFound
 from joiner_local.aws.aws_lambda.sandbox_pool import InvocationThrottled
 from joiner_local.aws.cloudwatch.log_shipping import LogShipper
+from joiner_local.aws.iam.access_control import ACCESS_CONTROL, AssumedRoleSession
 from joiner_local.aws.iam.assumed_roles import RoleClients, check_assumable
-from joiner_local.aws.iam.evaluation import Question, message
-from joiner_local.aws.iam.guard import GUARD, Principal
+from joiner_local.aws.iam.policy_evaluation import RequiredPermission, denial_message
 from joiner_local.aws.local_aws import LocalAws
 from joiner_local.aws.step_functions.execution_history import HistoryEvent
 from joiner_local.aws.step_functions.machine_definition import InvalidDefinition, parse_machine
@@ -79,10 +79,10 @@ class _Neighbours:
             raise ServiceRefused("TooManyRequestsException", "Rate Exceeded.", 429) from throttled
         return FunctionAnswer(result.payload, result.version, result.request_id, result.error)
 
-    def refusal(self, role: str, question: Question) -> str | None:
-        principal = Principal(role, "states")
-        decision = GUARD.refusal(principal, [question])
-        return None if decision is None else message(principal.arn, decision)
+    def refusal(self, role: str, permission: RequiredPermission) -> str | None:
+        principal = AssumedRoleSession(role, "states")
+        decision = ACCESS_CONTROL.first_denial(principal, [permission])
+        return None if decision is None else denial_message(principal.arn, decision)
 
     def client(self, service: str, role: str) -> "BaseClient":
         return self.clients.client(service, role)

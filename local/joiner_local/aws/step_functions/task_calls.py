@@ -15,8 +15,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 from botocore.response import StreamingBody
 
-from joiner_local.aws.iam.checks import invocation
-from joiner_local.aws.iam.evaluation import Question
+from joiner_local.aws.iam.policy_evaluation import RequiredPermission
+from joiner_local.aws.iam.required_permissions import invoke_permission
 from joiner_local.aws.step_functions.jsonata_expressions import Json
 from joiner_local.aws.step_functions.task_resources import TaskResource, pascal_case, spellings
 from joiner_local.aws.step_functions.task_tokens import StateFailure
@@ -53,7 +53,7 @@ class Services(Protocol):
 
     def start_execution(self, machine: str, name: str | None, input_text: str) -> tuple[str, dt.datetime]: ...
 
-    def refusal(self, role: str, question: Question) -> str | None: ...
+    def refusal(self, role: str, permission: RequiredPermission) -> str | None: ...
 
     def await_execution(self, arn: str) -> Mapping[str, Any]: ...
 
@@ -90,7 +90,7 @@ class TaskCall:
 
     def _invoke(self, name: str, qualifier: str | None, payload: Json) -> dict[str, Json]:
         body = payload if isinstance(payload, str) and _is_json(payload) else json.dumps(payload)
-        self._authorize(invocation(name, qualifier), "AWSLambdaException")
+        self._authorize(invoke_permission(name, qualifier), "AWSLambdaException")
         answer = self.services.invoke_function(name, qualifier, body.encode())
         if answer.error is not None:
             raise _function_failure(answer.payload)
@@ -110,7 +110,7 @@ class TaskCall:
         asked = self._checked_arguments()
         given = asked.get("Input", {})
         text = given if isinstance(given, str) else json.dumps(given)
-        self._authorize(Question("states:StartExecution", asked["StateMachineArn"]), "AWSStepFunctionsException")
+        self._authorize(RequiredPermission("states:StartExecution", asked["StateMachineArn"]), "AWSStepFunctionsException")
         arn, started = self.services.start_execution(asked["StateMachineArn"], asked.get("Name"), text)
         answer = {"ExecutionArn": arn, "StartDate": int(started.timestamp() * 1000)}
         if not self.resource.pattern.startswith("sync"):
@@ -125,9 +125,9 @@ class TaskCall:
             ended |= {key: json.loads(ended[key]) for key in ("Input", "Output") if key in ended}
         return ended
 
-    def _authorize(self, question: Question, code: str) -> None:
+    def _authorize(self, permission: RequiredPermission, code: str) -> None:
         """Calls in this process do not pass the door, where IAM is asked."""
-        if refusal := self.services.refusal(self.role, question):
+        if refusal := self.services.refusal(self.role, permission):
             raise ServiceRefused(code, refusal, 403)
 
     def _checked_arguments(self) -> Mapping[str, Json]:

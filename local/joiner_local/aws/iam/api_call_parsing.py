@@ -1,6 +1,7 @@
-"""An HTTP request to an AWS API, read: which service, which operation, with which parameters. By botocore's models and moto's parsers.
+"""Parse HTTP requests to AWS APIs into service, operation and parameters, by botocore's models and moto's parsers.
 
-Bodies of documents on their way into S3 are not read: such a request may wait for *100 Continue*, and IAM does not look into them.
+The body of an object that is put into S3 is not read: such a request may wait for *100 Continue*, and IAM does not
+depend on it.
 """
 
 import io
@@ -14,45 +15,58 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 MODELS: Final = {"states": "stepfunctions", "monitoring": "cloudwatch"}
-"""Names of botocore's models for services that are signed for by another name."""
+"""botocore's names of services whose requests are signed for another name."""
 
-S3_OBJECT: Final = {"GET": "GetObject", "HEAD": "HeadObject", "PUT": "PutObject", "DELETE": "DeleteObject", "POST": "PostObject"}
-S3_BUCKET: Final = {"GET": "ListObjectsV2", "HEAD": "HeadBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket", "POST": "DeleteObjects"}
+S3_OBJECT: Final = {
+    "GET": "GetObject",
+    "HEAD": "HeadObject",
+    "PUT": "PutObject",
+    "DELETE": "DeleteObject",
+    "POST": "PostObject",
+}
+S3_BUCKET: Final = {
+    "GET": "ListObjectsV2",
+    "HEAD": "HeadBucket",
+    "PUT": "CreateBucket",
+    "DELETE": "DeleteBucket",
+    "POST": "DeleteObjects",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One call. `service` is the name that requests are signed for."""
+class ApiCall:
+    """One call of an API. `service` is the name that requests are signed for."""
 
     service: str
     operation: str
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Unreadable(ValueError):
+class UnreadableRequest(ValueError):
     """A request whose operation no model knows."""
 
 
-def signed(environ: Mapping[str, Any]) -> tuple[str, str]:
-    """The access key and the service of the `Authorization` header; empty for a request without one.
+def signing_scope(environ: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the access key and the service of the `Authorization` header; empty for a request without one.
 
-    >>> signed({"HTTP_AUTHORIZATION": "AWS4-HMAC-SHA256 Credential=ASIAX/20261121/us-east-1/ec2/aws4_request, SignedHeaders=host"})
+    >>> scope = "ASIAX/20261121/us-east-1/ec2/aws4_request"
+    >>> signing_scope({"HTTP_AUTHORIZATION": f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host"})
     ('ASIAX', 'ec2')
     """
     scope = str(environ.get("HTTP_AUTHORIZATION", "")).split(",", 1)[0].partition("Credential=")[2].split("/")
     return (scope[0], scope[3]) if len(scope) == 5 else ("", "")
 
 
-def read(service: str, environ: "WSGIEnvironment") -> Asked:
-    """The call that a request is. The body stays readable."""
+def parse_api_call(service: str, environ: "WSGIEnvironment") -> ApiCall:
+    """Parse a request; its body can be read again. Raises `UnreadableRequest`."""
     if service == "s3":
         return _read_s3(environ)
     if target := str(environ.get("HTTP_X_AMZ_TARGET", "")).rpartition(".")[2]:
-        return Asked(service, target, json.loads(_body(environ) or b"{}"))
+        return ApiCall(service, target, json.loads(_body(environ) or b"{}"))
     return _read_by_model(service, environ)
 
 
-def _read_by_model(service: str, environ: "WSGIEnvironment") -> Asked:
+def _read_by_model(service: str, environ: "WSGIEnvironment") -> ApiCall:
     from moto.core.parse import PROTOCOL_PARSERS
     from moto.core.request import Request
     from moto.core.routing import get_service_router
@@ -66,9 +80,11 @@ def _read_by_model(service: str, environ: "WSGIEnvironment") -> Asked:
         try:
             operation, url_params = get_service_router(MODELS.get(service, service)).match(request)
         except Exception as error:  # moto raises werkzeug's NotFound and a plain NotImplementedError
-            raise Unreadable(f"{service} {environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')}") from error
+            raise UnreadableRequest(f"{service} {environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')}") from error
         name = operation.name
-    parser = PROTOCOL_PARSERS[model.protocol if model.protocol in PROTOCOL_PARSERS else "query"](model.operation_model(name))
+    parser = PROTOCOL_PARSERS[model.protocol if model.protocol in PROTOCOL_PARSERS else "query"](
+        model.operation_model(name)
+    )
     asked = parser.parse(
         {
             "method": request.method,
@@ -79,16 +95,20 @@ def _read_by_model(service: str, environ: "WSGIEnvironment") -> Asked:
             "url_params": url_params,
         }
     )
-    return Asked(service, name, asked)
+    return ApiCall(service, name, asked)
 
 
-def _read_s3(environ: "WSGIEnvironment") -> Asked:
-    """Path style: `/bucket/key`. The names are those of the calls that Joiner makes of these methods and paths."""
+def _read_s3(environ: "WSGIEnvironment") -> ApiCall:
+    """Parse a request in path style, `/bucket/key`. The operations are those that Joiner uses with these methods and
+    paths."""
     bucket, _, key = str(environ.get("PATH_INFO", "")).lstrip("/").partition("/")
-    method, query = str(environ.get("REQUEST_METHOD")), parse_qs(str(environ.get("QUERY_STRING", "")), keep_blank_values=True)
+    method, query = (
+        str(environ.get("REQUEST_METHOD")),
+        parse_qs(str(environ.get("QUERY_STRING", "")), keep_blank_values=True),
+    )
     params: dict[str, Any] = {"Bucket": bucket, "Key": key}
     if key:
-        return Asked("s3", S3_OBJECT.get(method, method), params)
+        return ApiCall("s3", S3_OBJECT.get(method, method), params)
     if method == "POST" and "delete" in query:
         from xml.etree import ElementTree
 
@@ -97,9 +117,18 @@ def _read_s3(environ: "WSGIEnvironment") -> Asked:
     elif method == "GET" and "prefix" in query:
         params["Prefix"] = query["prefix"][0]
     if not bucket:
-        return Asked("s3", "ListBuckets" if method == "GET" else method, {})
-    unknown = set(query) - {"delete", "list-type", "prefix", "delimiter", "encoding-type", "max-keys", "continuation-token", "start-after"}
-    return Asked("s3", f"{method} ?{'&'.join(sorted(unknown))}" if unknown else S3_BUCKET.get(method, method), params)
+        return ApiCall("s3", "ListBuckets" if method == "GET" else method, {})
+    unknown = set(query) - {
+        "delete",
+        "list-type",
+        "prefix",
+        "delimiter",
+        "encoding-type",
+        "max-keys",
+        "continuation-token",
+        "start-after",
+    }
+    return ApiCall("s3", f"{method} ?{'&'.join(sorted(unknown))}" if unknown else S3_BUCKET.get(method, method), params)
 
 
 def _body(environ: "WSGIEnvironment") -> bytes:

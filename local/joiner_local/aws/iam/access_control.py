@@ -1,7 +1,7 @@
 """Decide calls of roles by their policies, and keep a record of what was allowed and denied.
 
-Roles that Lambda, Step Functions, EventBridge or EventBridge Scheduler may assume are evaluated. Users, and roles of people and of other
-services, are administrators here. Knobs, all `POST /_local/iam/...`:
+Roles that Lambda, Step Functions, EventBridge or EventBridge Scheduler may assume are evaluated. Users, and roles of
+people and of other services, are administrators here. Knobs, all `POST /_local/iam/...`:
 
   denied   calls that the policies do not allow, and calls whose permissions the local IAM does not know (`unmapped`)
   used     {"role": [...]}: the statements of each role that have allowed a call
@@ -16,17 +16,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from joiner_local.aws.iam import facts
-from joiner_local.aws.iam.checks import Unmapped, questions
-from joiner_local.aws.iam.conditions import MalformedPolicy
+from joiner_local.aws.iam import account_lookups
+from joiner_local.aws.iam.api_call_parsing import ApiCall
 from joiner_local.aws.iam.encoded_messages import ec2_message
-from joiner_local.aws.iam.evaluation import MALFORMED, Decision, Permissions, Question, message
-from joiner_local.aws.iam.requests import Asked
+from joiner_local.aws.iam.policy_conditions import MalformedPolicy
+from joiner_local.aws.iam.policy_evaluation import (
+    MALFORMED,
+    AccessDecision,
+    RequiredPermission,
+    RolePermissions,
+    denial_message,
+)
+from joiner_local.aws.iam.required_permissions import UnmappedCall, required_permissions
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 log = logging.getLogger(__name__)
 
-HELD: Final = ("lambda.amazonaws.com", "states.amazonaws.com", "events.amazonaws.com", "scheduler.amazonaws.com")
+EVALUATED_SERVICES: Final = (
+    "lambda.amazonaws.com",
+    "states.amazonaws.com",
+    "events.amazonaws.com",
+    "scheduler.amazonaws.com",
+)
 """Services whose roles are evaluated: those of functions, state machines, rules and schedules."""
 
 MOST_DECISIONS: Final = 10_000
@@ -36,7 +47,7 @@ UNKNOWN: Final = "because the local IAM does not know which permissions {call} n
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
+class AssumedRoleSession:
     """An assumed role, and the name of its session: a function's name for a function's role.
 
     `by_code` tells calls of the code that runs with the role from calls that the service makes for it.
@@ -52,103 +63,115 @@ class Principal:
 
 
 @dataclass(slots=True)
-class Guard:
-    """Decides calls, and keeps a record. The policies of a role are read, and its decisions made, again when the policies change.
+class AccessControl:
+    """Decides calls, and keeps a record. The policies of a role are read, and its decisions made, again when the
+    policies change.
 
-    A fleet asks the same few questions for each of its 300 overrides, so decisions are cached.
+    A fleet asks the same few permissions for each of its 300 overrides, so decisions are cached.
     """
 
     enforced: bool = True
     used: dict[str, Counter[tuple[str, str]]] = field(default_factory=dict)
     denied: Counter[tuple[str, str]] = field(default_factory=Counter)
     unmapped: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _principals: dict[str, Principal | None] = field(default_factory=dict)
-    _policies: dict[str, "Policies"] = field(default_factory=dict)
+    _sessions: dict[str, AssumedRoleSession | None] = field(default_factory=dict)
+    _policies: dict[str, "RolePolicies"] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def principal(self, access_key: str) -> Principal | None:
+    def session_of(self, access_key: str) -> AssumedRoleSession | None:
         """Return the principal of an access key; None for one that is not evaluated."""
         if not access_key.startswith("ASIA"):  # not of temporary credentials
             return None
-        if access_key not in self._principals:
-            self._principals[access_key] = _assumed(access_key)
-        return self._principals[access_key]
+        if access_key not in self._sessions:
+            self._sessions[access_key] = _assumed(access_key)
+        return self._sessions[access_key]
 
-    def check(self, principal: Principal, asked: Asked, region: str = REGION) -> Decision | None:
-        """Return the first denial that the call meets; None for an allowed call, and for every call while nothing is enforced."""
+    def denial_of(self, principal: AssumedRoleSession, call: ApiCall, region: str = REGION) -> AccessDecision | None:
+        """Return the first denial that the call meets; None for an allowed call, and for every call while nothing is
+        enforced."""
         try:
-            found = questions(asked)
-        except Unmapped as unknown:
-            return self.miss(principal, str(unknown))
-        return self.refusal(principal, found, region)
+            found = required_permissions(call)
+        except UnmappedCall as unknown:
+            return self.deny_unmapped_call(principal, str(unknown))
+        return self.first_denial(principal, found, region)
 
-    def refusal(self, principal: Principal, asked: Iterable[Question], region: str = REGION) -> Decision | None:
-        """Return the first denial of these questions; None if all are allowed, or nothing is enforced."""
+    def first_denial(
+        self, principal: AssumedRoleSession, needed: Iterable[RequiredPermission], region: str = REGION
+    ) -> AccessDecision | None:
+        """Return the first denial of these permissions; None if all are allowed, or nothing is enforced."""
         policies, everywhere = self._read(principal.role), _everywhere(principal, region)
-        for question in dict.fromkeys(asked):
-            decision = policies.decide(question, everywhere)
+        for permission in dict.fromkeys(needed):
+            decision = policies.decide(permission, everywhere)
             self._keep(principal, decision)
             if not decision.allowed and self.enforced:
                 return decision
         return None
 
-    def permissions(self, role: str) -> Permissions:
+    def permissions(self, role: str) -> RolePermissions:
         """Return the role's policies as they are now; none for a role that does not exist. Raises `MalformedPolicy`."""
         found = self._read(role).permissions
         if isinstance(found, MalformedPolicy):
             raise found
         return found
 
-    def _read(self, role: str) -> "Policies":
-        found = facts.role_by_arn(role)
+    def _read(self, role: str) -> "RolePolicies":
+        found = account_lookups.role_by_arn(role)
         documents = {} if found is None else {**found.policies, **_documents(found.managed_policies.values())}
         boundary = None if found is None else _boundary(found.permissions_boundary_arn)
         version = (tuple(documents.items()), boundary)
         known = self._policies.get(role)
         if known is None or known.version != version:
-            known = self._policies[role] = Policies.read(documents, boundary, version)
+            known = self._policies[role] = RolePolicies.read(documents, boundary, version)
         return known
 
-    def problem(self, access_key: str, asked: Iterable[Question]) -> str | None:
+    def ec2_denial(self, access_key: str, needed: Iterable[RequiredPermission]) -> str | None:
         """Word the first denial of a call to EC2 that this key signed; None if everything is allowed."""
-        principal = self.principal(access_key)
-        decision = self.refusal(principal, asked) if principal is not None else None
+        principal = self.session_of(access_key)
+        decision = self.first_denial(principal, needed) if principal is not None else None
         return ec2_message(principal.arn, decision) if principal is not None and decision is not None else None
 
-    def _keep(self, principal: Principal, decision: Decision) -> None:
+    def _keep(self, principal: AssumedRoleSession, decision: AccessDecision) -> None:
         with self._lock:
             if decision.allowed:
-                self.used.setdefault(principal.role, Counter())[decision.statement, decision.question.action] += 1
+                self.used.setdefault(principal.role, Counter())[decision.statement, decision.permission.action] += 1
                 return
-            said = message(principal.arn, decision)
+            said = denial_message(principal.arn, decision)
             if not self.denied[principal.role, said]:
                 log.warning("%s", said)
             self.denied[principal.role, said] += 1
 
-    def miss(self, principal: Principal, call: str) -> Decision | None:
+    def deny_unmapped_call(self, principal: AssumedRoleSession, call: str) -> AccessDecision | None:
         """Deny a call that no table knows."""
         with self._lock:
             if not self.unmapped[principal.role, call]:
                 log.error("IAM: no table says what %s needs, which %s called", call, principal.arn)
             self.unmapped[principal.role, call] += 1
-        return Decision(Question(call, "*"), False, UNKNOWN.format(call=call)) if self.enforced else None
+        return (
+            AccessDecision(RequiredPermission(call, "*"), False, UNKNOWN.format(call=call)) if self.enforced else None
+        )
 
-    def tell_denied(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
+    def report_denied(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
         with self._lock:
             denied = [{"role": role, "message": said, "times": times} for (role, said), times in self.denied.items()]
             unmapped = [{"role": role, "call": call, "times": times} for (role, call), times in self.unmapped.items()]
         return {"enforced": self.enforced, "denied": denied, "unmapped": unmapped}
 
-    def tell_used(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
+    def report_used(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
         with self._lock:
             return {role: sorted({statement for statement, _ in counts}) for role, counts in self.used.items()}
 
-    def tell_granted(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return for each role the actions of each statement that allows, with the number of calls that it has allowed."""
+    def report_granted(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return for each role the actions of each statement that allows, with the number of calls that it has
+        allowed."""
         with self._lock:
             return {
                 role: [
-                    {"statement": each.name, "action": action, "resources": each.resources, "times": _times(counts, each.name, action)}
+                    {
+                        "statement": each.name,
+                        "action": action,
+                        "resources": each.resources,
+                        "times": _times(counts, each.name, action),
+                    }
                     for each in self.permissions(role).statements
                     if each.effect == "Allow"
                     for action in each.actions
@@ -161,44 +184,48 @@ class Guard:
         return {}
 
 
-GUARD: Final = Guard()
+ACCESS_CONTROL: Final = AccessControl()
 
 
 @dataclass(frozen=True, slots=True)
-class Policies:
+class RolePolicies:
     """One version of a role's policies, or why they cannot be read, with the decisions made by them."""
 
-    permissions: Permissions | MalformedPolicy
+    permissions: RolePermissions | MalformedPolicy
     version: tuple[Any, ...]
-    _decisions: dict[tuple[Question, tuple[Any, ...]], Decision] = field(default_factory=dict)
+    _decisions: dict[tuple[RequiredPermission, tuple[Any, ...]], AccessDecision] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, documents: Mapping[str, str], boundary: str | None, version: tuple[Any, ...]) -> "Policies":
+    def read(cls, documents: Mapping[str, str], boundary: str | None, version: tuple[Any, ...]) -> "RolePolicies":
         try:
-            return cls(Permissions.read(documents, boundary), version)
+            return cls(RolePermissions.read(documents, boundary), version)
         except MalformedPolicy as problem:
             return cls(problem, version)
 
-    def decide(self, question: Question, everywhere: Mapping[str, tuple[str, ...]]) -> Decision:
-        """Decide a question with these further condition keys."""
-        key = question, tuple(everywhere.items())
+    def decide(self, permission: RequiredPermission, everywhere: Mapping[str, tuple[str, ...]]) -> AccessDecision:
+        """Decide a permission with these further condition keys."""
+        key = permission, tuple(everywhere.items())
         found = self._decisions.get(key)
         if found is None:
             if len(self._decisions) >= MOST_DECISIONS:
                 self._decisions.clear()
-            found = self._decisions[key] = self._decide(replace(question, context={**question.context, **everywhere}))
+            found = self._decisions[key] = self._decide(
+                replace(permission, context={**permission.context, **everywhere})
+            )
         return found
 
-    def _decide(self, question: Question) -> Decision:
+    def _decide(self, permission: RequiredPermission) -> AccessDecision:
         if isinstance(self.permissions, MalformedPolicy):
-            return Decision(question, False, MALFORMED.format(problem=self.permissions))
-        return self.permissions.decide(question)
+            return AccessDecision(permission, False, MALFORMED.format(problem=self.permissions))
+        return self.permissions.decide(permission)
 
 
 def _documents(policies: Iterable[Any]) -> dict[str, str]:
     """The texts of the default versions of managed policies, by ARN."""
     return {
-        str(policy.arn): str(next(each.document for each in policy.versions if each.version_id == policy.default_version_id))
+        str(policy.arn): str(
+            next(each.document for each in policy.versions if each.version_id == policy.default_version_id)
+        )
         for policy in policies
     }
 
@@ -207,7 +234,7 @@ def _boundary(arn: str | None) -> str | None:
     """The text of a permissions boundary; one that does not exist allows nothing."""
     if not arn:
         return None
-    found = facts.managed_policy(arn)
+    found = account_lookups.managed_policy(arn)
     return next(iter(_documents([found]).values())) if found is not None else '{"Statement": []}'
 
 
@@ -215,35 +242,35 @@ def _times(counts: Counter[tuple[str, str]], statement: str, action: str) -> int
     return sum(times for (name, used), times in counts.items() if name == statement and used.lower() == action)
 
 
-def _everywhere(principal: Principal, region: str) -> dict[str, tuple[str, ...]]:
+def _everywhere(principal: AssumedRoleSession, region: str) -> dict[str, tuple[str, ...]]:
     """Return the condition keys that every request has. Only calls from within a function have the function's ARN."""
     keys: dict[str, tuple[str, ...]] = {
         "aws:requestedregion": (region,),
         "aws:principalarn": (principal.role,),
         "aws:principalaccount": (ACCOUNT,),
     }
-    if principal.by_code and HELD[0] in _trusted(principal.role):
+    if principal.by_code and EVALUATED_SERVICES[0] in _trusted(principal.role):
         keys["lambda:sourcefunctionarn"] = (f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{principal.session}",)
     return keys
 
 
-def _assumed(access_key: str) -> Principal | None:
+def _assumed(access_key: str) -> AssumedRoleSession | None:
     from moto.sts.models import sts_backends
 
     for partitions in list(sts_backends.values()):
         for sts in list(partitions.values()):
             for assumed in reversed(list(sts.assumed_roles)):
                 if assumed.access_key_id == access_key:
-                    held = any(each in _trusted(assumed.role_arn) for each in HELD)
-                    return Principal(assumed.role_arn, assumed.session_name) if held else None
+                    held = any(each in _trusted(assumed.role_arn) for each in EVALUATED_SERVICES)
+                    return AssumedRoleSession(assumed.role_arn, assumed.session_name) if held else None
     return None
 
 
 def _held_roles() -> list[str]:
-    return [role for role in facts.role_arns() if any(name in _trusted(role) for name in HELD)]
+    return [role for role in account_lookups.role_arns() if any(name in _trusted(role) for name in EVALUATED_SERVICES)]
 
 
 def _trusted(role: str) -> str:
     """The text of the trust policy."""
-    found = facts.role_by_arn(role)
+    found = account_lookups.role_by_arn(role)
     return str(found.assume_role_policy_document) if found is not None else ""

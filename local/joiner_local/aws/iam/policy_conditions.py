@@ -1,8 +1,9 @@
 """Conditions of IAM policies: the operators, their modifiers, wildcards and policy variables.
 
-Source: IAM user guide, "IAM JSON policy elements: Condition operators", "Set operators for multivalued context keys" and "Variables and
-tags". If the request has no value for a key, an operator without a modifier does not match, a negated operator matches, `...IfExists`
-matches, `ForAllValues` matches, and `ForAnyValue` does not match. An empty list of values is the same as a missing key.
+Source: IAM user guide, "IAM JSON policy elements: Condition operators", "Set operators for multivalued context keys"
+and "Variables and tags". If the request has no value for a key, an operator without a modifier does not match, a
+negated operator matches, `...IfExists` matches, `ForAllValues` matches, and `ForAnyValue` does not match. An empty list
+of values is the same as a missing key.
 """
 
 import base64
@@ -16,7 +17,8 @@ from functools import cache
 from typing import Any, Final
 
 Context = Mapping[str, Sequence[str]]
-"""Condition keys in lower case with the values that the request has for each. A key that the request does not have is missing."""
+"""Condition keys in lower case with the values that the request has for each. A key that the request does not have is
+missing."""
 
 Compare = Callable[[str, str], bool]
 """Reports whether the value of the request matches the value of the policy."""
@@ -32,7 +34,8 @@ class MalformedPolicy(ValueError):
 
 @cache
 def wildcard(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern: `*` is any text, `?` is any one character; `${*}`, `${?}` and `${$}` are these characters themselves.
+    """Compile a pattern: `*` is any text, `?` is any one character; `${*}`, `${?}` and `${$}` are these characters
+    themselves.
 
     >>> bool(wildcard("arn:aws:s3:::b/*").fullmatch("arn:aws:s3:::b/a/c")), bool(wildcard("a[b]").fullmatch("ab"))
     (True, False)
@@ -141,7 +144,7 @@ WITH_VARIABLES: Final = ("StringEquals", "StringEqualsIgnoreCase", *WITH_WILDCAR
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PolicyCondition:
     """One operator for one key. The values are alternatives; all conditions of a statement must hold."""
 
     operator: str
@@ -152,11 +155,13 @@ class Condition:
     negated: bool = False
 
     @classmethod
-    def read(cls, written: str, key: str, values: Sequence[Any]) -> "Condition":
-        """Read a condition as JSON has it; `MalformedPolicy` for an operator that IAM does not have, or a value that is not a scalar.
+    def read(cls, written: str, key: str, values: Sequence[Any]) -> "PolicyCondition":
+        """Read a condition as JSON has it; `MalformedPolicy` for an operator that IAM does not have, or a value that is
+        not a scalar.
 
-        >>> Condition.read("ForAllValues:StringNotLikeIfExists", "aws:TagKeys", ["a*"])
-        Condition(operator='StringLike', key='aws:tagkeys', values=('a*',), of_set='ForAllValues', if_exists=True, negated=True)
+        >>> found = PolicyCondition.read("ForAllValues:StringNotLikeIfExists", "aws:TagKeys", ["a*"])
+        >>> found.operator, found.key, found.values, found.of_set, found.if_exists, found.negated
+        ('StringLike', 'aws:tagkeys', ('a*',), 'ForAllValues', True, True)
         """
         of_set, _, name = written.rpartition(":")
         bare = name.removesuffix("IfExists")
@@ -187,19 +192,24 @@ class Condition:
     def _matches(self, value: str, context: Context) -> bool:
         """Report whether one of the policy's values matches, before negation."""
         compare = OPERATORS[self.operator]
-        wanted = (filled(each, context) for each in self.values) if self.operator in WITH_VARIABLES else self.values
+        wanted = (
+            (replace_variables(each, context) for each in self.values)
+            if self.operator in WITH_VARIABLES
+            else self.values
+        )
         patterns = (each for each in wanted if each is not None)
         return any(compare(value, each if self.operator in WITH_WILDCARDS else literal(each)) for each in patterns)
 
 
-def filled(text: str, context: Context) -> str | None:
-    """Replace the variables of a policy's text; None where the request has no single value for one of them and the text no default.
+def replace_variables(text: str, context: Context) -> str | None:
+    """Replace the variables of a policy's text; None where the request has no single value for one of them and the text
+    no default.
 
     A `*`, `?` or `$` of a replaced value is literal: it comes back as `${*}`, `${?}` or `${$}`, as `wildcard` reads it.
 
-    >>> filled("a/${aws:RequestedRegion}/*", {"aws:requestedregion": ("us-*",)}), filled("${aws:userid}", {})
+    >>> replace_variables("a/${aws:RequestedRegion}/*", {"aws:requestedregion": ("us-*",)}), replace_variables("${aws:userid}", {})
     ('a/us-${*}/*', None)
-    >>> filled("${aws:PrincipalTag/team, 'everyone'}", {})
+    >>> replace_variables("${aws:PrincipalTag/team, 'everyone'}", {})
     'everyone'
     """
     if "${" not in text:

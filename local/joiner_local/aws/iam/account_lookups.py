@@ -1,4 +1,5 @@
-"""What the account holds, as far as permissions depend on it: tags, owners, ARNs, keys of tables. Read from the services' own stores."""
+"""Look up what permissions depend on in the account: tags, owners, ARNs, keys of tables. All of it is read from moto's
+stores."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ _machines: list[Callable[[str], str]] = []
 
 
 def install(machine_of: Callable[[str], str]) -> None:
-    """`machine_of`: the ARN of the state machine that issued a task token, or nothing."""
+    """Keep `machine_of`, which returns the ARN of the state machine that issued a task token, or an empty text."""
     _machines[:] = [machine_of]
 
 
@@ -19,7 +20,7 @@ def machine_of_token(token: str) -> str:
 
 
 def partition_key(table: str) -> str:
-    """The name of the table's partition key; empty for a table that does not exist."""
+    """Return the name of the table's partition key; empty for a table that does not exist."""
     from moto.dynamodb.models import dynamodb_backends
 
     found = dynamodb_backends[ACCOUNT][REGION].tables.get(table.rpartition("/")[2])
@@ -34,7 +35,7 @@ def has_object(bucket: str, key: str) -> bool:
 
 
 def access_entry(cluster: str, principal: str) -> tuple[str, str, Mapping[str, str]]:
-    """ARN, type and tags of an access entry; for one that does not exist, the ARN as it could be."""
+    """Return ARN, type and tags of an access entry; for one that does not exist, the ARN that it could have."""
     from joiner_local.aws.eks.access_entries import access_entries
 
     for entry in access_entries(ACCOUNT, REGION).of(cluster):
@@ -44,20 +45,24 @@ def access_entry(cluster: str, principal: str) -> tuple[str, str, Mapping[str, s
 
 
 def new_access_entry(cluster: str, principal: str) -> str:
-    """The ARN of an entry to be: its last part is an id that EKS chooses."""
+    """Return the ARN of an entry that does not exist yet: its last part is an id that EKS chooses, so it is a
+    wildcard."""
     parts = principal.split(":", 5)
     kind, _, path = parts[5].partition("/")
     return f"arn:aws:eks:{REGION}:{ACCOUNT}:access-entry/{cluster}/{kind}/{parts[4]}/{path.rpartition('/')[2]}/*"
 
 
 def instance_profile(name: str) -> str:
-    """The ARN with the profile's path; of a profile that does not exist, IAM knows no path."""
+    """Return the ARN with the profile's path; a profile that does not exist has no path."""
     found = _iam().instance_profiles
-    return next((str(each.arn) for each in found.values() if each.name == name), f"arn:aws:iam::{ACCOUNT}:instance-profile/{name}")
+    return next(
+        (str(each.arn) for each in found.values() if each.name == name),
+        f"arn:aws:iam::{ACCOUNT}:instance-profile/{name}",
+    )
 
 
 def roles_of_profile(said: Mapping[str, Any]) -> list[str]:
-    """The roles of a profile that a launch names by its name or ARN."""
+    """Return the ARNs of the roles of a profile that a launch names by its name or ARN."""
     found = _iam().instance_profiles.values()
     return [
         str(role.arn)
@@ -94,7 +99,7 @@ def role(name: str) -> str:
 
 
 def key(said: str) -> str:
-    """The ARN of a KMS key, whichever of its names was said."""
+    """Return the ARN of a KMS key from its id, its ARN or an alias."""
     from moto.kms.models import kms_backends
 
     try:
@@ -110,7 +115,7 @@ def ec2() -> Any:
 
 
 def tags(resource: str) -> Mapping[str, str] | None:
-    """The tags of an EC2 resource, by its id; empty for one without."""
+    """Return the tags of an EC2 resource by its id; empty for a resource without tags."""
     return dict(ec2().tags.get(resource) or {})
 
 
@@ -119,7 +124,7 @@ def has_instance(identifier: str) -> bool:
 
 
 def image_owner(image: str) -> str:
-    """The alias of the owner where there is one (`amazon`), else the account."""
+    """Return the alias of the image's owner if it has one (`amazon`), else the account."""
     found = ec2().amis.get(image)
     return "" if found is None else str(getattr(found, "owner_alias", None) or found.owner_id)
 

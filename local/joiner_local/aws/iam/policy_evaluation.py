@@ -1,7 +1,8 @@
 """Evaluate IAM policies: a role's identity policies and its permissions boundary, for one action on one resource.
 
-Source: IAM user guide, "How AWS enforcement code logic evaluates requests to allow or deny access". An explicit deny wins; then the
-boundary must allow the action, if the role has one; then a policy must allow it. Policies and requests are values: nothing is read here.
+Source: IAM user guide, "How AWS enforcement code logic evaluates requests to allow or deny access". An explicit deny
+wins; then the boundary must allow the action, if the role has one; then a policy must allow it. Policies and requests
+are values: nothing is read here.
 """
 
 import json
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-from joiner_local.aws.iam.conditions import Condition, Context, MalformedPolicy, filled, like
+from joiner_local.aws.iam.policy_conditions import Context, MalformedPolicy, PolicyCondition, like, replace_variables
 
 ALLOWED: Final = "allowed"
 EXPLICIT_DENY: Final = "with an explicit deny in an identity-based policy"
@@ -28,7 +29,7 @@ ELEMENTS: Final = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResou
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RequiredPermission:
     """One action on one resource, with the condition keys (in lower case) that the request has values for."""
 
     action: str
@@ -37,23 +38,25 @@ class Question:
 
     def __hash__(self) -> int:
         """Hash as equality compares, for which the order of the keys does not matter."""
-        return hash((self.action, self.resource, frozenset((key, tuple(values)) for key, values in self.context.items())))
+        return hash(
+            (self.action, self.resource, frozenset((key, tuple(values)) for key, values in self.context.items()))
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class PolicyStatement:
     """One statement of a policy; `name` says which, for reports."""
 
     name: str
     effect: str
     actions: tuple[str, ...]
     resources: tuple[str, ...]
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[PolicyCondition, ...] = ()
     not_actions: bool = False
     not_resources: bool = False
 
     @classmethod
-    def read(cls, name: str, written: Mapping[str, Any], *, variables: bool = True) -> "Statement":
+    def read(cls, name: str, written: Mapping[str, Any], *, variables: bool = True) -> "PolicyStatement":
         """Read a statement as JSON has it; `MalformedPolicy` for a statement that IAM would refuse."""
         try:
             return cls._read(name, written, (lambda text: text) if variables else _without_variables)
@@ -61,7 +64,7 @@ class Statement:
             raise MalformedPolicy(f"{name}: {problem}") from problem
 
     @classmethod
-    def _read(cls, name: str, written: Mapping[str, Any], text: Callable[[str], str]) -> "Statement":
+    def _read(cls, name: str, written: Mapping[str, Any], text: Callable[[str], str]) -> "PolicyStatement":
         if not isinstance(written, Mapping):
             raise MalformedPolicy("a statement must be an object")
         if unknown := sorted(set(written) - ELEMENTS):
@@ -78,7 +81,9 @@ class Statement:
             actions=tuple(each.lower() for each in _texts(written, actions)),
             resources=tuple(text(each) for each in _texts(written, resources)),
             conditions=tuple(
-                Condition.read(operator, key, [text(each) if isinstance(each, str) else each for each in listed(values)])
+                PolicyCondition.read(
+                    operator, key, [text(each) if isinstance(each, str) else each for each in as_list(values)]
+                )
                 for operator, keys in conditions.items()
                 for key, values in keys.items()
             ),
@@ -86,79 +91,84 @@ class Statement:
             not_resources=resources == "NotResource",
         )
 
-    def applies(self, question: Question) -> bool:
+    def applies(self, permission: RequiredPermission) -> bool:
         """Report whether the statement covers the action, the resource and the conditions."""
-        named = any(like(question.action.lower(), each) for each in self.actions)
+        named = any(like(permission.action.lower(), each) for each in self.actions)
         if named is self.not_actions:
             return False
-        patterns = (filled(each, question.context) for each in self.resources)
-        covered = any(each is not None and like(question.resource, each) for each in patterns)
-        return covered is not self.not_resources and all(each.holds(question.context) for each in self.conditions)
+        patterns = (replace_variables(each, permission.context) for each in self.resources)
+        covered = any(each is not None and like(permission.resource, each) for each in patterns)
+        return covered is not self.not_resources and all(each.holds(permission.context) for each in self.conditions)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AccessDecision:
     """`statement` is the name of the statement that decided, or empty if none applied. `reason` has AWS's words."""
 
-    question: Question
+    permission: RequiredPermission
     allowed: bool
     reason: str
     statement: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Permissions:
+class RolePermissions:
     """The statements of a role. `boundary` is None for a role without a permissions boundary."""
 
-    statements: tuple[Statement, ...]
-    boundary: tuple[Statement, ...] | None = None
+    statements: tuple[PolicyStatement, ...]
+    boundary: tuple[PolicyStatement, ...] | None = None
 
     @classmethod
-    def read(cls, documents: Mapping[str, Any], boundary: Any = None) -> "Permissions":
-        """Read policies by their names, each as JSON text (plain or URL-encoded) or as values. Raises `MalformedPolicy`."""
+    def read(cls, documents: Mapping[str, Any], boundary: Any = None) -> "RolePermissions":
+        """Read policies by their names, each as JSON text (plain or URL-encoded) or as values. Raises
+        `MalformedPolicy`."""
         statements = tuple(each for name, document in documents.items() for each in _statements(name, document))
         return cls(statements, None if boundary is None else tuple(_statements("boundary", boundary)))
 
-    def decide(self, question: Question) -> Decision:
-        """Decide one question, with the reason."""
-        if denying := _first(self.statements, "Deny", question):
-            return Decision(question, False, EXPLICIT_DENY, denying.name)
+    def decide(self, permission: RequiredPermission) -> AccessDecision:
+        """Decide one permission, with the reason."""
+        if denying := _first(self.statements, "Deny", permission):
+            return AccessDecision(permission, False, EXPLICIT_DENY, denying.name)
         if self.boundary is not None:
-            if denying := _first(self.boundary, "Deny", question):
-                return Decision(question, False, BOUNDARY_DENY, denying.name)
-            if _first(self.boundary, "Allow", question) is None:
-                return Decision(question, False, NO_BOUNDARY.format(action=question.action))
-        if allowing := _first(self.statements, "Allow", question):
-            return Decision(question, True, ALLOWED, allowing.name)
-        return Decision(question, False, NO_POLICY.format(action=question.action))
+            if denying := _first(self.boundary, "Deny", permission):
+                return AccessDecision(permission, False, BOUNDARY_DENY, denying.name)
+            if _first(self.boundary, "Allow", permission) is None:
+                return AccessDecision(permission, False, NO_BOUNDARY.format(action=permission.action))
+        if allowing := _first(self.statements, "Allow", permission):
+            return AccessDecision(permission, True, ALLOWED, allowing.name)
+        return AccessDecision(permission, False, NO_POLICY.format(action=permission.action))
 
 
-def message(principal: str, decision: Decision) -> str:
+def denial_message(principal: str, decision: AccessDecision) -> str:
     """Word a denial as AWS does."""
-    asked = decision.question
+    asked = decision.permission
     return f"User: {principal} is not authorized to perform: {asked.action} on resource: {asked.resource} {decision.reason}"
 
 
-def listed(said: Any) -> list[Any]:
+def as_list(said: Any) -> list[Any]:
     """
-    >>> listed("a"), listed(["a", "b"])
+    >>> as_list("a"), as_list(["a", "b"])
     (['a'], ['a', 'b'])
     """
     return list(said) if isinstance(said, Sequence) and not isinstance(said, str) else [said]
 
 
-def _statements(name: str, document: Any) -> Iterable[Statement]:
+def _statements(name: str, document: Any) -> Iterable[PolicyStatement]:
     read = _document(name, document)
     variables = read.get("Version") == VERSION_WITH_VARIABLES
-    for index, written in enumerate(listed(read["Statement"])):
+    for index, written in enumerate(as_list(read["Statement"])):
         sid = written.get("Sid", index) if isinstance(written, Mapping) else index
-        yield Statement.read(f"{name}[{sid}]", written, variables=variables)
+        yield PolicyStatement.read(f"{name}[{sid}]", written, variables=variables)
 
 
 def _document(name: str, document: Any) -> Mapping[str, Any]:
     """The document as values."""
     try:
-        read = json.loads(unquote(document) if document.startswith("%7B") else document) if isinstance(document, str) else document
+        read = (
+            json.loads(unquote(document) if document.startswith("%7B") else document)
+            if isinstance(document, str)
+            else document
+        )
     except ValueError as error:
         raise MalformedPolicy(f"{name}: the document is not JSON: {error}") from error
     if not isinstance(read, Mapping) or "Statement" not in read:
@@ -177,7 +187,7 @@ def _either(written: Mapping[str, Any], *elements: str) -> str:
 
 
 def _texts(written: Mapping[str, Any], element: str) -> list[str]:
-    texts = listed(written[element])
+    texts = as_list(written[element])
     if not all(isinstance(each, str) for each in texts):
         raise MalformedPolicy(f"{element} must be text or a list of texts")
     return texts
@@ -188,5 +198,7 @@ def _without_variables(text: str) -> str:
     return text.replace("$", "${$}")
 
 
-def _first(statements: Iterable[Statement], effect: str, question: Question) -> Statement | None:
-    return next((each for each in statements if each.effect == effect and each.applies(question)), None)
+def _first(
+    statements: Iterable[PolicyStatement], effect: str, permission: RequiredPermission
+) -> PolicyStatement | None:
+    return next((each for each in statements if each.effect == effect and each.applies(permission)), None)
