@@ -1,7 +1,8 @@
 """Order of deployment: a schedule exists only after the policy of its role.
 
-A rate schedule fires as soon as it exists. CloudFormation makes the policy of the target's role beside the schedule, since the schedule
-refers to the role only; a schedule that fires first is denied, and loses its first run if it is not retried.
+A rate schedule fires as soon as it exists. CloudFormation makes the policy of the target's role beside the schedule,
+since the schedule refers to the role only; a schedule that fires first is denied, and loses its first run if it is not
+retried.
 """
 
 from aws_cdk import Stack

@@ -1,7 +1,9 @@
-"""The calls of AWS that a function can make: those that its code names, and those of the library code that it reaches by name.
+"""The calls of AWS that a function can make: those that its code names, and those of the library code that it reaches
+by name.
 
-A definition of the library is reached if code that is reached uses its name, and the function imports its module, directly or through
-other modules. Two methods of one name in two imported modules are both reached, so the answer errs by too many calls, never by too few.
+A definition of the library is reached if code that is reached uses its name, and the function imports its module,
+directly or through other modules. Two methods of one name in two imported modules are both reached, so the answer errs
+by too many calls, never by too few.
 """
 
 import ast
@@ -91,7 +93,8 @@ def _imports(tree: ast.Module) -> Iterator[Path]:
 
 
 def _definitions(paths: Iterable[Path]) -> Mapping[str, list[ast.AST]]:
-    """Functions and methods by name. A class is what is in it beside its public methods: those are reached by their own names."""
+    """Functions and methods by name. A class is what is in it beside its public methods: those are reached by their own
+    names."""
     found: dict[str, list[ast.AST]] = {}
     for path in paths:
         for node in ast.walk(_tree(path)):

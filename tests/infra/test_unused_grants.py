@@ -1,4 +1,5 @@
-"""Every grant of a role is used: the code makes the call, the state machine has the integration, or a service makes the call itself."""
+"""Every grant of a role is used: the code makes the call, the state machine has the integration, or a service makes the
+call itself."""
 
 import json
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
-"""Roles of functions and state machines are held to their policies: what a role may not do does not reach the service.
-"""
+"""Roles of functions and state machines are held to their policies: what a role may not do does not reach the
+service."""
 
 import json
 import uuid
@@ -22,7 +22,12 @@ Act = Callable[[str], Any]
 
 
 def allow(action: Any, resource: Any = "*", **condition: Any) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": action, "Resource": resource, **({"Condition": condition} if condition else {})}
+    return {
+        "Effect": "Allow",
+        "Action": action,
+        "Resource": resource,
+        **({"Condition": condition} if condition else {}),
+    }
 
 
 @pytest.fixture
@@ -47,7 +52,9 @@ def table(local_aws: RunningAws) -> str:
         TableName=name,
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in names],
-        KeySchema=[{"AttributeName": each, "KeyType": kind} for each, kind in zip(names, ("HASH", "RANGE"), strict=True)],
+        KeySchema=[
+            {"AttributeName": each, "KeyType": kind} for each, kind in zip(names, ("HASH", "RANGE"), strict=True)
+        ],
     )
     return name
 
@@ -67,14 +74,29 @@ def refused(call: Callable[..., Any], **asked: Any) -> tuple[str, str, int]:
 def test_each_protocol_says_who_may_not_do_what(acting: Callable[..., Act], table: str) -> None:
     client = acting()
     calls: dict[str, tuple[str, int, Callable[..., Any], dict[str, Any]]] = {
-        "dynamodb:GetItem": ("AccessDeniedException", 400, client("dynamodb").get_item, {"TableName": table, "Key": key("A")}),
+        "dynamodb:GetItem": (
+            "AccessDeniedException",
+            400,
+            client("dynamodb").get_item,
+            {"TableName": table, "Key": key("A")},
+        ),
         "ssm:GetParameter": ("AccessDeniedException", 400, client("ssm").get_parameter, {"Name": "/x"}),
         "eks:DescribeCluster": ("AccessDeniedException", 403, client("eks").describe_cluster, {"name": "x"}),
         "lambda:InvokeFunction": ("AccessDeniedException", 403, client("lambda").invoke, {"FunctionName": "f"}),
         "iam:GetRole": ("AccessDenied", 403, client("iam").get_role, {"RoleName": "x"}),
-        "s3:PutObject": ("AccessDenied", 403, client("s3").put_object, {"Bucket": "b", "Key": "k", "Body": b"x" * 100_000}),
+        "s3:PutObject": (
+            "AccessDenied",
+            403,
+            client("s3").put_object,
+            {"Bucket": "b", "Key": "k", "Body": b"x" * 100_000},
+        ),
         "ec2:DescribeInstances": ("UnauthorizedOperation", 403, client("ec2").describe_instances, {}),
-        "pricing:GetProducts": ("AccessDeniedException", 400, client("pricing").get_products, {"ServiceCode": "AmazonEC2"}),
+        "pricing:GetProducts": (
+            "AccessDeniedException",
+            400,
+            client("pricing").get_products,
+            {"ServiceCode": "AmazonEC2"},
+        ),
     }
     for action, (code, status, call, asked) in calls.items():
         found = refused(call, **asked)
@@ -91,11 +113,20 @@ def test_a_role_reaches_only_the_items_of_its_partitions(acting: Callable[..., A
     client = acting(allow(actions, f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/{table}", **leading))("dynamodb")
 
     def query(kind: str) -> dict[str, Any]:
-        values = {"TableName": table, "ExpressionAttributeNames": {"#k": "kind"}, "ExpressionAttributeValues": {":k": {"S": kind}}}
+        values = {
+            "TableName": table,
+            "ExpressionAttributeNames": {"#k": "kind"},
+            "ExpressionAttributeValues": {":k": {"S": kind}},
+        }
         return {**values, "KeyConditionExpression": "#k = :k"}
 
     update = {
-        "Update": {"TableName": table, "Key": key("A"), "UpdateExpression": "SET x = :x", "ExpressionAttributeValues": {":x": {"N": "1"}}}
+        "Update": {
+            "TableName": table,
+            "Key": key("A"),
+            "UpdateExpression": "SET x = :x",
+            "ExpressionAttributeValues": {":x": {"N": "1"}},
+        }
     }
     put = {"Put": {"TableName": table, "Item": key("A")}}
     client.get_item(TableName=table, Key=key("A"))
@@ -112,7 +143,9 @@ def test_a_role_reaches_only_the_items_of_its_partitions(acting: Callable[..., A
         assert refused(call, **asked)[0] == "AccessDeniedException"
 
 
-def test_a_missing_object_is_a_refusal_without_the_permission_to_list(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+def test_a_missing_object_is_a_refusal_without_the_permission_to_list(
+    local_aws: RunningAws, acting: Callable[..., Act]
+) -> None:
     bucket = local_aws.fresh("bucket")
     local_aws.client("s3").create_bucket(Bucket=bucket)
     local_aws.client("s3").put_object(Bucket=bucket, Key="a/1", Body=b"1")
@@ -128,12 +161,18 @@ def test_a_missing_object_is_a_refusal_without_the_permission_to_list(local_aws:
     assert refused(seeing.list_objects_v2, Bucket=bucket, Prefix="b/")[0] == "AccessDenied"
 
 
-def test_a_pool_whose_launch_is_not_allowed_is_an_error_of_the_fleet(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+def test_a_pool_whose_launch_is_not_allowed_is_an_error_of_the_fleet(
+    local_aws: RunningAws, acting: Callable[..., Act]
+) -> None:
     network = seed_network(local_aws.endpoint, "iam")
     everything = allow(["ec2:CreateFleet", "ec2:CreateLaunchTemplate", "ec2:CreateTags"])
     running = allow("ec2:RunInstances")
     passing = allow("iam:PassRole", network.node_role_arn, StringEquals={"iam:PassedToService": "ec2.amazonaws.com"})
-    here = {"Effect": "Deny", "Action": "ec2:RunInstances", "Resource": f"arn:aws:ec2:*:*:subnet/{network.subnets['us-east-1a']}"}
+    here = {
+        "Effect": "Deny",
+        "Action": "ec2:RunInstances",
+        "Resource": f"arn:aws:ec2:*:*:subnet/{network.subnets['us-east-1a']}",
+    }
 
     def fleet(*statements: dict[str, Any]) -> Any:
         ssm, ec2 = local_aws.client("ssm"), acting(everything, *statements)("ec2")
@@ -141,7 +180,11 @@ def test_a_pool_whose_launch_is_not_allowed_is_an_error_of_the_fleet(local_aws: 
         return pad.fleet([pad.override()])
 
     assert len(launched(fleet(running, passing))) == 1
-    for granted, action in (([running], "iam:PassRole"), ([passing], "ec2:RunInstances"), ([running, passing, here], "ec2:RunInstances")):
+    for granted, action in (
+        ([running], "iam:PassRole"),
+        ([passing], "ec2:RunInstances"),
+        ([running, passing, here], "ec2:RunInstances"),
+    ):
         answer = fleet(*granted)
         assert errors(answer) == [("UnauthorizedOperation", "m5.large", "us-east-1a")]
         assert f"is not authorized to perform: {action} on resource: " in answer["Errors"][0]["ErrorMessage"]
@@ -163,7 +206,10 @@ def test_a_dry_run_is_not_asked_for_the_tags_of_a_template_that_does_not_exist(a
 
     found = refused(ec2.create_fleet, **asked, TagSpecifications=specified("fleet", "instance", "volume"))
     assert found[0] == "InvalidLaunchTemplateName.NotFoundException"
-    assert refused(ec2.create_fleet, **asked, TagSpecifications=specified("instance", "volume"))[0] == "UnauthorizedOperation"
+    assert (
+        refused(ec2.create_fleet, **asked, TagSpecifications=specified("instance", "volume"))[0]
+        == "UnauthorizedOperation"
+    )
 
 
 def test_the_encoded_message_of_a_denial_can_be_decoded(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
@@ -185,7 +231,10 @@ def test_a_malformed_policy_cannot_be_stored(local_aws: RunningAws, acting: Call
     role = client("sts").get_caller_identity()["Arn"].split("/")[1]
     refused_document = json.dumps({"Version": "2012-10-17", "Statement": [allow("ssm:*", StringEqual={"a": "b"})]})
 
-    assert refused(iam.put_role_policy, RoleName=role, PolicyName="p", PolicyDocument=refused_document)[0] == "MalformedPolicyDocument"
+    assert (
+        refused(iam.put_role_policy, RoleName=role, PolicyName="p", PolicyDocument=refused_document)[0]
+        == "MalformedPolicyDocument"
+    )
 
 
 def test_only_instances_with_the_tag_are_ended(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
@@ -210,7 +259,10 @@ def test_a_boundary_limits_a_role(local_aws: RunningAws, acting: Callable[..., A
 
     iam.put_role_permissions_boundary(RoleName=role, PermissionsBoundary=arn)
 
-    assert "because no permissions boundary allows the ec2:DescribeInstances action" in refused(client("ec2").describe_instances)[1]
+    assert (
+        "because no permissions boundary allows the ec2:DescribeInstances action"
+        in refused(client("ec2").describe_instances)[1]
+    )
     assert refused(client("ssm").get_parameter, Name="/none")[0] == "ParameterNotFound"
 
 
@@ -222,7 +274,9 @@ def test_a_state_machine_invokes_only_what_its_role_may(local_aws: RunningAws) -
     states, found = local_aws.client("stepfunctions"), {}
     for name, granted in (("may", [allow("lambda:InvokeFunction")]), ("may not", [])):
         role = local_aws.role("states.amazonaws.com", granted)
-        machine = states.create_state_machine(name=local_aws.fresh("machine"), definition=definition, roleArn=role)["stateMachineArn"]
+        machine = states.create_state_machine(name=local_aws.fresh("machine"), definition=definition, roleArn=role)[
+            "stateMachineArn"
+        ]
         execution = states.start_execution(stateMachineArn=machine)["executionArn"]
 
         def ended(execution: str = execution) -> Any:
@@ -283,7 +337,11 @@ def test_a_schedule_starts_its_target_only_with_its_roles_permission(local_aws: 
     for granted, allowed in (([], False), ([allow("sqs:SendMessage", queue)], True)):
         role = local_aws.role("scheduler.amazonaws.com", granted)
         target = {"Arn": queue, "RoleArn": role, "Input": "now", "RetryPolicy": {"MaximumRetryAttempts": 0}}
-        asked = {"ScheduleExpression": "at(2099-01-01T00:00:00)", "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target}
+        asked = {
+            "ScheduleExpression": "at(2099-01-01T00:00:00)",
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": target,
+        }
         scheduler.create_schedule(Name=f"{name}-{allowed}", **asked)
 
     with pytest.raises(AssertionError, match=f"not authorized to perform: sqs:SendMessage on resource: {queue}"):
@@ -293,7 +351,9 @@ def test_a_schedule_starts_its_target_only_with_its_roles_permission(local_aws: 
     assert message["Body"] == "now"
 
 
-def test_the_knobs_name_refusals_what_was_used_and_calls_that_no_table_knows(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
+def test_the_knobs_name_refusals_what_was_used_and_calls_that_no_table_knows(
+    local_aws: RunningAws, acting: Callable[..., Act]
+) -> None:
     ssm = acting({"Sid": "Reading", **allow("ssm:GetParameter")})("ssm")
     refused(ssm.get_parameter, Name="/none")
     refused(ssm.put_parameter, Name="/none", Value="1")

@@ -142,7 +142,8 @@ class RolePermissions:
 def denial_message(principal: str, decision: AccessDecision) -> str:
     """Word a denial as AWS does."""
     asked = decision.permission
-    return f"User: {principal} is not authorized to perform: {asked.action} on resource: {asked.resource} {decision.reason}"
+    subject = f"User: {principal} is not authorized to perform: {asked.action} on resource: {asked.resource}"
+    return f"{subject} {decision.reason}"
 
 
 def as_list(said: Any) -> list[Any]:

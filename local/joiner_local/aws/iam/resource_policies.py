@@ -1,6 +1,7 @@
 """Resource policies, as far as services ask them: may this service do that to the queue or function?
 
-A rule whose target lacks its permission delivers nothing on AWS either ("Using resource-based policies for Amazon EventBridge").
+A rule whose target lacks its permission delivers nothing on AWS either. Source: EventBridge user guide, "Using
+resource-based policies for Amazon EventBridge".
 
 >>> statement = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage",
 ...              "Condition": {"ArnEquals": {"aws:SourceArn": "arn:rule/a"}}}
