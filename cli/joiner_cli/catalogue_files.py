@@ -48,7 +48,9 @@ class LoadedCatalogue:
         if not patterns:
             return self.catalogue, []
         meant = {pattern: fnmatch.filter(self.catalogue.types, pattern) for pattern in patterns}
-        chosen = Catalogue.of(self.catalogue.types[name] for name in {name for found in meant.values() for name in found})
+        chosen = Catalogue.of(
+            self.catalogue.types[name] for name in {name for found in meant.values() for name in found}
+        )
         return chosen, [pattern for pattern, found in meant.items() if not found]
 
 
@@ -71,7 +73,9 @@ def load_catalogue(path: Path | None, region: str | None) -> LoadedCatalogue:
         return found
     there = LoadedCatalogue(Catalogue.of(_only_in(region, found.catalogue.types.values())), str(path))
     if not there.zones:
-        raise UnreadableInput(str(path), f"it has no offerings in {region}", f"its zones are {', '.join(found.zones) or 'none'}")
+        raise UnreadableInput(
+            str(path), f"it has no offerings in {region}", f"its zones are {', '.join(found.zones) or 'none'}"
+        )
     return there
 
 
@@ -80,7 +84,9 @@ def packaged_catalogue() -> Catalogue:
     """Return every instance type of us-east-1 at its on-demand price."""
     facts = _facts()
     return Catalogue.of(
-        instance_type_from_ec2({**one["info"], "InstanceType": name}, [f"{facts['region']}{zone}" for zone in one["zones"]], one["price"])
+        instance_type_from_ec2(
+            {**one["info"], "InstanceType": name}, [f"{facts['region']}{zone}" for zone in one["zones"]], one["price"]
+        )
         for name, one in facts["types"].items()
         if supports_nodes(one["info"])
     )
@@ -88,7 +94,9 @@ def packaged_catalogue() -> Catalogue:
 
 @cache
 def _facts() -> Mapping[str, Any]:
-    found: dict[str, Any] = json.loads(gzip.decompress(files("joiner_cli").joinpath("data", f"{PACKAGED_REGION}.json.gz").read_bytes()))
+    found: dict[str, Any] = json.loads(
+        gzip.decompress(files("joiner_cli").joinpath("data", f"{PACKAGED_REGION}.json.gz").read_bytes())
+    )
     return found
 
 
@@ -103,20 +111,30 @@ def _read(path: Path) -> Catalogue:
     try:
         said = msgspec.json.decode(path.read_bytes())
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error), "name a file that `joiner catalogue -o json` wrote") from error
+        raise UnreadableInput(
+            str(path), error.strerror or str(error), "name a file that `joiner catalogue -o json` wrote"
+        ) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableInput(str(path), str(error), "it must be JSON, as `joiner catalogue -o json` writes it") from error
+        raise UnreadableInput(
+            str(path), str(error), "it must be JSON, as `joiner catalogue -o json` writes it"
+        ) from error
     if not isinstance(said, Mapping):
-        raise UnreadableInput(str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}')
+        raise UnreadableInput(
+            str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
+        )
     notes = ManifestProblems(str(path))
     types = [_read_type(name, one, notes) for name, one in said.items()]
     if notes.errors:
         *others, last = notes.errors[:MAX_REPORTED_ERRORS]
-        more = f" (and {len(notes.errors) - MAX_REPORTED_ERRORS} more)" if len(notes.errors) > MAX_REPORTED_ERRORS else ""
-        told = [f"{_describe_error(one)}: {one.remedy}" for one in others]
-        raise UnreadableInput(str(path), "; ".join((*told, _describe_error(last))) + more, last.remedy)
+        more = (
+            f" (and {len(notes.errors) - MAX_REPORTED_ERRORS} more)" if len(notes.errors) > MAX_REPORTED_ERRORS else ""
+        )
+        others_text = [f"{_describe_error(one)}: {one.remedy}" for one in others]
+        raise UnreadableInput(str(path), "; ".join((*others_text, _describe_error(last))) + more, last.remedy)
     if not types:
-        raise UnreadableInput(str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote")
+        raise UnreadableInput(
+            str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote"
+        )
     return Catalogue.of(types)
 
 
@@ -162,7 +180,10 @@ def _check_offering(fields: ManifestFields) -> None:
 
 
 def assume_resolved_classes(
-    refs: Iterable[NodeClassRef], classes: Iterable[NodeClass], manifests: Iterable[Mapping[str, Any]], zones: Iterable[str]
+    refs: Iterable[NodeClassRef],
+    classes: Iterable[NodeClass],
+    manifests: Iterable[Mapping[str, Any]],
+    zones: Iterable[str],
 ) -> dict[str, ResolvedNodeClass]:
     """Return node classes with assumed subnets and AMI families, by key: a subnet in every zone, and AL2023 by default.
 

@@ -19,7 +19,9 @@ TIMEOUT_SECONDS: Final = 10
 
 commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
-Cluster = Annotated[str, typer.Option("--cluster", metavar="NAME", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")]
+Cluster = Annotated[
+    str, typer.Option("--cluster", metavar="NAME", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")
+]
 Region = Annotated[
     str | None,
     typer.Option(metavar="REGION", help="The cluster's region.", show_default="AWS_REGION, or the profile's"),
@@ -28,7 +30,7 @@ Region = Annotated[
 
 @dataclass(slots=True)
 class DeployedStack:
-    """The stack of Joiner for one cluster. `outputs` are the stack's outputs; `region` is the one that boto3 resolved."""
+    """The stack of Joiner for one cluster. `outputs` are the stack's outputs; `region` is the one of boto3."""
 
     cluster: str
     region: str
@@ -39,8 +41,7 @@ class DeployedStack:
     @classmethod
     def find(cls, cluster: str, region: str | None) -> "DeployedStack":
         """Return the stack for a cluster; end the command with exit code 1 if there is none."""
-        if not CLUSTER_NAME.fullmatch(cluster):
-            exit_with_error(f"{cluster!r} is not a valid EKS cluster name: use up to 100 letters, digits, - and _")
+        check_cluster_name(cluster)
         import boto3  # imported late: boto3 loads slowly
         from botocore.exceptions import ClientError
 
@@ -53,7 +54,8 @@ class DeployedStack:
             except ClientError as error:
                 if error.response["Error"]["Code"] == "ValidationError":
                     exit_with_error(
-                        f"no Joiner is deployed for a cluster {cluster} in this account and region (there is no stack {stack}): check its "
+                        f"no Joiner is deployed for a cluster {cluster} in this account and region (there is no stack "
+                        f"{stack}): check its "
                         "name, --region and AWS_PROFILE"
                     )
                 raise
@@ -101,3 +103,9 @@ def exit_with_error(why: str) -> NoReturn:
     """Print the reason on stderr and end the command with exit code 1."""
     commentary.print(f"joiner: {why}")
     raise typer.Exit(1)
+
+
+def check_cluster_name(cluster: str) -> None:
+    """End the command with exit code 1 if this is not a valid name of an EKS cluster."""
+    if not CLUSTER_NAME.fullmatch(cluster):
+        exit_with_error(f"{cluster!r} is not a valid EKS cluster name: use up to 100 letters, digits, - and _")

@@ -103,14 +103,14 @@ def status(root: Root = DEFAULT_ROOT) -> None:
         reason = f": {record.error}" if record and record.error else ""
         commentary.print(f"no stack is ready in {_relative_path(stack.root)}{reason}")
         raise typer.Exit(1)
-    told: dict[str, Any] = {"cluster": record.cluster, "since": record.started, "process": record.supervisor.pid}
-    told |= {
+    fields: dict[str, Any] = {"cluster": record.cluster, "since": record.started, "process": record.supervisor.pid}
+    fields |= {
         "aws": record.aws,
         "apiServer": record.api_server,
         "nodeAgent": record.node_agent,
         "kubeconfig": str(stack.kubeconfig),
     }
-    for name, value in told.items():
+    for name, value in fields.items():
         typer.echo(f"{name:<12}{value}")
 
 

@@ -18,7 +18,12 @@ from joiner.pools import InvalidManifest, ResolvedNodeClass
 from joiner_cli.catalogue_files import LoadedCatalogue, assume_resolved_classes, load_catalogue
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
 
-SLOW_IMPORTS: Final = ("highspy", "joiner.planning.planner", "joiner.planning.output.plan_writer", "joiner.planning.search")
+SLOW_IMPORTS: Final = (
+    "highspy",
+    "joiner.planning.planner",
+    "joiner.planning.output.plan_writer",
+    "joiner.planning.search",
+)
 """Imported before the deadline starts to count: numpy and the solver load slowly."""
 
 
@@ -96,12 +101,12 @@ def plan_snapshot(
 
 def add_unplanned_pods(made: Plan, snapshot: Snapshot) -> Plan:
     """Add the pods that the planner leaves out, as pending pods with the reason."""
-    told = {one.pod for one in made.pending}
-    told.update(*(node.pods for node in made.nodes), *(one.pods for one in made.existing))
+    reported = {one.pod for one in made.pending}
+    reported.update(*(node.pods for node in made.nodes), *(one.pods for one in made.existing))
     more = [
         PendingPod(pod.key, (Reason("", why),))
         for pod in snapshot.pods
-        if pod.key not in told and (why := _reason_not_planned(pod))
+        if pod.key not in reported and (why := _reason_not_planned(pod))
     ]
     return replace(made, pending=tuple(sorted((*made.pending, *more), key=lambda one: one.pod)))
 

@@ -4,27 +4,18 @@ Every function that changes something reads this parameter first.
 """
 
 import os
-import re
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from joiner.adapters.pause import Pause
 from joiner.names import pause_parameter
+from joiner_cli.deployed_stack import Region, check_cluster_name, exit_with_error
 
-CLUSTER_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
-"""Source: EKS, CreateCluster."""
 SECONDS: Final = 5
 """Timeout of a connection and of a response: a pause is urgent."""
 
-commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")]
-Region = Annotated[
-    str | None,
-    typer.Option(metavar="REGION", help="The cluster's region.", show_default="AWS_REGION, or the profile's"),
-]
 
 
 def pause_command(cluster: Cluster, region: Region = None) -> None:
@@ -47,8 +38,7 @@ def resume_command(cluster: Cluster, region: Region = None) -> None:
 
 
 def _set(cluster: str, region: str | None, *, paused: bool) -> None:
-    if not CLUSTER_NAME.fullmatch(cluster):
-        _refuse(f"{cluster!r} is not a valid EKS cluster name: use up to 100 letters, digits, - and _")
+    check_cluster_name(cluster)
     import boto3  # imported late: boto3 loads slowly
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
@@ -60,17 +50,13 @@ def _set(cluster: str, region: str | None, *, paused: bool) -> None:
     try:
         client = boto3.client("ssm", region_name=region or os.environ.get("AWS_REGION"), config=quick)
     except (BotoCoreError, ValueError) as error:  # botocore raises a plain ValueError for an invalid endpoint URL
-        _refuse(describe_aws_error(error, needs=needed))
+        exit_with_error(describe_aws_error(error, needs=needed))
     try:
         Pause(client, cluster).set(paused)
     except (BotoCoreError, ClientError) as error:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ParameterNotFound":
-            _refuse(
-                f"no Joiner is deployed for a cluster {cluster} in this account and region: check its name, --region and AWS_PROFILE"
+            exit_with_error(
+                f"no Joiner is deployed for a cluster {cluster} in this account and region: check its name, --region "
+                "and AWS_PROFILE"
             )
-        _refuse(describe_aws_error(error, needs=needed))
-
-
-def _refuse(why: str) -> NoReturn:
-    commentary.print(f"joiner: {why}")
-    raise typer.Exit(1)
+        exit_with_error(describe_aws_error(error, needs=needed))

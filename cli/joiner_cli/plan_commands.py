@@ -39,11 +39,15 @@ class CatalogueFormat(StrEnum):
 
 Files = Annotated[
     list[str],
-    typer.Option("--filename", "-f", metavar="FILE|DIR", help="Manifests: YAML or JSON, folders with them, or - for stdin."),
+    typer.Option(
+        "--filename", "-f", metavar="FILE|DIR", help="Manifests: YAML or JSON, folders with them, or - for stdin."
+    ),
 ]
 CatalogueFile = Annotated[
     Path | None,
-    typer.Option("--catalogue", metavar="FILE", help="Instance types and prices, as `joiner catalogue -o json` prints them."),
+    typer.Option(
+        "--catalogue", metavar="FILE", help="Instance types and prices, as `joiner catalogue -o json` prints them."
+    ),
 ]
 Region = Annotated[
     str | None,
@@ -81,7 +85,9 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
 
 
 def catalogue_command(
-    types: Annotated[list[str] | None, typer.Argument(metavar="TYPE", help="Only these types; * matches anything (m7*.large).")] = None,
+    types: Annotated[
+        list[str] | None, typer.Argument(metavar="TYPE", help="Only these types; * matches anything (m7*.large).")
+    ] = None,
     catalogue: CatalogueFile = None,
     region: Region = None,
     output: Annotated[CatalogueFormat, typer.Option("--output", "-o", help="How to show it.")] = CatalogueFormat.table,
@@ -91,12 +97,16 @@ def catalogue_command(
         found = load_catalogue(catalogue, region)
         chosen, unknown = found.select(types or [])
         if unknown:
-            near = dict.fromkeys(name for one in unknown for name in suggest_instance_types(one, found.catalogue.types)[:1])
+            near = dict.fromkeys(
+                name for one in unknown for name in suggest_instance_types(one, found.catalogue.types)[:1]
+            )
             asked = f"; did you mean {' or '.join(near)}?" if near else ""
             raise UnreadableInput(" ".join(unknown), "there is no such instance type", f"see `joiner catalogue`{asked}")
         number = _number(len(chosen.types), "instance type")
         _print_to_stderr(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{number}")
-        print_result(json.dumps(chosen.to_json(), indent=1) if output is CatalogueFormat.json else render_catalogue_table(chosen))
+        print_result(
+            json.dumps(chosen.to_json(), indent=1) if output is CatalogueFormat.json else render_catalogue_table(chosen)
+        )
 
 
 explain_app = typer.Typer(no_args_is_help=True, help="Show why a pod is placed on a node, or why it stays pending.")
@@ -120,12 +130,12 @@ def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the para
         found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed))
         _print_commentary(found)
         try:
-            told = explain_pod(name, found)
+            explanation = explain_pod(name, found)
         except UnknownPod as unknown:
             _print_to_stderr(f"joiner: {unknown}{'; the invalid input is listed above' if found.errors else ''}")
             raise typer.Exit(1) from None
-        print_result(told.text)
-        raise typer.Exit(1 if found.errors else 0 if told.placed else 2)
+        print_result(explanation.text)
+        raise typer.Exit(1 if found.errors else 0 if explanation.placed else 2)
 
 
 def _render(found: ManifestPlan, output: PlanFormat) -> str:
@@ -139,7 +149,9 @@ def _render(found: ManifestPlan, output: PlanFormat) -> str:
         case PlanFormat.html:
             snapshot = found.world.snapshot
             notes = problem_lines(found.plan.problems, found.world.where)
-            return render_plan_page(found.plan, snapshot.pods, {node.name: node.allocatable for node in snapshot.nodes}, notes=notes)
+            return render_plan_page(
+                found.plan, snapshot.pods, {node.name: node.allocatable for node in snapshot.nodes}, notes=notes
+            )
 
 
 def _print_commentary(found: ManifestPlan) -> None:
@@ -151,14 +163,21 @@ def _print_commentary(found: ManifestPlan) -> None:
     if len(problems) > MAX_REPORTED_PROBLEMS:
         _print_to_stderr(f"joiner: and {len(problems) - MAX_REPORTED_PROBLEMS} more")
     if found.errors:
-        _print_to_stderr(f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_count_omissions(found)}")
+        _print_to_stderr(
+            f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_count_omissions(found)}"
+        )
     elif not (found.world.where or found.world.passed_over):
         _print_to_stderr("joiner: the input holds no manifests")
     if found.plan.cut_short:
         _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
     if found.world.passed_over:
-        _print_to_stderr(f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}")
-    facts = f" (facts of {found.market.dated}; on demand only: spot prices change by the minute, give them with --catalogue)"
+        _print_to_stderr(
+            f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}"
+        )
+    facts = (
+        f" (facts of {found.market.dated}; on demand only: spot prices change by the minute, give them with "
+        "--catalogue)"
+    )
     _print_to_stderr(f"catalogue: {found.market.source}{facts if found.market.dated else ''}")
     _print_to_stderr(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
 
@@ -167,9 +186,9 @@ def _count_omissions(found: ManifestPlan) -> str:
     """Return how many objects are left out, and how many files could not be read completely."""
     files = len(set(found.world.unreadable))
     objects = len({one.object for one in found.errors} - {*found.world.unreadable})
-    told = [f"{_number(objects, 'invalid object')}"] if objects else []
-    told += [f"the unreadable parts of {_number(files, 'file')}"] if files else []
-    return " and ".join(told)
+    parts = [f"{_number(objects, 'invalid object')}"] if objects else []
+    parts += [f"the unreadable parts of {_number(files, 'file')}"] if files else []
+    return " and ".join(parts)
 
 
 def _number(number: int, noun: str) -> str:

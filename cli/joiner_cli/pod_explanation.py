@@ -63,9 +63,13 @@ def _find_pod(name: str, pods: Sequence[Pod]) -> Pod:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise UnknownPod(f"several pods have the name {name}: {', '.join(pod.key for pod in matches)}; give the namespace, too")
+        raise UnknownPod(
+            f"several pods have the name {name}: {', '.join(pod.key for pod in matches)}; give the namespace, too"
+        )
     near = [pod.key for pod in pods if name.rpartition("/")[2] in pod.name]
-    raise UnknownPod(f"there is no pod {name} (pods of a Deployment are called NAMESPACE/DEPLOYMENT-0 and so on){_suggest(near)}")
+    raise UnknownPod(
+        f"there is no pod {name} (pods of a Deployment are called NAMESPACE/DEPLOYMENT-0 and so on){_suggest(near)}"
+    )
 
 
 def _suggest(near: Sequence[str]) -> str:
@@ -102,7 +106,9 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
     ]
     same = [one for one in node.alternatives[1:] if one.price_per_hour <= offer.price_per_hour]
     if same:
-        lines.append(f"As good: {', '.join(f'{one.instance_type} in {one.zone}' for one in same[:4])}{_more(len(same) - 4)}.")
+        lines.append(
+            f"As good: {', '.join(f'{one.instance_type} in {one.zone}' for one in same[:4])}{_more(len(same) - 4)}."
+        )
     lines.append(f"Next best: {_plan_next_best(node, found)}")
     return "\n".join(lines)
 
@@ -143,7 +149,10 @@ def _plan_next_best(node: PlannedNode, found: ManifestPlan) -> str:
         if more == 0
         else f"{format_dollars(-more)}/h less; a longer --deadline finds that"
     )
-    return f"without {node.instance_type} {number} would go {where} for {format_dollars(other.price_per_hour)}/h, {change}."
+    return (
+        f"without {node.instance_type} {number} would go {where} for {format_dollars(other.price_per_hour)}/h, "
+        f"{change}."
+    )
 
 
 def _explain_existing_node(pod: Pod, there: ExistingNode, found: ManifestPlan) -> str:
@@ -168,8 +177,8 @@ def _explain_existing_node(pod: Pod, there: ExistingNode, found: ManifestPlan) -
     elif place is not None:
         lines.append(f"Next best: node {place.node or place.claim}, at no cost, too.")
     else:
-        told = ", ".join(_describe_offer(one.offer) for one in other.nodes)
-        lines.append(f"Next best: a new node, {told}: {format_dollars(other.price_per_hour)}/h more.")
+        offers = ", ".join(_describe_offer(one.offer) for one in other.nodes)
+        lines.append(f"Next best: a new node, {offers}: {format_dollars(other.price_per_hour)}/h more.")
     return "\n".join(lines)
 
 
@@ -179,7 +188,9 @@ def _describe_joining_node(name: str, snapshot: Snapshot) -> str:
     deadline = registration_deadline(claim) if claim else None
     if claim is None or deadline is None:
         return f"the node of NodeClaim {name}, which has not registered yet"
-    return f"the node of NodeClaim {name} (instance {claim.instance_id}; it may join until {format_timestamp(deadline)})"
+    return (
+        f"the node of NodeClaim {name} (instance {claim.instance_id}; it may join until {format_timestamp(deadline)})"
+    )
 
 
 def _effort(found: ManifestPlan) -> Effort:
@@ -191,14 +202,18 @@ def _apply_plan(found: ManifestPlan, *, without: str = "", pending: str = "") ->
     """Return the snapshot after the plan, without the planned node `without`, and with the pod `pending` unplaced."""
     before = found.world.snapshot
     planned = [node for node in found.plan.nodes if node.name != without]
-    place = {pod: node.name for node in planned for pod in node.pods} | {pod: one.node for one in found.plan.existing for pod in one.pods}
+    place = {pod: node.name for node in planned for pod in node.pods} | {
+        pod: one.node for one in found.plan.existing for pod in one.pods
+    }
     place.pop(pending, None)
     nodes = [
         Node(node.name, labels={**node.labels, names.HOSTNAME: node.name}, taints=node.taints, capacity=node.capacity,
              allocatable=node.allocatable, ready=True)
         for node in planned
     ]  # fmt: skip
-    pods = tuple(replace(pod, node_name=place[pod.key], phase="Running") if place.get(pod.key) else pod for pod in before.pods)
+    pods = tuple(
+        replace(pod, node_name=place[pod.key], phase="Running") if place.get(pod.key) else pod for pod in before.pods
+    )
     waiting = {one.pod for one in found.plan.pending}
     return replace(before, nodes=(*before.nodes, *nodes), pods=tuple(pod for pod in pods if pod.key not in waiting))
 
@@ -230,7 +245,9 @@ def _explain_pending(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan) -
             continue
         groups = _group_types(pod, pool, found)
         if pod.constraints.untolerated(pool.taints) is None:
-            rows = [[f"{len(group.types):,}", _summarize_types(group.types), _first_rule(group, reason)] for group in groups]
+            rows = [
+                [f"{len(group.types):,}", _summarize_types(group.types), _first_rule(group, reason)] for group in groups
+            ]
             lines.append(format_columns([">TYPES", "WHICH", "FIRST RULE THAT EXCLUDES THE POD"], rows, indent="  "))
         if reason.nearest:
             short = f"; it is short of {reason.short_of}" if reason.lacks else ""
@@ -254,7 +271,10 @@ def _necessary_change(pod: Pod, pool: NodePool, reason: Reason, groups: Sequence
     if last.stage == FITS and "limit" in reason.reason:
         return "the pool's limits would have to be raised, or other nodes of the pool removed"
     if last.stage == FITS:
-        return "the constraint above would have to allow one more pod, or another pool or zone would have to accept the pod"
+        return (
+            "the constraint above would have to allow one more pod, or another pool or zone would have to accept the "
+            "pod"
+        )
     if last.stage == SIZE and reason.lacks:
         return f"the pod would have to request {reason.short_of} less, or the pool would have to allow larger types"
     return last.remedy
@@ -278,7 +298,9 @@ def _group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[T
                 stage, rule, remedy = SIZE, f"too small: short of {' and '.join(sorted(lacks))}", ""
         grouped.setdefault((stage, rule), {}).setdefault(remedy, []).append(known.name)
     return [
-        TypeGroup(stage, rule, tuple(sorted(name for types in found.values() for name in types)), _most_common_remedy(found))
+        TypeGroup(
+            stage, rule, tuple(sorted(name for types in found.values() for name in types)), _most_common_remedy(found)
+        )
         for (stage, rule), found in sorted(grouped.items())
     ]
 
@@ -291,7 +313,11 @@ def _most_common_remedy(remedies: Mapping[str, Sequence[str]]) -> str:
 def _pod_requirements(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:
     own = pod.constraints.on_new_nodes()
     try:
-        places = snapshot.volumes.where(pod.namespace, pod.constraints.claims) if pod.constraints.claims else (Requirements(),)
+        places = (
+            snapshot.volumes.where(pod.namespace, pod.constraints.claims)
+            if pod.constraints.claims
+            else (Requirements(),)
+        )
     except VolumeUnusable:
         places = (Requirements(),)
     return tuple(one & place for one, place in product(own, places))
@@ -325,10 +351,10 @@ def _first_failed_rule(
             rule,
             f"{pool.key} would have to allow {_describe_offerings(offered) or 'a zone with offerings'}",
         )
-    told = {_failed_pod_requirement(one, labels, allowed, open_keys, pool) for one in wanted}
-    if not told or "" in told:
+    rules = {_failed_pod_requirement(one, labels, allowed, open_keys, pool) for one in wanted}
+    if not rules or "" in rules:
         return (FITS, "", "") if wanted else (POD, *_unsatisfiable_affinity(pod))
-    rule = " or ".join(sorted(told))
+    rule = " or ".join(sorted(rules))
     return POD, f"the pod requires {rule}", f"the pod would have to drop {rule}, or {pool.key} would have to allow it"
 
 
@@ -386,8 +412,10 @@ def _summarize_types(types: Sequence[str]) -> str:
     for one in types:
         family = one.partition(".")[0]
         families[family] = families.get(family, 0) + 1
-    told = [f"{family}.* ({number})" for family, number in sorted(families.items(), key=lambda one: (-one[1], one[0]))]
-    return ", ".join(told[:3]) + _more(len(told) - 3, "families")
+    families_text = [
+        f"{family}.* ({number})" for family, number in sorted(families.items(), key=lambda one: (-one[1], one[0]))
+    ]
+    return ", ".join(families_text[:3]) + _more(len(families_text) - 3, "families")
 
 
 def _more(number: int, noun: str = "") -> str:

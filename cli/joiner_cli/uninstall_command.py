@@ -38,7 +38,9 @@ class NodeHandling(StrEnum):
 
 def uninstall_command(
     cluster: Cluster,
-    nodes: Annotated[NodeHandling, typer.Option(help="keep: nodes continue to run without Joiner. drain: drain and terminate them.")],
+    nodes: Annotated[
+        NodeHandling, typer.Option(help="keep: nodes continue to run without Joiner. drain: drain and terminate them.")
+    ],
     region: Region = None,
     wait: Annotated[bool, typer.Option(help="Wait until no node is left (drain).")] = True,
     timeout: Annotated[float, typer.Option(metavar="MINUTES", min=0, help="How long to wait.")] = 60,
@@ -49,7 +51,10 @@ def uninstall_command(
     Joiner is deployed for the cluster. 130: interrupted; the drain continues.
     """
     here = DeployedStack.find(cluster, region)
-    needs = f"ssm:GetParameter and ssm:PutParameter on {pause_parameter(cluster)}, ec2:DescribeInstances, states:StartExecution"
+    needs = (
+        f"ssm:GetParameter and ssm:PutParameter on {pause_parameter(cluster)}, ec2:DescribeInstances, "
+        "states:StartExecution"
+    )
     try:
         with aws_errors_reported(needs):
             _write_parameter(here, KEEPING if nodes is NodeHandling.KEEP else DRAINING)
@@ -59,7 +64,10 @@ def uninstall_command(
                 return
             _drain(here, left, until=time.monotonic() + 60 * timeout if wait else 0)
     except KeyboardInterrupt:
-        commentary.print(f"joiner: interrupted; the drain continues. Run this again to wait for it, or stop it: joiner pause {cluster}")
+        commentary.print(
+            "joiner: interrupted; the drain continues. Run this again to wait for it, or stop it: joiner pause "
+            f"{cluster}"
+        )
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -70,7 +78,9 @@ def _write_parameter(here: DeployedStack, value: str) -> None:
         Pause(here.client("ssm"), here.cluster).write(value)
     except ClientError as error:
         if error.response["Error"]["Code"] == "ParameterNotFound":
-            exit_with_error(f"there is no parameter {pause_parameter(here.cluster)}: deploy the stack again, or delete it")
+            exit_with_error(
+                f"there is no parameter {pause_parameter(here.cluster)}: deploy the stack again, or delete it"
+            )
         raise
 
 
@@ -81,8 +91,10 @@ def _instances(here: DeployedStack) -> list[Instance]:
 def _report_kept(here: DeployedStack, left: Sequence[Instance]) -> None:
     typer.echo(f"Joiner is stopped in {here.cluster}; {_count_nodes(len(left))} will continue to run without it")
     commentary.print(
-        f"Delete the stack now: cdk destroy -c cluster={here.cluster}. Access entries, instance profiles and roles of these nodes stay; "
-        f"docs/uninstall.md says how to delete them later. To let Joiner act again instead: joiner resume {here.cluster}"
+        f"Delete the stack now: cdk destroy -c cluster={here.cluster}. Access entries, instance profiles and roles of "
+        "these nodes stay; "
+        "docs/uninstall.md says how to delete them later. To let Joiner act again instead: joiner resume "
+        f"{here.cluster}"
     )
 
 
@@ -90,15 +102,18 @@ def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> No
     """Start a sweep, and wait until no instance is left; the sweep of each minute retires nodes."""
     if left:
         here.client("stepfunctions").start_execution(stateMachineArn=here.outputs["SweepArn"], input="{}")
-    began, told = len(left), ""
+    began, reported = len(left), ""
     while left:
         progress = f"{began - len(left)} of {_count_nodes(began)} gone; left: {_list_names(left)}"
-        if progress != told:
+        if progress != reported:
             commentary.print(progress)
-            told = progress
+            reported = progress
         if time.monotonic() >= until:
             typer.echo(f"{_count_nodes(len(left))} of Joiner in {here.cluster} are being drained")
-            commentary.print("The NodeClaim of each node says what blocks it: kubectl get nodeclaims -o yaml. Run this again to wait.")
+            commentary.print(
+                "The NodeClaim of each node says what blocks it: kubectl get nodeclaims -o yaml. Run this again to "
+                "wait."
+            )
             commentary.print(
                 "Only a scale-up finishes a NodeClaim without the condition Launched: "
                 f"joiner resume {here.cluster}, wait two minutes, and run this again."
@@ -108,7 +123,10 @@ def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> No
         left = _instances(here)
         began = max(began, len(left))
     typer.echo(f"No node of Joiner is left in {here.cluster}; nothing will be launched")
-    commentary.print(f"Delete the stack now: cdk destroy -c cluster={here.cluster}. To let Joiner act again: joiner resume {here.cluster}")
+    commentary.print(
+        f"Delete the stack now: cdk destroy -c cluster={here.cluster}. To let Joiner act again: joiner resume "
+        f"{here.cluster}"
+    )
 
 
 def _count_nodes(count: int) -> str:

@@ -4,8 +4,10 @@ It reports only certain cases. Pods with constraints that it does not check (pod
 and pods that need nearly all of an instance, are left out. For each pod that it reports, EC2 offers an instance in a
 zone of the cluster's subnets, within the pool's limits, and the pod tolerates its taints.
 
->>> meets({"a": "1"}, {"key": "a", "operator": "In", "values": ["1", "2"]}), meets({}, {"key": "a", "operator": "Exists"})
-(True, False)
+>>> meets({"a": "1"}, {"key": "a", "operator": "In", "values": ["1", "2"]})
+True
+>>> meets({}, {"key": "a", "operator": "Exists"})
+False
 >>> meets({"generation": "6"}, {"key": "generation", "operator": "Gt", "values": ["5"]})
 True
 """
@@ -119,7 +121,10 @@ def neglected(world: World, offerings: Sequence[Offering]) -> Iterator[str]:
         for pool in ready:
             if (offering := _one_for(pod, pool, nodes, offerings)) is not None:
                 kind = offering.labels["node.kubernetes.io/instance-type"]
-                yield f"pod {pod['metadata']['name']} is pending, and pool {pool['metadata']['name']} could serve it, by {kind}"
+                yield (
+                    f"pod {pod['metadata']['name']} is pending, and pool {pool['metadata']['name']} could serve it, by "
+                    f"{kind}"
+                )
                 break
 
 

@@ -148,9 +148,7 @@ def test_a_paused_joiner_fails_the_first_step_and_skips_what_needs_it(
     assert left(classed) == []
 
 
-def test_a_refused_dry_run_names_the_remedy_and_launches_no_node(
-    classed: Actor, person: Mapping[str, str]
-) -> None:
+def test_a_refused_dry_run_names_the_remedy_and_launches_no_node(classed: Actor, person: Mapping[str, str]) -> None:
     classed.knob("mishaps/set", caller="launch_instances", call="ec2 RunInstances", how="refused", times=None)
     try:
         answer = accept(classed, person, "-o", "json")

@@ -172,7 +172,10 @@ class Chaos:
         actor = self.actor
         counted = {"claims": len(actor.claims()), "nodes": len(actor.nodes()), "instances": len(actor.instances())}
         pods = {app: (actor.running(app), len(actor.pods(app)), replicas) for app, replicas in wanted.items()}
-        return f"not calm after {CALM_WITHIN:.0f} s: {counted}, pods (running, there, wanted) {pods}, {actor.knob('running-executions')}"
+        return (
+            f"not calm after {CALM_WITHIN:.0f} s: {counted}, pods (running, there, wanted) {pods}, "
+            f"{actor.knob('running-executions')}"
+        )
 
     def needless(self) -> list[str]:
         """Retirements of young nodes that nothing here is the reason for. A sweep that read the claim before its
@@ -193,7 +196,8 @@ class Chaos:
             if claim["reason"] == "lost" and self.done["doom"]:
                 continue
             found.append(
-                f"{claim['claim']} ({instance}) went for being {claim['reason']}, {(begun - since).total_seconds():.0f} s old"
+                f"{claim['claim']} ({instance}) went for being {claim['reason']}, "
+                f"{(begun - since).total_seconds():.0f} s old"
             )
         return found
 

@@ -134,9 +134,7 @@ def reader(door: Door, new_role: Callable[[], Principal]) -> Principal:
     return principal
 
 
-def test_a_role_with_an_access_entry_has_its_session_name_and_its_groups(
-    door: Door, reader: Principal
-) -> None:
+def test_a_role_with_an_access_entry_has_its_session_name_and_its_groups(door: Door, reader: Principal) -> None:
     user = door.who_is(reader.token(door.stack.cluster))
     assert user["username"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/{reader.arn.rpartition('/')[2]}/visit"
     assert set(user["groups"]) == {READERS, "system:authenticated"}

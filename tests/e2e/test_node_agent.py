@@ -54,7 +54,10 @@ class Nodes:
             "kind": "NodeConfig",
             "spec": {"cluster": facts, "kubelet": kubelet},
         }
-        head = b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n--//\nContent-Type: application/node.eks.aws\n\n'
+        head = (
+            b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n'
+            b"--//\nContent-Type: application/node.eks.aws\n\n"
+        )
         return head + yaml.safe_dump(config).encode() + b"\n--//--\n"
 
     def launch(self, count: int = 1, *, user_data: bytes = b"", **override: Any) -> list[str]:

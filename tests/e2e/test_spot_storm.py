@@ -88,7 +88,8 @@ def test_ten_simultaneous_warnings_are_drained_by_a_few_executions(standing: Act
     begun = [claims_begun(standing, each["executionArn"]) for each in started]
     last = max((each["startDate"] - warned).total_seconds() for each in started)
     print(
-        f"\n{NODES} warnings: {len(started)} executions, {[len(each) for each in begun]} claims, the last began after {last:.1f} s"
+        f"\n{NODES} warnings: {len(started)} executions, {[len(each) for each in begun]} claims, the last began after "
+        f"{last:.1f} s"
     )
     assert len(started) <= EXECUTIONS
     assert all(each["name"].endswith("-interrupted") for each in started)

@@ -80,9 +80,7 @@ def test_a_stack_ends_with_the_program_that_started_it_even_if_that_is_killed(ro
     wait_gone(root, leader)
 
 
-def test_a_detached_stack_runs_until_it_is_stopped_and_leaves_no_process(
-    bare_stack: Stack, root: Path
-) -> None:
+def test_a_detached_stack_runs_until_it_is_stopped_and_leaves_no_process(bare_stack: Stack, root: Path) -> None:
     program = (
         f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start().detach()"
     )

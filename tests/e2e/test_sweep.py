@@ -233,7 +233,9 @@ def test_every_sweep_succeeds(aftermath: Aftermath) -> None:
     assert set(aftermath.swept) == {"SUCCEEDED"}
 
 
-def test_a_deleted_node_calls_the_doorbell_is_drained_and_terminated_and_its_pod_runs_elsewhere(aftermath: Aftermath) -> None:
+def test_a_deleted_node_calls_the_doorbell_is_drained_and_terminated_and_its_pod_runs_elsewhere(
+    aftermath: Aftermath,
+) -> None:
     swept = aftermath.actor.knob("express-executions", stateMachineArn=aftermath.actor.outputs["SweepArn"])[
         "executions"
     ]

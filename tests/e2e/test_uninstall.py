@@ -108,7 +108,8 @@ class Account:
 def synthesise(settings: Settings, folder: Path) -> None:
     """Synthesise in a separate process, because jsii holds one app at a time."""
     code = (
-        "import json,pickle,sys; import aws_cdk as cdk; from infra.cluster_stack import ClusterStack; from app import flags;"
+        "import json,pickle,sys; import aws_cdk as cdk; from infra.cluster_stack import ClusterStack; from app import "
+        "flags;"
         "app = cdk.App(context=flags(), outdir=sys.argv[1], analytics_reporting=False);"
         "ClusterStack(app, pickle.load(sys.stdin.buffer)); app.synth()"
     )
@@ -244,7 +245,9 @@ def test_after_uninstall_keep_the_stack_is_deleted_and_the_nodes_stay_ready(acco
     still_reports(running, nodes)
 
 
-def test_a_new_deployment_manages_the_nodes_again_and_uninstall_drain_removes_them(account: Account, running: Actor) -> None:
+def test_a_new_deployment_manages_the_nodes_again_and_uninstall_drain_removes_them(
+    account: Account, running: Actor
+) -> None:
     assert running.instances()
 
     actor = account.deploy(NodeRoleSettings((GIVEN_ROLE,)))

@@ -26,8 +26,10 @@ def handler(event, context):
     answer |= {
         "Status": "FAILED" if failed else "SUCCESS",
         "Reason": "the cluster said no",
-        "PhysicalResourceId": event.get("PhysicalResourceId") if event["RequestType"] == "Delete" else
-        wanted.get("Name", "made"), "Data": {"Value": wanted.get("Value", "")},
+        "PhysicalResourceId": (
+            event.get("PhysicalResourceId") if event["RequestType"] == "Delete" else wanted.get("Name", "made")
+        ),
+        "Data": {"Value": wanted.get("Value", "")},
     }
     if mode == "stranger" and event["RequestType"] != "Delete":
         answer["RequestId"] = "somebody else's"

@@ -21,8 +21,8 @@ import json
 def handler(event, context):
     path = event["rawPath"]
     if path.endswith("/bytes"):
-        return {"statusCode": 201, "headers": {"X-A": 1}, "cookies": ["a=1", "b=2"], "body": "AP8=", "isBase64Encoded":
-        True}
+        answer = {"statusCode": 201, "headers": {"X-A": 1}, "cookies": ["a=1", "b=2"]}
+        return answer | {"body": "AP8=", "isBase64Encoded": True}
     if path.endswith("/plain"):
         return {"hello": "world"}
     if path.endswith("/raise"):

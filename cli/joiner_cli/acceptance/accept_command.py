@@ -32,9 +32,15 @@ def accept_command(  # noqa: PLR0917  typer calls it by keyword
     region: Region = None,
     node_class: Annotated[str, typer.Option(metavar="NAME", help="EC2NodeClass of the node.")] = "default",
     image: Annotated[str, typer.Option(metavar="IMAGE", help="Image of the pod that runs on the node.")] = PAUSE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop before creating anything in the cluster or in EC2.")] = False,
-    output: Annotated[ReportFormat, typer.Option("--output", "-o", help="How to show the result.")] = ReportFormat.TABLE,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the result to this file, too.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Stop before creating anything in the cluster or in EC2.")
+    ] = False,
+    output: Annotated[
+        ReportFormat, typer.Option("--output", "-o", help="How to show the result.")
+    ] = ReportFormat.TABLE,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the result to this file, too.")
+    ] = None,
 ) -> None:
     """Test a deployed Joiner on its real account; launch and terminate one small node.
 
@@ -55,8 +61,10 @@ def accept_command(  # noqa: PLR0917  typer calls it by keyword
     try:
         results, interrupted = run_steps(
             run.actions(),
-            told=lambda result: (
-                commentary.print(render_step(result)) if output is not ReportFormat.TABLE else typer.echo(render_step(result))
+            report=lambda result: (
+                commentary.print(render_step(result))
+                if output is not ReportFormat.TABLE
+                else typer.echo(render_step(result))
             ),
             explained=describe_error,
             steps=(*STEPS[:until], CLEANUP),

@@ -95,7 +95,9 @@ class AcceptanceRun:
         return wait_for(
             look,
             step,
-            missing=lambda: f"EC2NodeClass {self.node_class} is not ready ({json.dumps(said) if said else 'no conditions'})",
+            missing=lambda: (
+                f"EC2NodeClass {self.node_class} is not ready ({json.dumps(said) if said else 'no conditions'})"
+            ),
             remedy=unready,
         )
 
@@ -115,10 +117,14 @@ class AcceptanceRun:
         if code == DRY_RUN_ALLOWED:
             return f"EC2 allows the request ({code})"
         if name == "create-fleet" and code.startswith(NO_TEMPLATE):
-            return f"EC2 allows it as far as the launch template, which a dry run does not create ({code}); node-up shows the rest"
+            return (
+                f"EC2 allows it as far as the launch template, which a dry run does not create ({code}); node-up shows "
+                "the rest"
+            )
         raise AcceptanceFailed(
             f"{code}: {message}",
-            "if it is UnauthorizedOperation: aws sts decode-authorization-message --encoded-message ...; look for a service control "
+            "if it is UnauthorizedOperation: aws sts decode-authorization-message --encoded-message ...; look for a "
+            "service control "
             "policy, a permissions boundary, or an image owner that imageOwners does not name",
         )
 
@@ -134,7 +140,9 @@ class AcceptanceRun:
             types=acceptance_objects.TYPES[2:3],
         )
         payload = json.dumps({"rehearse": launch.to_json()}).encode()
-        answer = self.here.client("lambda", seconds=60).invoke(FunctionName=self.here.outputs["LaunchFunction"], Payload=payload)
+        answer = self.here.client("lambda", seconds=60).invoke(
+            FunctionName=self.here.outputs["LaunchFunction"], Payload=payload
+        )
         body = json.loads(answer["Payload"].read() or b"{}")
         if answer.get("FunctionError"):
             raise AcceptanceFailed(
@@ -153,7 +161,9 @@ class AcceptanceRun:
         states, arn = self.here.client("stepfunctions"), self.here.outputs["ScaleUpArn"]
         deadline = time.monotonic() + step.seconds
         for number in range(1, step.seconds):
-            started = states.start_execution(stateMachineArn=arn, name=f"accept-{self.run}-{number}", input='{"reason": "joiner accept"}')
+            started = states.start_execution(
+                stateMachineArn=arn, name=f"accept-{self.run}-{number}", input='{"reason": "joiner accept"}'
+            )
             remaining = AcceptanceStep(step.name, step.shows, max(1, int(deadline - time.monotonic())))
             look = self._saw_pods(started["executionArn"])
             said = wait_for(
@@ -173,7 +183,9 @@ class AcceptanceRun:
         def look() -> str:
             described = states.describe_execution(executionArn=execution)
             events = states.get_execution_history(executionArn=execution, maxResults=200)["events"]
-            left = {str(each["stateExitedEventDetails"]["name"]) for each in events if "stateExitedEventDetails" in each}
+            left = {
+                str(each["stateExitedEventDetails"]["name"]) for each in events if "stateExitedEventDetails" in each
+            }
             if FIND_PENDING_PODS in left and described["status"] in ("RUNNING", "SUCCEEDED"):
                 return "find_pending_pods listed the cluster with its own token"
             if described["status"] == "RUNNING":
@@ -182,7 +194,8 @@ class AcceptanceRun:
                 return "again"
             raise AcceptanceFailed(
                 f"{described['status']}: {described.get('error', '')} {described.get('cause', '')}"[:600],
-                "Unauthorized or Forbidden: look for the access entries of the stack (aws eks list-access-entries); Unreachable: a private "
+                "Unauthorized or Forbidden: look for the access entries of the stack (aws eks list-access-entries); "
+                "Unreachable: a private "
                 "endpoint needs vpc.subnets and vpc.securityGroup in the settings",
             )
 
@@ -190,7 +203,9 @@ class AcceptanceRun:
 
     def ring(self, step: AcceptanceStep) -> str:
         """Create a pod that no node can run: kube-scheduler's event calls the doorbell."""
-        if affected := acceptance_objects.pools_naming_label([*self.kube().list(kinds.NODEPOOLS), *self.kube().list(kinds.PROVISIONERS)]):
+        if affected := acceptance_objects.pools_naming_label(
+            [*self.kube().list(kinds.NODEPOOLS), *self.kube().list(kinds.PROVISIONERS)]
+        ):
             raise AcceptanceFailed(
                 f"the pools {', '.join(affected)} name {acceptance_objects.KEY}",
                 "delete what is left of an earlier run: kubectl delete nodepool",
@@ -213,13 +228,20 @@ class AcceptanceRun:
         return wait_for(
             look,
             step,
-            missing=lambda: f"the doorbell was not called (rings in the ledger: {before} before, {ledger.lease().rings} now)",
-            remedy="kubectl get validatingwebhookconfiguration joiner-doorbell; the control plane must reach the DoorbellUrl of the stack",
+            missing=lambda: (
+                f"the doorbell was not called (rings in the ledger: {before} before, {ledger.lease().rings} now)"
+            ),
+            remedy=(
+                "kubectl get validatingwebhookconfiguration joiner-doorbell; the control plane must reach the "
+                "DoorbellUrl of the stack"
+            ),
         )
 
     def _executions(self) -> set[str]:
         """Return the names of the latest scale-ups, without those of this command."""
-        listed = self.here.client("stepfunctions").list_executions(stateMachineArn=self.here.outputs["ScaleUpArn"], maxResults=50)
+        listed = self.here.client("stepfunctions").list_executions(
+            stateMachineArn=self.here.outputs["ScaleUpArn"], maxResults=50
+        )
         return {str(each["name"]) for each in listed["executions"] if not each["name"].startswith("accept-")}
 
     # Steps with one node
@@ -241,10 +263,15 @@ class AcceptanceRun:
             return ""
         types = ", ".join(f"{each.instance_type} in {each.zone}" for each in self._instances())
         prices = [str((claim["metadata"].get("annotations") or {}).get(PRICE, "?")) for claim in self._claims()]
-        return f"the pod runs after {time.monotonic() - began:.0f} s on {types or 'a node'} ({', '.join(prices)} US$ an hour)"
+        return (
+            f"the pod runs after {time.monotonic() - began:.0f} s on {types or 'a node'} ({', '.join(prices)} US$ an "
+            "hour)"
+        )
 
     def _why_not(self) -> str:
-        claims = [f"{each['metadata']['name']}: {json.dumps(acceptance_objects.conditions(each))}" for each in self._claims()]
+        claims = [
+            f"{each['metadata']['name']}: {json.dumps(acceptance_objects.conditions(each))}" for each in self._claims()
+        ]
         events = self.kube().list(kinds.EVENTS, namespace="default", fields=f"regarding.name={self.name}")
         notes = [str(each.get("note") or "") for each in events][-2:]
         return "; ".join([*notes, *claims])[:800] or "there is no NodeClaim and no event"
@@ -291,7 +318,10 @@ class AcceptanceRun:
         return "" if self._claims() or self._instances() else "NodeClaim, Node and instance are gone"
 
     def _what_is_left(self) -> str:
-        claims = [f"NodeClaim {each['metadata']['name']}: {json.dumps(acceptance_objects.conditions(each))}" for each in self._claims()]
+        claims = [
+            f"NodeClaim {each['metadata']['name']}: {json.dumps(acceptance_objects.conditions(each))}"
+            for each in self._claims()
+        ]
         return "; ".join([*claims, *(f"instance {each.id} is {each.state}" for each in self._instances())])[:800]
 
 

@@ -91,14 +91,14 @@ class StepResult:
 def run_steps(
     actions: Mapping[str, Callable[[AcceptanceStep], str]],
     *,
-    told: Callable[[StepResult], None],
+    report: Callable[[StepResult], None],
     explained: Callable[[Exception], AcceptanceFailed],
     steps: Sequence[AcceptanceStep] = (*STEPS, CLEANUP),
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[StepResult], bool]:
     """Run the steps in order. Return the results, and whether the run was interrupted.
 
-    `told` receives each result; `explained` turns an unexpected exception into a failure with a remedy.
+    `report` receives each result; `explained` turns an unexpected exception into a failure with a remedy.
     """
     results: dict[str, StepResult] = {}
     interrupted = False
@@ -116,7 +116,7 @@ def run_steps(
                 interrupted = True
                 result = StepResult(step.name, "failed", "interrupted", seconds=clock() - began)
         results[step.name] = result
-        told(result)
+        report(result)
     return list(results.values()), interrupted
 
 
@@ -144,8 +144,7 @@ def wait_for(
     every: float = 2.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Call `look` until it returns a sentence. After the step's time limit, raise `AcceptanceFailed` with `missing()`.
-    """
+    """Call `look` until it returns a sentence; after the step's limit, raise `AcceptanceFailed` with `missing()`."""
     deadline = clock() + step.seconds
     while True:
         if said := look():

@@ -22,7 +22,9 @@ def read_resolved_class(manifest: Manifest) -> ResolvedNodeClass:
         kind="EC2NodeClass",
         subnets=tuple(Subnet(each["id"], each["zone"]) for each in status.get("subnets") or ()),
         security_groups=tuple(SecurityGroup(each["id"]) for each in status.get("securityGroups") or ()),
-        images=tuple(Image(each["id"], "", Requirements.from_kube(each["requirements"])) for each in status.get("amis") or ()),
+        images=tuple(
+            Image(each["id"], "", Requirements.from_kube(each["requirements"])) for each in status.get("amis") or ()
+        ),
         instance_profile=str(status.get("instanceProfile") or ""),
     )
 

@@ -73,8 +73,7 @@ class AdmissionDefaults:
         return {**manifest, "spec": {**spec, "storageClassName": self.storage_class}}
 
     def missing(self, subject: str, path: str, spec: Manifest) -> Iterable[InvalidManifest]:
-        """Yield a warning for each class that a pod names and that does not exist: the API server would refuse the pod.
-        """
+        """Yield a warning for each missing class that a pod names: the API server would refuse the pod."""
         name = spec.get("priorityClassName")
         if name and name not in self.priorities and spec.get("priority") is None:
             remedy = f"{self._lacking('PriorityClass', name)}; the plan counts it as 0"

@@ -67,8 +67,7 @@ def read_file(file: Path) -> Iterator[ManifestDocument | UnreadableInput]:
 
 
 def read_text(text: str, source: str) -> Iterator[ManifestDocument | UnreadableInput]:
-    """Yield the documents of one YAML or JSON text. After a syntax error, yield the documents before it and the error.
-    """
+    """Yield the documents of a YAML or JSON text. After a syntax error, yield the documents before it and the error."""
     found, torn = [], None
     try:
         for manifest in _parse(text, source):

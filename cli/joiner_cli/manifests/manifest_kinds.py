@@ -1,7 +1,9 @@
 """Decides which kinds a plan reads, which it ignores, and which do not exist.
 
->>> recognize_kind("apps/v1", "Deployment"), recognize_kind("v1", "Secret"), recognize_kind("argoproj.io/v1alpha1", "Rollout")
-('apps/v1/Deployment', None, None)
+>>> recognize_kind("apps/v1", "Deployment"), recognize_kind("v1", "Secret")
+('apps/v1/Deployment', None)
+>>> recognize_kind("argoproj.io/v1alpha1", "Rollout") is None
+True
 >>> recognize_kind("apps/v1", "Deploymnt")
 Traceback (most recent call last):
 joiner_cli.manifests.manifest_kinds.UnknownKind: kind: apps/v1 has no such kind; did you mean "Deployment"?
@@ -40,13 +42,17 @@ def recognize_kind(version: str, kind: str) -> str | None:
     """
     schemas = Schemas.packaged()
     name = f"{version}/{kind}"
-    if name in schemas.kinds or (kind in PLURALS and WITHOUT_SCHEMA.get(kind, "").partition("/")[0] == version.partition("/")[0]):
+    if name in schemas.kinds or (
+        kind in PLURALS and WITHOUT_SCHEMA.get(kind, "").partition("/")[0] == version.partition("/")[0]
+    ):
         return name
     if version in schemas.others:
         if kind in schemas.others[version]:
             return None
         there = [one.rpartition("/")[2] for one in schemas.kinds if one.rpartition("/")[0] == version]
-        raise UnknownKind("kind", kind, f"{version} has no such kind{suggest_nearest(kind, [*there, *schemas.others[version]])}")
+        raise UnknownKind(
+            "kind", kind, f"{version} has no such kind{suggest_nearest(kind, [*there, *schemas.others[version]])}"
+        )
     right = [one.rpartition("/")[0] for one in schemas.kinds if one.rpartition("/")[2] == kind]
     if right and _is_kubernetes_group(version):
         raise UnknownKind("apiVersion", version, f"use {' or '.join(right)}")
@@ -57,6 +63,6 @@ def recognize_kind(version: str, kind: str) -> str | None:
 
 
 def _is_kubernetes_group(version: str) -> bool:
-    """Return whether the API group belongs to Kubernetes or Karpenter; kinds of other groups may have the same names."""
+    """Return whether a group belongs to Kubernetes or Karpenter; kinds of other groups may have the same names."""
     group = version.rpartition("/")[0]
     return "." not in group or group.endswith(".k8s.io") or group in ("karpenter.sh", "karpenter.k8s.aws")

@@ -4,7 +4,8 @@ An object with an error is reported and left out; the others stay, as on an API 
 with different content is left out, too, because its meaning is unknown.
 
 >>> from joiner_cli.manifests.manifest_documents import read_text
->>> found = read_manifests(read_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"contaners": []}}', "a.json"))
+>>> manifest = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"contaners": []}}'
+>>> found = read_manifests(read_text(manifest, "a.json"))
 >>> [str(problem) for problem in found.errors][0]
 'Pod/default/a: spec.contaners is []: there is no such field; did you mean "containers"?'
 """
@@ -172,7 +173,9 @@ class _ManifestReader:
             self.problems.extend(admission.missing(one.workload, "spec.template.spec", one.pod["spec"]))
         pods = []
         for manifest in self.by_kind.get("Pod", ()):
-            self.problems.extend(admission.missing(_subject(manifest, "Pod", "", namespaced=True), "spec", manifest["spec"]))
+            self.problems.extend(
+                admission.missing(_subject(manifest, "Pod", "", namespaced=True), "spec", manifest["spec"])
+            )
             pods.append(_mark_pending(admission.pod(manifest)))
         lists = {PLURALS[kind]: items for kind, items in self.by_kind.items() if kind in PLURALS}
         lists["pods"] = [*pods, *(pod for one in made if not one.alike for pod in one.manifests())]
@@ -180,7 +183,9 @@ class _ManifestReader:
         alike = tuple(one for one in made if one.alike)
         snapshot = self._snapshot(lists, alike)
         passed_over = dict(sorted(self.passed_over.items()))
-        return ManifestSet(snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable))
+        return ManifestSet(
+            snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable)
+        )
 
     def _broken(self) -> frozenset[str]:
         return frozenset(one.object for one in self.problems if one.severity == "error")
@@ -217,7 +222,9 @@ class _ManifestReader:
         self.problems.extend(warn_not_ready(self.by_kind))
         self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
         broken = self._broken()
-        self.problems.extend(_assume_class(one, snapshot.classes, broken) for one in snapshot.problems if is_absent_class(one))
+        self.problems.extend(
+            _assume_class(one, snapshot.classes, broken) for one in snapshot.problems if is_absent_class(one)
+        )
         classes = ClassAdmission(lists)
         pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes))]
         return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)))
@@ -235,7 +242,10 @@ class _ManifestReader:
 def _not_an_object(said: object) -> str:
     """Return the remedy for a document that is not an object."""
     if isinstance(said, list) and said and all(isinstance(one, Mapping) for one in said):
-        return "write it as {apiVersion: v1, kind: List, items: [...]}, or write each object as a separate document, with --- between them"
+        return (
+            "write it as {apiVersion: v1, kind: List, items: [...]}, or write each object as a separate document, with "
+            "--- between them"
+        )
     return "write an object here, with apiVersion, kind, metadata and spec"
 
 

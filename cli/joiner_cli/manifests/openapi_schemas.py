@@ -145,7 +145,9 @@ class _ManifestParser:
             if name not in known:
                 if not schema.get("x-kubernetes-preserve-unknown-fields"):
                     self.doubts.append(_at(path, name))
-                    self.notes.note(_at(path, name), value, f"there is no such field{suggest_nearest(str(name), sorted(known))}")
+                    self.notes.note(
+                        _at(path, name), value, f"there is no such field{suggest_nearest(str(name), sorted(known))}"
+                    )
             elif value is not None:
                 read[name] = self.value(value, known[name], _at(path, name))
         for name, inner in known.items():
@@ -168,7 +170,10 @@ class _ManifestParser:
             self.doubts.append(path)
             self.notes.note(path, said, f"give {most} entries at most")
         empty = 0 if inner.get("$ref") == QUANTITY else ""
-        return {name: self.value(empty if value is None else value, inner, f"{path}[{name}]") for name, value in said.items()}
+        return {
+            name: self.value(empty if value is None else value, inner, f"{path}[{name}]")
+            for name, value in said.items()
+        }
 
     def _list(self, said: Any, schema: Schema, path: str) -> list[Any]:
         if not isinstance(said, list):
@@ -178,7 +183,9 @@ class _ManifestParser:
         if len(said) < least or (most is not None and len(said) > most):
             self.doubts.append(path)
             like = next((f", such as {example}" for name, example in TERMS.items() if path.endswith(f".{name}")), "")
-            self.notes.note(path, said, (f"give {least} to {most} items" if most is not None else f"give at least {least}") + like)
+            self.notes.note(
+                path, said, (f"give {least} to {most} items" if most is not None else f"give at least {least}") + like
+            )
         read = []
         for number, one in enumerate(said):
             if one is None:  # the API server turns null into an empty value
@@ -187,7 +194,9 @@ class _ManifestParser:
         return read
 
     def _text(self, said: Any, schema: Schema, path: str) -> str:
-        if not isinstance(said, str) and not (_is_scalar(said) and "pattern" in schema and not _matches_pattern(_plain(said), schema)):
+        if not isinstance(said, str) and not (
+            _is_scalar(said) and "pattern" in schema and not _matches_pattern(_plain(said), schema)
+        ):
             found: str = self._wrong(path, said, "string", "")
             return found
         remedy, text = "", _plain(said)

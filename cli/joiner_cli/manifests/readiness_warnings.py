@@ -2,8 +2,9 @@
 
 An offline plan uses them nevertheless, because it may be made to examine them.
 
->>> conditions = [{"type": "Ready", "status": "False", "reason": "SubnetsNotFound", "message": "SubnetsReady: no subnet has tag a = b"}]
->>> print(*warn_not_ready({"EC2NodeClass": [{"metadata": {"name": "default"}, "status": {"conditions": conditions}}]}))
+>>> why = "SubnetsReady: no subnet has tag a = b"
+>>> status = {"conditions": [{"type": "Ready", "status": "False", "reason": "SubnetsNotFound", "message": why}]}
+>>> print(*warn_not_ready({"EC2NodeClass": [{"metadata": {"name": "default"}, "status": status}]}))
 EC2NodeClass/default: status.conditions[Ready] is False: SubnetsReady: no subnet has tag a = b; the cluster launches \
 no nodes for it, this plan counts it as ready
 """

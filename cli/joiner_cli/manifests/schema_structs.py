@@ -81,9 +81,14 @@ class SchemaStructs:
             read = self._type(inner, f"{name}.{key}")
             fields.append((f"f{number}", read) if key in required else (f"f{number}", read | None, None))
         return msgspec.defstruct(
-            "Kind", fields, rename=names, kw_only=True, forbid_unknown_fields=not schema.get("x-kubernetes-preserve-unknown-fields"),
-            omit_defaults=True, gc=False,
-        )  # fmt: skip
+            "Kind",
+            fields,
+            rename=names,
+            kw_only=True,
+            forbid_unknown_fields=not schema.get("x-kubernetes-preserve-unknown-fields"),
+            omit_defaults=True,
+            gc=False,
+        )
 
     def _list(self, schema: Schema, name: str) -> Any:
         items: Any = list[self._type(schema["items"], f"{name}[]")]  # type: ignore[misc]  # built at run time

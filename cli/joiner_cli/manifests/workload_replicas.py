@@ -213,7 +213,8 @@ def _count_by_owner(pods: Iterable[Manifest]) -> dict[tuple[str, str, str], int]
 def _is_replica_set_of(name: str, deployment: Manifest) -> bool:
     """Return whether a ReplicaSet's name is one of the Deployment's: ``<deployment>-<hash>``.
 
-    >>> _is_replica_set_of("web-5d8f7c", {"metadata": {"name": "web"}}), _is_replica_set_of("web-api-5d8", {"metadata": {"name": "web"}})
+    >>> web = {"metadata": {"name": "web"}}
+    >>> _is_replica_set_of("web-5d8f7c", web), _is_replica_set_of("web-api-5d8", web)
     (True, False)
     """
     prefix, _, last = name.rpartition("-")

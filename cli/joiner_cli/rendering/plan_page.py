@@ -50,12 +50,14 @@ class _Box:
     below: str
     price: str
     why: str
-    room: Resources
+    allocatable: Resources
     daemons: Resources
     blocks: Sequence[tuple[str, Sequence[str], Resources]]
 
 
-def render_plan_page(plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Resources] | None = None, *, notes: Sequence[str] = ()) -> str:
+def render_plan_page(
+    plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Resources] | None = None, *, notes: Sequence[str] = ()
+) -> str:
     """Return the page as HTML.
 
     ``pods`` are those of the snapshot, for their requests; ``existing`` holds the allocatable resources of existing
@@ -64,10 +66,17 @@ def render_plan_page(plan: Plan, pods: Iterable[Pod], existing: Mapping[str, Res
     requests = {pod.key: pod.requests for pod in pods}
     boxes = [_box_of_planned_node(node, requests) for node in plan.nodes[:MAX_DRAWN_NODES]]
     there = [
-        _Box(one.node or one.claim, "exists" if one.node else "has not registered yet", "", "An existing node costs nothing more.",
-             (existing or {}).get(one.node, Resources()), Resources(), _blocks(one.pods, requests))
+        _Box(
+            title=one.node or one.claim,
+            below="exists" if one.node else "has not registered yet",
+            price="",
+            why="An existing node costs nothing more.",
+            allocatable=(existing or {}).get(one.node, Resources()),
+            daemons=Resources(),
+            blocks=_blocks(one.pods, requests),
+        )
         for one in plan.existing[:MAX_DRAWN_NODES]
-    ]  # fmt: skip
+    ]
     lines = summarize_plan(plan).split("\n")
     parts = [
         "<!doctype html><html lang=en><head><meta charset=utf-8><title>Joiner: a plan</title>",
@@ -104,8 +113,8 @@ def _box_of_planned_node(node: PlannedNode, requests: Mapping[str, Resources]) -
     ]
     why.append(f"uses {', '.join(shares)}")
     if near:
-        told_near = ", ".join(f"{one.instance_type} in {one.zone} {format_dollars(one.price_per_hour)}" for one in near)
-        why.append(f"alternatives: {told_near}")
+        near_text = ", ".join(f"{one.instance_type} in {one.zone} {format_dollars(one.price_per_hour)}" for one in near)
+        why.append(f"alternatives: {near_text}")
     else:
         why.append("no other offering within 10 % of its price can hold these pods")
     return _Box(
@@ -113,7 +122,7 @@ def _box_of_planned_node(node: PlannedNode, requests: Mapping[str, Resources]) -
         below=f"{node.pool_name} · {node.zone} · {node.capacity_type}",
         price=price,
         why="\n".join(why),
-        room=node.allocatable,
+        allocatable=node.allocatable,
         daemons=node.daemon_overhead,
         blocks=_blocks(node.pods, requests),
     )
@@ -125,7 +134,9 @@ def _blocks(pods: Sequence[str], requests: Mapping[str, Resources]) -> list[tupl
     for pod in pods:
         prefix, _, number = pod.rpartition("-")
         grouped.setdefault(prefix if number.isdecimal() and prefix else pod, []).append(pod)
-    return [(name, mine, sum_resources(requests.get(pod, Resources()) for pod in mine)) for name, mine in grouped.items()]
+    return [
+        (name, mine, sum_resources(requests.get(pod, Resources()) for pod in mine)) for name, mine in grouped.items()
+    ]
 
 
 def _render_box(box: _Box) -> str:
@@ -134,22 +145,29 @@ def _render_box(box: _Box) -> str:
         *sorted({name for _, _, asked in box.blocks for name in asked} - {*ALWAYS_DRAWN, *NEVER_DRAWN}),
     ]
     return (
-        f'<div class=node><div data-why="{_escape(box.why)}"><span class=price>{_escape(box.price)}</span><b>{_escape(box.title)}</b>'
+        f'<div class=node><div data-why="{_escape(box.why)}"><span '
+        f"class=price>{_escape(box.price)}</span><b>{_escape(box.title)}</b>"
         f"<small>{_escape(box.below)}</small></div>{''.join(_render_lane(name, box) for name in lanes)}</div>"
     )
 
 
 def _render_lane(name: str, box: _Box) -> str:
-    room = box.room.get(name) or sum(asked.get(name, 0) for _, _, asked in box.blocks) or 1
+    allocatable = box.allocatable.get(name) or sum(asked.get(name, 0) for _, _, asked in box.blocks) or 1
     drawn = []
     if box.daemons.get(name):
         why = f"DaemonSets request {format_amount(name, box.daemons[name])}"
-        drawn.append(f'<div class="block daemons" style="width:{box.daemons[name] / room * 100:.2f}%" data-why="{_escape(why)}"></div>')
+        drawn.append(
+            f'<div class="block daemons" style="width:{box.daemons[name] / allocatable * 100:.2f}%" '
+            f'data-why="{_escape(why)}"></div>'
+        )
     for workload, pods, asked in box.blocks:
         if asked.get(name):
             each = f"{len(pods)} of " if len(pods) > 1 else ""
-            why = f"{shorten_names(pods, most=8)}\n{each}{_describe_amounts(asked, len(pods))}\non {box.title}, {box.below}\n{box.why}"
-            style = f"width:{asked[name] / room * 100:.2f}%;background:{_colour(workload)}"
+            why = (
+                f"{shorten_names(pods, most=8)}\n{each}{_describe_amounts(asked, len(pods))}\non {box.title}, "
+                f"{box.below}\n{box.why}"
+            )
+            style = f"width:{asked[name] / allocatable * 100:.2f}%;background:{_colour(workload)}"
             drawn.append(f'<div class=block style="{style}" data-why="{_escape(why)}"></div>')
     short = name.rpartition("/")[2]
     return f"<div class=lane><i>{_escape(short)}</i><div class=bar>{''.join(drawn)}</div></div>"
@@ -170,14 +188,15 @@ def _render_pending(plan: Plan) -> str:
         if one.reasons in groups:
             pods = groups.pop(one.reasons)
             why = "<br>".join(
-                _escape(f"{reason.pool}: {describe_reason(reason)}" if reason.pool else describe_reason(reason)) for reason in one.reasons
+                _escape(f"{reason.pool}: {describe_reason(reason)}" if reason.pool else describe_reason(reason))
+                for reason in one.reasons
             )
             rows.append(f"<tr><td>{len(pods):,}</td><td>{_escape(shorten_names(pods))}</td><td>{why}</td></tr>")
     return f"<h2>Pending</h2><table><tr><th>Pods</th><th>Which</th><th>Why</th></tr>{''.join(rows)}</table>"
 
 
-def _share(used: Resources, room: Resources, name: str) -> str:
-    return format_percent(used.get(name, 0) / room[name])
+def _share(used: Resources, allocatable: Resources, name: str) -> str:
+    return format_percent(used.get(name, 0) / allocatable[name])
 
 
 def _colour(workload: str) -> str:

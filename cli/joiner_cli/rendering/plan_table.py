@@ -32,7 +32,8 @@ def summarize_plan(plan: Plan) -> str:
     greedy = plan.greedy_price_per_hour
     if plan.nodes and greedy > plan.price_per_hour * 1.0005:
         said.append(
-            f"First-fit as Karpenter packs would cost {format_dollars(greedy)}/h, {format_percent(greedy / plan.price_per_hour - 1)} more."
+            f"First-fit as Karpenter packs would cost {format_dollars(greedy)}/h, "
+            f"{format_percent(greedy / plan.price_per_hour - 1)} more."
         )
     return "\n".join(said)
 
@@ -44,10 +45,10 @@ def _describe_gap(plan: Plan) -> str:
 def _count_nodes_and_pods(plan: Plan) -> str:
     new = sum(len(node.pods) for node in plan.nodes)
     there = sum(len(one.pods) for one in plan.existing)
-    told = [f"{_number(len(plan.nodes), 'new node')} for {_number(new, 'pod')}"] if plan.nodes else []
-    told += [f"{_number(there, 'pod')} on {_number(len(plan.existing), 'existing node')}"] if there else []
-    told += [f"{_number(len(plan.pending), 'pod')} pending"] if plan.pending else []
-    return f"{', '.join(told)}."
+    parts = [f"{_number(len(plan.nodes), 'new node')} for {_number(new, 'pod')}"] if plan.nodes else []
+    parts += [f"{_number(there, 'pod')} on {_number(len(plan.existing), 'existing node')}"] if there else []
+    parts += [f"{_number(len(plan.pending), 'pod')} pending"] if plan.pending else []
+    return f"{', '.join(parts)}."
 
 
 def _number(count: int, noun: str) -> str:
@@ -102,7 +103,9 @@ def _share(used: Resources, room: Resources, name: str) -> str:
 
 
 def _render_existing(plan: Plan) -> str:
-    rows = [[one.node or f"(joining) {one.claim}", str(len(one.pods)), shorten_names(one.pods)] for one in plan.existing]
+    rows = [
+        [one.node or f"(joining) {one.claim}", str(len(one.pods)), shorten_names(one.pods)] for one in plan.existing
+    ]
     return format_columns(["EXISTING NODE", ">PODS", "WHICH"], rows) if rows else ""
 
 

@@ -46,8 +46,8 @@ def shorten_names(keys: Sequence[str], *, most: int = 6) -> str:
         else:
             runs.append((prefix, number, number))
     others = [key for key in keys if not _split_number(key)[1]]
-    told = sorted([*others, *(f"{p}{a}" if a == b else f"{p}{a}…{b}" for p, a, b in runs)])
-    return ", ".join(told) if len(told) <= most else f"{', '.join(told[:most])} and {len(told) - most} more"
+    listed = sorted([*others, *(f"{p}{a}" if a == b else f"{p}{a}…{b}" for p, a, b in runs)])
+    return ", ".join(listed) if len(listed) <= most else f"{', '.join(listed[:most])} and {len(listed) - most} more"
 
 
 def _split_number(key: str) -> tuple[str, str]:

@@ -76,8 +76,8 @@ def handler(event, context):
     echoed = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     data = {"long": "x" * int(event["ResourceProperties"]["Size"])} if event["RequestType"] == "Create" else {}
     body = json.dumps({**echoed, "Status": "SUCCESS", "PhysicalResourceId": "one", "Data": data}).encode()
-    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], method="PUT", data=body,
-    headers={"content-type": ""}))
+    headers = {"content-type": ""}
+    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], method="PUT", data=body, headers=headers))
 """
 
 

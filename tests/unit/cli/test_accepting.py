@@ -34,9 +34,9 @@ def showing(**others: Callable[[AcceptanceStep], str]) -> dict[str, Callable[[Ac
 
 
 def ran(**others: Callable[[AcceptanceStep], str]) -> tuple[dict[str, StepResult], bool]:
-    told: list[StepResult] = []
-    results, interrupted = run_steps(showing(**others), told=told.append, explained=describe_error)
-    assert told == results
+    reported: list[StepResult] = []
+    results, interrupted = run_steps(showing(**others), report=reported.append, explained=describe_error)
+    assert reported == results
     return {each.step: each for each in results}, interrupted
 
 
@@ -121,10 +121,10 @@ def test_all_report_formats_have_the_same_content_without_accounts_and_secrets()
         )
     ]
 
-    told = {form: render_report(results, {"cluster": "prod"}, form) for form in ("table", "json", "yaml")}
+    texts = {form: render_report(results, {"cluster": "prod"}, form) for form in ("table", "json", "yaml")}
 
-    assert json.loads(told["json"]) == yaml.safe_load(told["yaml"])
-    for text in told.values():
+    assert json.loads(texts["json"]) == yaml.safe_load(texts["yaml"])
+    for text in texts.values():
         assert "123456789012" not in text
         assert secret not in text
         assert "abcdefghijklmnopqrstuvw" not in text

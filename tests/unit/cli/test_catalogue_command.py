@@ -67,18 +67,34 @@ def test_an_unknown_type_is_an_error() -> None:
         ("{", "Input data was truncated"),
         ({"m5.large": []}, "m5.large is []: give fields (key: value) here"),
         ({"m5.large": {"capacity": {"cpu": "two"}}}, "m5.large.capacity.cpu is two: give a quantity"),
-        ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": "cheap"}]}},
-         "m5.large.offerings[0].pricePerHour is cheap: give a price in $/h, such as 0.096"),
-        ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": -1}]}}, "pricePerHour is -1: give a price"),
+        (
+            {"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": "cheap"}]}},
+            "m5.large.offerings[0].pricePerHour is cheap: give a price in $/h, such as 0.096",
+        ),
+        (
+            {"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": -1}]}},
+            "pricePerHour is -1: give a price",
+        ),
         ({"m5.large": {"labels": {"a": 1}}}, 'm5.large.labels[a] is 1: put it in quotes: "1"'),
-        ({"m5.large": {}}, "m5.large.capacity is missing: give cpu, memory and pods, as `joiner catalogue -o json` does"),
-        ({"m5.large": {"network": {}}}, "m5.large.network.interfaces is missing: give a whole number; m5.large.network.addressesEach is"),
-        ({"m5.large": {"offerings": [{"zone": "a", "capacityType": "sport", "pricePerHour": 1}]}},
-         "m5.large.offerings[0].capacityType is sport: write one of on-demand, spot, reserved"),
-        ({"m5.large": {"offerings": [{"capacityType": "spot", "pricePerHour": 1}]}}, "m5.large.offerings[0].zone is missing: give"),
+        (
+            {"m5.large": {}},
+            "m5.large.capacity is missing: give cpu, memory and pods, as `joiner catalogue -o json` does",
+        ),
+        (
+            {"m5.large": {"network": {}}},
+            "m5.large.network.interfaces is missing: give a whole number; m5.large.network.addressesEach is",
+        ),
+        (
+            {"m5.large": {"offerings": [{"zone": "a", "capacityType": "sport", "pricePerHour": 1}]}},
+            "m5.large.offerings[0].capacityType is sport: write one of on-demand, spot, reserved",
+        ),
+        (
+            {"m5.large": {"offerings": [{"capacityType": "spot", "pricePerHour": 1}]}},
+            "m5.large.offerings[0].zone is missing: give",
+        ),
         ({}, "it has no instance types"),
     ],
-)  # fmt: skip
+)
 def test_an_invalid_catalogue_is_refused_with_its_field(said: Any, refusal: str, tmp_path: Path) -> None:
     file = tmp_path / "catalogue.json"
     file.write_text(said if isinstance(said, str) else json.dumps(said), encoding="utf-8")

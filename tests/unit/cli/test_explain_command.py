@@ -38,8 +38,8 @@ def test_a_pod_that_matches_no_type_of_the_pool_shows_the_requirement(tmp_path: 
 
     assert "the pod requires kubernetes.io/arch In [arm64]" in told
     assert (
-        "What would have to change: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default would have to allow it."
-        in told
+        "What would have to change: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default "
+        "would have to allow it." in told
     )
 
 
@@ -65,7 +65,9 @@ def test_a_pod_whose_affinity_has_only_empty_terms_is_explained(tmp_path: Path, 
         "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in told
     )
     assert "asks for a node by name" not in told
-    assert told.endswith("What would have to change: its empty node selector terms would have to be filled in or removed.\n")
+    assert told.endswith(
+        "What would have to change: its empty node selector terms would have to be filled in or removed.\n"
+    )
 
 
 def test_a_taint_excludes_the_pod_from_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
@@ -74,8 +76,8 @@ def test_a_taint_excludes_the_pod_from_the_whole_pool(tmp_path: Path, catalogue:
 
     assert "gpu: did not tolerate taint nvidia.com/gpu:NoSchedule." in told
     assert (
-        "What would have to change: the pod would have to tolerate nvidia.com/gpu:NoSchedule, or the pool would have to remove it."
-        in told
+        "What would have to change: the pod would have to tolerate nvidia.com/gpu:NoSchedule, or the pool would have "
+        "to remove it." in told
     )
 
 
@@ -107,14 +109,13 @@ def test_a_pod_on_an_existing_node_shows_the_price_of_a_new_one(tmp_path: Path, 
     )
 
     assert answer.out.startswith(
-        "default/a goes to node here, which has enough free resources.\n\nWhy there: an existing node costs nothing more.\n"
+        "default/a goes to node here, which has enough free resources.\n\nWhy there: an existing node costs nothing "
+        "more.\n"
     )
     assert "Next best: a new node, c6i.large" in answer.out
 
 
-def test_a_pod_on_an_unregistered_node_shows_its_instance_and_deadline(
-    tmp_path: Path, catalogue: Path
-) -> None:
+def test_a_pod_on_an_unregistered_node_shows_its_instance_and_deadline(tmp_path: Path, catalogue: Path) -> None:
     place = {"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a"}
     ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     launched = {

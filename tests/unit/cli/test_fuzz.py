@@ -26,9 +26,7 @@ APART = 1.0
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_broken_object_is_refused_by_name_and_the_rest_is_planned(
-    part: int, catalogue: Path, tmp_path: Path
-) -> None:
+def test_a_broken_object_is_refused_by_name_and_the_rest_is_planned(part: int, catalogue: Path, tmp_path: Path) -> None:
     manifests = good()
     for seed in range(FIRST + part, FIRST + NUMBER, PARTS):
         text = mutated(seed, manifests)

@@ -58,9 +58,10 @@ NODES  POOL     INSTANCE TYPE  ZONE        CAPACITY   $/H EACH     $/H  PODS   C
     1  default  c6i.4xlarge    us-east-1a  on-demand    0.6800  0.6800    15  94 %    56 %  shop/web-0…14
 
 PENDING  WHICH          POOL     WHY
-      1  default/gated  -        it has scheduling gates: example.com/quota; its scheduler ignores it until they are
-      removed 1  default/huge   default  no instance type has enough resources (nearest: c6i.4xlarge in us-east-1a,
-      short of 484.11 cpu)
+      1  default/gated  -        it has scheduling gates: example.com/quota; its scheduler ignores it until they \
+are removed
+      1  default/huge   default  no instance type has enough resources (nearest: c6i.4xlarge in us-east-1a, \
+short of 484.11 cpu)
 """
     )
 
@@ -70,8 +71,8 @@ def test_commentary_goes_to_stderr(shop: Path, catalogue: Path) -> None:
 
     assert said.startswith("joiner: note: ")
     assert (
-        "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: there is no such class among the manifests"
-        in said
+        "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: there is no such class among the "
+        "manifests" in said
     )
     assert re.search(r"read in \d+\.\d\d s, planned in \d+\.\d\d s", said)
 
@@ -276,9 +277,7 @@ def test_a_resolved_class_keeps_its_zones(tmp_path: Path, catalogue: Path) -> No
     assert [node["zone"] for node in plan["nodes"]] == ["us-east-1c"]
 
 
-def test_pools_and_classes_that_are_not_ready_in_a_dump_are_reported(
-    tmp_path: Path, catalogue: Path
-) -> None:
+def test_pools_and_classes_that_are_not_ready_in_a_dump_are_reported(tmp_path: Path, catalogue: Path) -> None:
     def status(message: str) -> Mapping[str, Any]:
         return {"conditions": [{"type": "Ready", "status": "False", "reason": "SubnetsNotFound", "message": message}]}
 
@@ -317,9 +316,11 @@ def test_an_unknown_required_value_is_reported_with_the_nearest(tmp_path: Path, 
         for one in answer.json["problems"]
         if one["severity"] == "warning"
     ] == [
-        "spec.template.spec.requirements[karpenter.k8s.aws/instance-family] is q9: no instance type of the catalogue has it; "
+        "spec.template.spec.requirements[karpenter.k8s.aws/instance-family] is q9: no instance type of the catalogue "
+        "has it; "
         "there are g5, m5, r5, c6i, c7g and 4 more",
-        "spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge: the catalogue has no such instance type; "
+        "spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge: the catalogue has no such "
+        "instance type; "
         "did you mean m5.large or m5.xlarge?",
         "spec.template.spec.requirements[topology.kubernetes.io/zone] is us-east-1z: the catalogue has no such zone; "
         "did you mean us-east-1f or us-east-1d?",

@@ -120,17 +120,37 @@ def test_what_the_api_server_refuses_is_refused(change: dict[str, Any], refusal:
     [
         ({"containers": []}, "Pod/default/a: spec.containers is []: a pod needs at least one container"),
         ({"nodeSelector": {"zone": "a b"}}, "Pod/default/a: spec.nodeSelector[zone] is a b: a label value has"),
-        ({"tolerations": [{"operator": "Sometimes"}]}, "spec.tolerations[0].operator is Sometimes: use one of Equal, Exists, Gt, Lt"),
-        ({"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}, "spec.tolerations[0].value is b: the operator"),
-        ({"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]},
-         "spec.topologySpreadConstraints[0].maxSkew is 0: give a number of at least 1"),
-        ({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "doNotSchedule"}]},
-         'did you mean "DoNotSchedule"?'),
-        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {}}]}}},
-         "requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: it is missing"),
+        (
+            {"tolerations": [{"operator": "Sometimes"}]},
+            "spec.tolerations[0].operator is Sometimes: use one of Equal, Exists, Gt, Lt",
+        ),
+        (
+            {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+            "spec.tolerations[0].value is b: the operator",
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+                ]
+            },
+            "spec.topologySpreadConstraints[0].maxSkew is 0: give a number of at least 1",
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "doNotSchedule"}
+                ]
+            },
+            'did you mean "DoNotSchedule"?',
+        ),
+        (
+            {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {}}]}}},
+            "requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: it is missing",
+        ),
         ({"nodeName": "Node 1"}, "spec.nodeName is Node 1: use up to 253 lowercase letters"),
     ],
-)  # fmt: skip
+)
 def test_a_pod_is_checked_where_a_plan_depends_on_it(spec: dict[str, Any], refusal: str) -> None:
     manifest = pod("a")
     manifest["spec"] |= spec
@@ -140,7 +160,8 @@ def test_a_pod_is_checked_where_a_plan_depends_on_it(spec: dict[str, Any], refus
 
 def test_an_invalid_quantity_has_a_remedy() -> None:
     assert refusals(pod("a", cpu="half")) == [
-        "Pod/default/a: spec.containers[0].resources.requests[cpu] is half: write a Kubernetes quantity such as 500m, 2 or 4Gi"
+        "Pod/default/a: spec.containers[0].resources.requests[cpu] is half: write a Kubernetes quantity such as 500m, "
+        "2 or 4Gi"
     ]
 
 
@@ -254,7 +275,8 @@ def test_documents_before_a_syntax_error_are_read_and_both_are_reported() -> Non
     )
 
     assert [str(one) for one in found.errors] == [
-        "Pod/default/B: metadata.name is B: use up to 253 lowercase letters, digits, - and ., each part beginning and ending with a letter "
+        "Pod/default/B: metadata.name is B: use up to 253 lowercase letters, digits, - and ., each part beginning and "
+        "ending with a letter "
         "or digit",
         "file.yaml, line 7: did not find expected node content: write valid YAML or JSON",
     ]
@@ -305,7 +327,10 @@ def test_an_invalid_number_is_reported_in_all_kinds_beside_a_schema_error(value:
     larger = {"key": "size", "operator": "Gt", "values": [value]}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [larger]}]}}
     affinity = {"nodeAffinity": terms}
-    place = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values[0]"
+    place = (
+        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+        ".nodeSelectorTerms[0].matchExpressions[0].values[0]"
+    )
     values = [pod("a", affinity=affinity), deployment("web", 1, affinity=affinity), pool(requirements=[larger])]
     shape = pod("b", contaners=[])
 
@@ -343,7 +368,8 @@ def test_a_class_without_selectors_gets_an_example() -> None:
     ) == [
         "EC2NodeClass/default: spec.securityGroupSelectorTerms is []: give 1 to 30 items, "
         "such as [{tags: {karpenter.sh/discovery: my-cluster}}]",
-        "EC2NodeClass/default: spec.subnetSelectorTerms: it is missing: write for example [{tags: {karpenter.sh/discovery: my-cluster}}]",
+        "EC2NodeClass/default: spec.subnetSelectorTerms: it is missing: write for example [{tags: "
+        "{karpenter.sh/discovery: my-cluster}}]",
     ]
 
 

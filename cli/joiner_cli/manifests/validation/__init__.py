@@ -56,14 +56,18 @@ def check_independent_fields(
     beside = [one for one in found.errors if is_independent(one.field, doubts, pod=pod)]
     if kind.startswith("karpenter"):
         declared = {name: part for name, part in manifest.items() if name != "status"}
-        beside += [one for one in read_manifests([declared]).problems if one.severity == "error" and not is_absent_class(one)]
-    told = tuple(notes.problems)
-    notes.problems.extend(one for one in beside if not may_be_consequence(one, told, doubts))
+        beside += [
+            one for one in read_manifests([declared]).problems if one.severity == "error" and not is_absent_class(one)
+        ]
+    reported = tuple(notes.problems)
+    notes.problems.extend(one for one in beside if not may_be_consequence(one, reported, doubts))
 
 
 def is_absent_class(problem: InvalidManifest) -> bool:
     """Return whether the problem is a missing node class, for which an offline plan assumes defaults."""
-    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith("there is no such")
+    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith(
+        "there is no such"
+    )
 
 
 __all__ = ["check_independent_fields", "check_manifest", "is_absent_class"]

@@ -40,10 +40,10 @@ def is_independent(field: str, doubts: Iterable[str], *, pod: str) -> bool:
     return not any(_within(one, part) for one in doubts for part in parts)
 
 
-def may_be_consequence(problem: InvalidManifest, told: Iterable[InvalidManifest], doubts: Iterable[str]) -> bool:
+def may_be_consequence(problem: InvalidManifest, reported: Iterable[InvalidManifest], doubts: Iterable[str]) -> bool:
     """Return whether the problem may repeat a reported one, or follow from a field in doubt in the same object."""
     field = _plain(problem.field)
-    near = [_plain(one.field) for one in told]
+    near = [_plain(one.field) for one in reported]
     doubtful = [_plain(one) for one in doubts]
     beside = {one.rpartition(".")[0] for one in doubtful}
     follows = DEPENDS_ON.get(problem.field, "")

@@ -22,7 +22,9 @@ VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
 
 DNS_LABEL = "use up to 63 lowercase letters, digits and -, beginning and ending with a letter or digit"
-DNS_SUBDOMAIN = "use up to 253 lowercase letters, digits, - and ., each part beginning and ending with a letter or digit"
+DNS_SUBDOMAIN = (
+    "use up to 253 lowercase letters, digits, - and ., each part beginning and ending with a letter or digit"
+)
 QUALIFIED_NAME = "use a key: an optional DNS prefix and /, then up to 63 letters, digits, - _ ."
 LABEL_VALUE = "a label value has up to 63 letters, digits, - _ . and begins and ends with a letter or digit"
 

@@ -17,7 +17,9 @@ from joiner_cli.manifests.validation.metadata_validation import (
 Manifest = Mapping[str, Any]
 
 
-def check_tolerations(tolerations: Sequence[Manifest], notes: ManifestProblems, path: str, *, once: bool = False) -> None:
+def check_tolerations(
+    tolerations: Sequence[Manifest], notes: ManifestProblems, path: str, *, once: bool = False
+) -> None:
     for number, one in enumerate(tolerations):
         where = f"{path}[{number}]"
         key, operator, value = one.get("key") or "", one.get("operator") or "Equal", one.get("value") or ""

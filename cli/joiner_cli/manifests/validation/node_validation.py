@@ -70,8 +70,14 @@ def check_limit_range(manifest: Manifest, notes: ManifestProblems) -> None:
             notes.note(f"{where}.type", kind, f"use one of {', '.join(LIMITED)}")
         for side in ("default", "defaultRequest", "max", "min"):
             for name in item.get(side) or {}:
-                if not (name in COUNTED or name.startswith(("hugepages-", "requests.", "limits.")) or ("/" in name and is_key(name))):
-                    notes.note(f"{where}.{side}[{name}]", name, f"there is no such resource{suggest_nearest(name, COUNTED)}")
+                if not (
+                    name in COUNTED
+                    or name.startswith(("hugepages-", "requests.", "limits."))
+                    or ("/" in name and is_key(name))
+                ):
+                    notes.note(
+                        f"{where}.{side}[{name}]", name, f"there is no such resource{suggest_nearest(name, COUNTED)}"
+                    )
             check_amounts(item.get(side) or {}, notes, f"{where}.{side}", of_container=False)
         limits = item.get("default") or {}
         for name, asked in (item.get("defaultRequest") or {}).items():
@@ -80,7 +86,9 @@ def check_limit_range(manifest: Manifest, notes: ManifestProblems) -> None:
                 parse_quantity(limits.get(name), name) if name in limits else None,
             )
             if least is not None and most is not None and least > most:
-                notes.note(f"{where}.defaultRequest[{name}]", asked, f"it must be at most the default, which is {limits[name]}")
+                notes.note(
+                    f"{where}.defaultRequest[{name}]", asked, f"it must be at most the default, which is {limits[name]}"
+                )
 
 
 def check_service(manifest: Manifest, notes: ManifestProblems) -> None:

@@ -98,7 +98,9 @@ def _check_containers(spec: Manifest, notes: ManifestProblems, path: str) -> Non
                     "warning",
                 )
             check_requirements(container.get("resources") or {}, notes, f"{where}.resources")
-            _check_ports(container.get("ports") or (), notes, f"{where}.ports", host_network=bool(spec.get("hostNetwork")))
+            _check_ports(
+                container.get("ports") or (), notes, f"{where}.ports", host_network=bool(spec.get("hostNetwork"))
+            )
 
 
 def _check_mounts(spec: Manifest, notes: ManifestProblems, path: str) -> None:
@@ -266,7 +268,9 @@ def _check_volumes(volumes: Sequence[Manifest], notes: ManifestProblems, path: s
             notes.note(where, ", ".join(sources), "a volume has one source; keep one of them")
         claim = volume.get("persistentVolumeClaim")
         if claim is not None and not claim.get("claimName"):
-            notes.note(f"{where}.persistentVolumeClaim.claimName", claim.get("claimName"), "name the PersistentVolumeClaim")
+            notes.note(
+                f"{where}.persistentVolumeClaim.claimName", claim.get("claimName"), "name the PersistentVolumeClaim"
+            )
         if "ephemeral" in volume:
             template = volume["ephemeral"].get("volumeClaimTemplate") or {}
             check_claim_spec(template.get("spec") or {}, notes, f"{where}.ephemeral.volumeClaimTemplate.spec")

@@ -43,7 +43,7 @@ def check_amounts(said: Mapping[str, Any], notes: ManifestProblems, path: str, *
 
 
 def check_requirements(said: Mapping[str, Any], notes: ManifestProblems, path: str) -> None:
-    """Check ``resources`` of a container: requests are at most the limits; for devices and huge pages they are equal."""
+    """Check ``resources`` of a container: requests are at most the limits; equal for devices and huge pages."""
     limits, requests = said.get("limits") or {}, said.get("requests") or {}
     check_amounts(limits, notes, f"{path}.limits")
     check_amounts(requests, notes, f"{path}.requests")
