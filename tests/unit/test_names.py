@@ -1,0 +1,137 @@
+"""A name means one thing, and prose uses the field's words.
+
+The tests read all code of the product. A public class or a module name that is defined twice sends a reader to the
+wrong file; an exception to this rule stands in a list below, with its reason.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+FOLDERS: Final = ("layers/joiner/python/joiner", "functions", "infra", "local/joiner_local", "cli/joiner_cli", "bench")
+FILES = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+
+SAME_MODULE_NAME: Final = {
+    "__init__.py": "Python's name for a package",
+    "__main__.py": "Python's name for a program",
+    "handler.py": "the entry point of each function; its folder has the name",
+    "admission.py": "the library's, and what the local stack simulates of it",
+    "conditions.py": "status conditions of Kubernetes, and conditions of IAM policies",
+    "ec2.py": "the library's, and what the local stack simulates of it",
+    "executions.py": "the library's, and what the local stack simulates of it",
+    "joining.py": "the library's, and what the local stack simulates of it",
+    "node_filling.py": "filling nodes in the search, and binding pods to a node with the taint filling",
+    "pending_pods.py": "the planner's input, and a check of the sweep",
+    "pods.py": "the library's, and what the local stack simulates of it",
+    "progress.py": "progress of claims, and of commands",
+    "registration.py": "the library's, and what the local stack simulates of it",
+    "requests.py": "requests of pods, and requests to IAM",
+    "requirements.py": "the algebra, and the rules of a pool's requirements",
+    "volumes.py": "persistent volumes, and volumes of an instance",
+}
+SAME_CLASS_NAME: Final = {
+    "CatalogueRefresh": "the construct, and the dependencies of the function that it deploys",
+    "InterruptionQueue": "the construct, and the dependencies of the function that it deploys",
+    "PauseParameter": "the construct, and what a function may do with the parameter",
+    "Ceilings": "limits of node classes, and limits of a plan",
+    "ClusterFacts": "the library's, and what the local stack simulates of it",
+    "Condition": "conditions of Kubernetes, and conditions of IAM policies",
+    "Ec2": "the library's, and what the local stack simulates of it",
+    "Kubelet": "kubelet settings, and a simulated kubelet",
+    "Offer": "an offering of a launch, and an offering of a plan",
+    "Plan": "a plan of nodes, and a plan of processes",
+    "Switch": "what four functions may do with the pause parameter",
+}
+
+AVOIDED: Final = re.compile(
+    r"\b(told|whoever|whomever|somebody|dear|dearer|dearest|mend|mends|mended|mending|weather"
+    r"|carried out|hand out|hands out|toll|wishes|born|births?|rang unheard|what is due)\b",
+    re.IGNORECASE,
+)
+"""Words that a reader has to guess: metaphors, and words that the documentation of Kubernetes does not use."""
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def public_classes(path: Path) -> Iterator[str]:
+    """The names of the public classes at the top level of a module."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def defined_twice(places: dict[str, list[str]], allowed: dict[str, str]) -> dict[str, list[str]]:
+    return {name: where for name, where in sorted(places.items()) if len(where) > 1 and name not in allowed}
+
+
+def test_no_two_modules_have_the_same_name() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in FILES:
+        places[path.name].append(relative(path))
+
+    assert defined_twice(places, SAME_MODULE_NAME) == {}
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in FILES:
+        for name in public_classes(path):
+            places[name].append(relative(path))
+
+    assert defined_twice(places, SAME_CLASS_NAME) == {}
+
+
+def prose(source: str) -> Iterator[tuple[int, str]]:
+    """The comments of a module, and its strings with at least one space: docstrings and messages."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            for number, line in enumerate(node.value.splitlines()):
+                yield node.lineno + number, line
+
+
+@pytest.mark.parametrize("folder", ["cli/joiner_cli"])
+def test_prose_avoids_words_that_a_reader_must_guess(folder: str) -> None:
+    found = [
+        f"{relative(path)}:{line}: {match[0]}"
+        for path in sorted((REPOSITORY / folder).rglob("*.py"))
+        for line, text in prose(path.read_text(encoding="utf-8"))
+        if (match := AVOIDED.search(text))
+    ]
+
+    assert found == []
+
+
+def test_words_are_found_in_comments_docstrings_and_messages() -> None:
+    source = '"""Whoever is told.\n\nA dear node.\n"""\nx = 1  # mended\nraise ValueError(f"{x} was told")\n'
+
+    assert sorted({(line, match[0]) for line, text in prose(source) if (match := AVOIDED.search(text))}) == [
+        (1, "Whoever"),
+        (3, "dear"),
+        (5, "mended"),
+        (6, "told"),
+    ]
+
+
+ARCHITECTURE = REPOSITORY / "docs" / "architecture.md"
+LIBRARY = REPOSITORY / "layers" / "joiner" / "python" / "joiner"
+NAMED_PATH = re.compile(r"`([\w./-]+/[\w./-]*|[\w-]+\.py)`")
+
+
+def test_every_path_in_the_architecture_exists() -> None:
+    paths = NAMED_PATH.findall(ARCHITECTURE.read_text(encoding="utf-8"))
+
+    assert len(paths) > 40
+    assert [path for path in paths if not any((start / path).exists() for start in (REPOSITORY, LIBRARY))] == []
