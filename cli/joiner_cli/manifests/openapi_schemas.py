@@ -4,8 +4,8 @@ The schemas are the API server's own (``joiner_local.kube_schemas`` packages the
 manifest: without null fields, with 2.0 as 2, and with the defaults of CRDs. A wrong value with only one meaning (a text
 without quotes, a number in quotes) is parsed as that; a field with any other wrong value is listed in ``doubts``.
 
->>> from joiner.pools.codecs.manifest_fields import Notes
->>> notes = Notes("Namespace/shop")
+>>> from joiner.pools.codecs.manifest_fields import ManifestProblems
+>>> notes = ManifestProblems("Namespace/shop")
 >>> namespace = {"kind": "Namespace", "metadata": {"name": 5, "lables": {"a": "b"}}}
 >>> understood = Schemas.packaged().read("v1/Namespace", namespace, notes)
 >>> understood.manifest["metadata"], understood.doubts

@@ -2,7 +2,7 @@
 
 Source: Kubernetes, "Object Names and IDs", "Labels and Selectors"; ``apimachinery/pkg/util/validation``.
 
->>> notes = Notes("Pod/shop/web-0")
+>>> notes = ManifestProblems("Pod/shop/web-0")
 >>> check_labels({"app": "web store"}, notes, "metadata.labels")
 >>> print(notes.problems[0].message)
 metadata.labels[app] is web store: a label value has up to 63 letters, digits, - _ . and begins and ends with a \
