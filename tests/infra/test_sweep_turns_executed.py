@@ -77,6 +77,27 @@ def test_the_turn_of_a_sweep_that_died_ends_with_its_time_limit(stage: Stage[Scr
     assert swept.world.item("LEASE", "sweep")["looksAt"] == {"N": "1"}  # the doorbell's note is not the turn's
 
 
+@pytest.mark.parametrize("how", ["refused", "timed out", "answer lost"])
+def test_a_sweep_that_fails_to_take_the_turn_leaves_it_free(how: str, stage: Stage[Scripted]) -> None:
+    swept = Swept(stage)
+    machine = swept.arn.rpartition(":")[2]
+    tries = 4  # the first and three retries; the update that gives the turn back is not struck
+    strike = {"caller": machine, "call": "dynamodb UpdateItem LEASE", "nth": 1, "how": how, "times": tries}
+    swept.world.aws.knob("mishaps/set", **strike)
+    swept.world.aws.knob("mishaps/pace", factor=0.05)
+    try:
+        ended = swept.world.ran_express(swept.arn, {})
+    finally:
+        struck = swept.world.aws.knob("mishaps/set")["struck"]
+        swept.world.aws.knob("mishaps/pace", factor=1)
+
+    assert struck == tries
+    assert ended["status"] == "FAILED"
+    assert ended["states"][-1] == "The sweep failed"
+    assert "survey_cluster" not in swept.world.calls
+    assert "holder" not in swept.world.item("LEASE", "sweep")
+
+
 def test_a_sweep_that_cannot_look_for_too_long_fails_so_that_its_alarm_counts_it(stage: Stage[Scripted]) -> None:
     world = stage.world()
     turn = SweepTurnStates(ServiceIntegrations("aws"), world.table, seconds=240, attempts=1)

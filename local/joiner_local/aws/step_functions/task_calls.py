@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from botocore.client import BaseClient
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 from botocore.response import StreamingBody
 
@@ -145,6 +145,8 @@ class TaskCall:
             answer = getattr(client, _method(client, operation.name))(**request)
         except ClientError as error:
             raise self._api_failure(client, error) from error
+        except HTTPClientError as error:  # a request without an answer: an error of the task, which can be caught
+            raise StateFailure(f"{self.resource.error_prefix}.SdkClientException", str(error)) from error
         except BotoCoreError as error:
             raise StateFailure("States.Runtime", str(error)) from error
         metadata = answer.pop("ResponseMetadata", {})
