@@ -23,6 +23,9 @@ SHORT: Final = "c5.xlarge"
 """The instance type of which a way that falls short has none."""
 
 SWEEP_SECONDS: Final = 60
+EXPRESS_SECONDS: Final = 300
+"""After so long an Express execution has ended, whatever became of it."""
+
 LONG_AGO: Final = timedelta(minutes=10)
 DIES_WITHIN: Final = 15.0
 TRIES: Final = 3
@@ -184,14 +187,15 @@ class Troubles:
                 ExpressionAttributeValues={":classes": {"S": json.dumps(waited)}},
             )
         for item in self._items("EMPTY"):
-            for name in {"since", "askedUntil"} & item.keys():
-                client.update_item(
-                    TableName=table,
-                    Key=_key(item),
-                    UpdateExpression="SET #time = #time - :minute",
-                    ExpressionAttributeNames={"#time": name},
-                    ExpressionAttributeValues={":minute": {"N": str(SWEEP_SECONDS)}},
-                )
+            for name, passed in (("since", SWEEP_SECONDS), ("askedUntil", EXPRESS_SECONDS)):
+                if name in item:
+                    client.update_item(
+                        TableName=table,
+                        Key=_key(item),
+                        UpdateExpression="SET #time = #time - :passed",
+                        ExpressionAttributeNames={"#time": name},
+                        ExpressionAttributeValues={":passed": {"N": str(passed)}},
+                    )
 
     def forget_answers(self) -> None:
         """Cases are seconds apart, and the same pods ask the same again: that they were refused in an earlier one is no part of this."""
