@@ -1,7 +1,7 @@
 """Filling nodes that are closed to everybody else: pods of the classes that were assigned to a node's claim are bound to it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,13 +17,13 @@ from joiner.cluster import Node, Pod
 from joiner.lifecycle.binding import (
     Binding,
     BindingInput,
-    WaitingPod,
     choose_bindings,
     count_open_slots,
     list_smallest_new,
     list_smallest_waiting,
 )
 from joiner.lifecycle.deadlines import PLANNED_WITHIN
+from joiner.lifecycle.filled_nodes import FilledNode, FilledNodes
 from joiner.names import FILLING
 from joiner.planning import Snapshot
 from joiner.pools.timestamps import parse_timestamp
@@ -40,50 +40,6 @@ class BindingPostponed(KubeError):
 
 Slots = Mapping[str, int]
 """Class -> how many pods of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilledNode:
-    """A node with the pods that are `here` now, `bound` by us: of the `planned` slots of its claim, `open` have no pod."""
-
-    step: ClaimProgress
-    node: Node
-    ready_since: datetime | None
-    planned: int
-    open: int
-    here: Sequence[Pod]
-    bound: Sequence[Pod]
-    failed: Sequence[KubeError]
-    for_the_scheduler: bool
-    """Do pods that only the scheduler may place wait for it to open?"""
-
-    @property
-    def placed(self) -> int:
-        """How many slots have their pod."""
-        return self.planned - self.open
-
-
-@dataclass(frozen=True, slots=True)
-class FilledNodes:
-    """The nodes of one look, and those pods that would go anywhere first: of those that wait for other nodes, and of the new ones.
-
-    `important` are of those that wait for other nodes or were bound in this very look: the scheduler learns of pods and of nodes apart, and
-    may see a node open before it sees that a pod needs none any more. To bind that pod again is refused; what it preempts is lost.
-    """
-
-    nodes: Sequence[FilledNode]
-    promised: Sequence[WaitingPod]
-    important: Sequence[WaitingPod]
-    newcomers: Sequence[WaitingPod]
-
-    def tempts(self, one: FilledNode) -> bool:
-        """Would the scheduler put a pod on this node that is meant for another?"""
-        return not one.for_the_scheduler and any(pod.fits(one.node, one.here) for pod in self.promised)
-
-    @staticmethod
-    def costs_pods(one: FilledNode, others: Iterable[WaitingPod]) -> bool:
-        """Would the scheduler even take pods off this node for one of the others?"""
-        return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in others)
 
 
 class NodeFilling:
@@ -115,14 +71,14 @@ class NodeFilling:
                 here[name].append(replace(pod, node_name=name))
         filled = [
             FilledNode(
-                step,
+                step.claim.name,
                 nodes[name],
                 _ready_since(manifests[name]),
                 planned=sum(closed.get(name, {}).values()),
                 open=sum(count_open_slots(name, closed.get(name, {}), here[name]).values()),
                 here=here[name],
                 bound=[pod for pod in here[name] if pod.uid in bound and not pod.stays_with_node],
-                failed=failed.get(name, ()),
+                failed=tuple(map(str, failed.get(name, ()))),
                 for_the_scheduler=name in placements and placements[name].for_the_scheduler,
             )
             for name, step in steps.items()

@@ -16,7 +16,7 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
-from functions.check_registration.node_filling import FilledNode, FilledNodes, NodeFilling
+from functions.check_registration.node_filling import NodeFilling
 from functions.check_registration.node_registration import ClaimProgress
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
@@ -25,7 +25,7 @@ from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.cluster import InvalidField, Node
-from joiner.lifecycle import deadlines
+from joiner.lifecycle.filled_nodes import FilledNode, FilledNodes
 from joiner.lifecycle.initialization import closed_too_long, initialization_patch, is_initialized, may_be_filled, opening_patch
 from joiner.names import FILLING
 from joiner.reporting import registration_events as telling
@@ -68,19 +68,21 @@ class NodeOpening:
     def _fill(self, wave: str, fillable: Sequence[ClaimProgress]) -> dict[str, ClaimProgress]:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
         filling = NodeFilling(self._kube, assigned, self._now, self._time_left).fill(fillable)
-        steps = {step.claim.name: step for step in call_all(filling.nodes, lambda one: self._finish(one, filling), KubeError)}
-        done = [one for one in filling.nodes if steps[one.step.claim.name].stage == "initialized"]
+        by_claim = {step.claim.name: step for step in fillable}
+        finished = call_all(filling.nodes, lambda one: self._finish(by_claim[one.claim], one, filling), KubeError)
+        steps = {step.claim.name: step for step in finished}
+        done = [one for one in filling.nodes if steps[one.claim].stage == "initialized"]
         if done:
             self._ledger.count_placed(wave, planned=sum(one.planned for one in done), placed=sum(one.placed for one in done))
         return steps
 
-    def _finish(self, one: FilledNode, filling: FilledNodes) -> ClaimProgress:
-        step, node, claim = one.step, one.node, one.step.claim
+    def _finish(self, step: ClaimProgress, one: FilledNode, filling: FilledNodes) -> ClaimProgress:
+        node, claim = one.node, step.claim
         events: list[Event] = [*step.events, *(telling.report_placed(pod, node, claim) for pod in one.bound)]
         if step.stage != "ready":
             troubled = f", {len(one.failed)} bindings failed: {one.failed[0]}" if one.failed else ""
             return replace(step, said=f"has {one.placed} of its {one.planned} pods{troubled}; {step.said}", events=tuple(events))
-        if said := _kept_closed_for(one, filling, self._now):
+        if said := filling.find_reason_to_stay_closed(one, self._now):
             return replace(step, stage="registered", said=said, events=tuple(events))
         try:
             node = self._open(node, initialized=True)
@@ -109,18 +111,3 @@ class NodeOpening:
 
 def _may_be_filled(step: ClaimProgress) -> bool:
     return step.node is not None and not step.fresh and may_be_filled(step.claim, step.node)
-
-
-def _kept_closed_for(one: FilledNode, filling: FilledNodes, now: datetime) -> str:
-    """Why a node is not opened yet; empty if there is no reason."""
-    if not one.node.has_taint(FILLING):
-        return ""
-    if not deadlines.binding_timed_out(one.ready_since, now) and one.failed:
-        return f"{len(one.failed)} bindings failed and are tried again: {one.failed[0]}"
-    if not deadlines.may_take_other_pods(one.ready_since, now) and filling.tempts(one):
-        return f"has its {one.placed} pods, and stays closed to those that wait for other nodes"
-    if not deadlines.may_be_preempted(one.ready_since, now) and filling.costs_pods(one, filling.important):
-        return f"has its {one.placed} pods, and stays closed to more important ones that wait for other nodes or were just bound to them"
-    if not deadlines.may_take_other_pods(one.ready_since, now) and filling.costs_pods(one, filling.newcomers):
-        return f"has its {one.placed} pods, and stays closed to more important ones that are new and have no node planned yet"
-    return ""

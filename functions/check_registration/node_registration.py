@@ -24,7 +24,7 @@ from joiner.lifecycle.registration import ClaimAndNode, is_registered, joined_wi
 from joiner.pools import NodeClaim
 from joiner.pools.timestamps import format_timestamp
 from joiner.reporting import registration_events as telling
-from joiner.reporting.events import Event, Subject
+from joiner.reporting.events import Event
 
 Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
 
@@ -63,7 +63,9 @@ class NodeRegistration:
             told = telling.report_registration_timeout(step.claim, minutes)
             return self._give_up(step, f"no node joined in {minutes} minutes", told, REGISTRATION_TIMEOUT)
         if deadlines.initialization_timed_out(step.claim, self._now):
-            return self._give_up(step, f"its node does not take pods: {step.said}", never_initialized(step), INITIALIZATION_TIMEOUT)
+            minutes = int(deadlines.INITIALIZATION.total_seconds() // 60)
+            told = telling.report_initialization_timeout(step.claim, minutes, step.said)
+            return self._give_up(step, f"its node does not take pods: {step.said}", told, INITIALIZATION_TIMEOUT)
         return step
 
     def _step(self, meeting: ClaimAndNode) -> ClaimProgress:
@@ -90,7 +92,7 @@ class NodeRegistration:
         return ClaimProgress(claim, "waiting", f"instance {claim.instance_id} has not joined yet{until}")
 
     def _gone(self, claim: NodeClaim, node: Node | None, said: str) -> ClaimProgress:
-        return self._give_up(ClaimProgress(claim, "waiting", said, node), said, node_gone(claim), NODE_GONE)
+        return self._give_up(ClaimProgress(claim, "waiting", said, node), said, telling.report_node_gone(claim), NODE_GONE)
 
     def _give_up(self, step: ClaimProgress, said: str, told: Event, reason: str) -> ClaimProgress:
         """Its pods may be planned for anew, and nobody awaits it. Written last: until it stands, the claim is looked at again."""
@@ -138,20 +140,3 @@ class NodeRegistration:
             raise NotFound(f"node {node.name} is another instance's now")
         owners = manifest["metadata"].get("ownerReferences") or ()
         return Node.from_kube(self._kube.patch(kinds.NODES, node.name, registration_patch(claim, node, owners)))
-
-
-def never_initialized(step: ClaimProgress) -> Event:
-    """The node joined and never took pods."""
-    minutes = int(deadlines.INITIALIZATION.total_seconds() // 60)
-    note = (
-        f"Node {step.claim.node_name} has not become ready for pods in {minutes} minutes: {step.said}. Look at the node's conditions and "
-        "taints, and at the pods of its daemon sets (network plugin, device plugins, agents that take start-up taints off)"
-    )
-    return Event(Subject.claim(step.claim), INITIALIZATION_TIMEOUT, "Initialize", note, "Warning")
-
-
-def node_gone(claim: NodeClaim) -> Event:
-    """The node joined, and went before it took pods."""
-    instance = claim.instance_id
-    note = f"Node {claim.node_name} is gone before it took pods. Look at what became of instance {instance} (spot interruption, terminated)"
-    return Event(Subject.claim(claim), NODE_GONE, "Register", note, "Warning")

@@ -5,7 +5,7 @@ cluster's tags, whether its launch is closed and recorded, and whether so many m
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
@@ -13,6 +13,7 @@ from joiner.adapters import environment, metrics
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import call_each
+from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import shortened
 from joiner.lifecycle.orphans import removal_limit
 
@@ -21,17 +22,10 @@ logger = Logger()
 REASONS: Final = 20  # in the answer, as in survey_cluster; the log names every refused instance
 
 
-class Switch(Protocol):
-    """What stops Joiner."""
-
-    def on(self) -> bool:
-        """Is Joiner paused at this moment?"""
-
-
 class GarbageCollection:
     """One collection; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, ledger: Ledger, ec2: Ec2, pause: Switch) -> None:
+    def __init__(self, ledger: Ledger, ec2: Ec2, pause: PauseSwitch) -> None:
         self._ledger = ledger
         self._ec2 = ec2
         self._pause = pause

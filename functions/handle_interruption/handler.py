@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
@@ -25,20 +25,13 @@ from joiner.adapters.executions import Executions, ring_scale_up
 from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey, Pairing
+from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.retirements import Retirements
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.lifecycle.interruptions import Interruption, InterruptionKind, UnknownEvent, read_interruptions
 from joiner.lifecycle.retirement import RetirementReason
 
 logger = Logger()
-
-
-
-class Switch(Protocol):
-    """What stops Joiner."""
-
-    def on(self) -> bool:
-        """Is Joiner paused at this moment?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +54,7 @@ class InterruptionQueue:
     """Where messages are handled; its parts are arguments so that a test can hand in its own."""
 
     def __init__(
-        self, memory: InterruptionRecords, executions: Executions, ec2: Ec2, pause: Switch, machines: InterruptionMachines
+        self, memory: InterruptionRecords, executions: Executions, ec2: Ec2, pause: PauseSwitch, machines: InterruptionMachines
     ) -> None:
         self._ledger = memory.ledger
         self._retirements = memory.retirements
@@ -164,7 +157,7 @@ class InterruptionQueue:
 class PauseReadOnce:
     """Whether Joiner is paused: read when the first message of a batch needs it, and once for all of them."""
 
-    def __init__(self, switch: Switch) -> None:
+    def __init__(self, switch: PauseSwitch) -> None:
         self._switch = switch
         self._paused: bool | None = None
 

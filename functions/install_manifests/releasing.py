@@ -10,15 +10,15 @@ from functools import partial
 from typing import Any, Final
 
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
+from joiner.adapters.kube_patches import patch_latest
 from joiner.adapters.parallel import call_all
 from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, FILLING, NODEPOOL, PROVISIONER, TERMINATION_FINALIZER, UNREGISTERED
 
 CLAIM_KINDS: Final = ("NodeClaim", "Machine")
 POOL_KINDS: Final = ("NodePool", "Provisioner")
 OWN_TAINTS: Final = (DISRUPTED, FILLING, UNREGISTERED)
-TRIES: Final = 5
 
 Manifest = Mapping[str, Any]
 
@@ -32,24 +32,10 @@ def release_objects(kube: Kube) -> int:
         except NotFound:  # its CRD is gone
             continue
         held = [each for each in listed if release_patch(kind, each) is not None]
-        call_all((str(each["metadata"]["name"]) for each in held), partial(_release_one, kube, kind), KubeError)
+        release = partial(patch_latest, kube, kind, find_changes=partial(release_patch, kind))
+        call_all((str(each["metadata"]["name"]) for each in held), release, KubeError)
         changed += len(held)
     return changed
-
-
-def _release_one(kube: Kube, kind: Kind, name: str) -> None:
-    for attempt in range(1, TRIES + 1):
-        try:
-            changes = release_patch(kind, kube.get(kind, name))
-            if changes is not None:
-                kube.patch(kind, name, changes)
-        except NotFound:
-            return
-        except Conflict:
-            if attempt == TRIES:
-                raise
-        else:
-            return
 
 
 def release_patch(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:

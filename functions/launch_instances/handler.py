@@ -9,7 +9,7 @@ stored before anything is made of it, and the first one stands.
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
@@ -18,6 +18,7 @@ from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
+from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
@@ -30,17 +31,10 @@ logger = Logger()
 CODES_SHOWN: Final = 5  # the answers of all groups of a look are one result of a Map, which may have 256 KiB
 
 
-class Switch(Protocol):
-    """What stops Joiner."""
-
-    def on(self) -> bool:
-        """Is Joiner paused at this moment?"""
-
-
 class Launcher:
     """One launch; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, ledger: Ledger, store: Store, ec2: Ec2, pause: Switch) -> None:
+    def __init__(self, ledger: Ledger, store: Store, ec2: Ec2, pause: PauseSwitch) -> None:
         self._pause = pause
         self._ledger = ledger
         self._store = store

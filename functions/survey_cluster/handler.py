@@ -18,12 +18,12 @@ from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.empty_nodes import EMPTY, EmptyNodes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import ASSIGNMENT, UNAVAILABLE
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import ANSWERED, PlanningBackOffs
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
+from joiner.item_keys import ASSIGNMENT, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import empty_claims
 from joiner.lifecycle.other_autoscalers import refusal_reason

@@ -25,10 +25,11 @@ from joiner.adapters.ec2_client import Ec2, Instance
 from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
 from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import RETIREMENT, LaunchRecord, Retirement
+from joiner.adapters.ledger_items import LaunchRecord, Retirement
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
+from joiner.item_keys import RETIREMENT
 from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, Mismatch, SeenClaim, SeenInstance
 from joiner.lifecycle.orphans import OrphanVerdict, judge_orphans
 from joiner.lifecycle.retirement import RetirementReason

@@ -6,12 +6,13 @@ a loss is only believed if EC2 says so now: an instance that was thought lost an
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
 from joiner.adapters.ec2_client import Ec2, Instance
+from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim
 from joiner.names import CLUSTER_NAME_TAG, NODEPOOL, cluster_tag
@@ -19,17 +20,10 @@ from joiner.names import CLUSTER_NAME_TAG, NODEPOOL, cluster_tag
 logger = Logger()
 
 
-class Switch(Protocol):
-    """What stops Joiner."""
-
-    def on(self) -> bool:
-        """Is Joiner paused at this moment?"""
-
-
 class InstanceTermination:
     """One termination of a wave's instances; its parts are arguments so that a test can hand in its own."""
 
-    def __init__(self, ec2: Ec2, retirements: Retirements, pause: Switch) -> None:
+    def __init__(self, ec2: Ec2, retirements: Retirements, pause: PauseSwitch) -> None:
         self._ec2 = ec2
         self._retirements = retirements
         self._pause = pause

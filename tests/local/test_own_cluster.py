@@ -16,6 +16,7 @@ import pytest
 from joiner.adapters import known_cluster
 from joiner.adapters.known_cluster import KnownCluster
 from joiner.adapters.payload import ClusterFacts
+from joiner.item_keys import CLUSTER, DESCRIBED, item_key
 from joiner_local.pki import Authority
 from tests.local.running_aws import RunningAws
 from tests.local.tls_server import TlsServer, serving
@@ -115,7 +116,7 @@ def test_another_clusters_name_is_refused(world: World) -> None:
 
 
 def test_without_a_record_nothing_is_asked(world: World) -> None:
-    key = {"kind": {"S": known_cluster.KIND}, "id": {"S": known_cluster.ID}}
+    key = item_key(CLUSTER, DESCRIBED)
     world.aws.client("dynamodb").delete_item(TableName=world.table, Key=key)
 
     assert world.ask().startswith("refused: no endpoint is recorded for the cluster own-cluster")

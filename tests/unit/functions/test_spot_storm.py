@@ -16,9 +16,9 @@ from functions.begin_retirement.noted_retirements import take_noted_claims
 from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
-from joiner.adapters.ledger_items import LEASE, UNAVAILABLE
 from joiner.adapters.ledger_items import Retirement as Noted
 from joiner.adapters.retirements import Retirements
+from joiner.item_keys import LEASE, UNAVAILABLE
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.faults import Fault, Trouble

@@ -8,9 +8,8 @@ from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import number, text
+from joiner.item_keys import ABSENT, UNUSED
 
-ABSENT: Final = "ABSENT"
-UNUSED: Final = "UNUSED"
 KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first look after a day begins anew
 
 

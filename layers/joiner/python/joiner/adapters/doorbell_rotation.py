@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.ledger_items import DOORBELL, DoorbellSecrets
-
-TOKEN: Final = "token"  # noqa: S105 - the item's id
+from joiner.adapters.ledger_items import DoorbellSecrets
+from joiner.item_keys import DOORBELL, TOKEN
 
 READ_AGAIN_AFTER: Final = timedelta(seconds=5)
 """An unknown secret makes a sandbox of the doorbell read them again no more often than this: a flood of them costs few reads."""

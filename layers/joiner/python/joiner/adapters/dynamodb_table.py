@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from joiner.adapters.ledger_items import Item, written
 from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER, Record, UnreadableRecord, read_all, read_one, with_schema_number
+from joiner.item_keys import item_key
 
 TRIES: Final = 6  # of a write that met another one; a transaction holds its items for milliseconds
 PAUSE: Final = (0.02, 0.2)  # seconds between them, by chance, so that those who met do not meet again
@@ -46,7 +47,7 @@ class DynamoTable:
         return read_one(kind, item, read)
 
     def _get(self, kind: str, item_id: str) -> Item:
-        answer = self._client.get_item(TableName=self._table, Key=key(kind, item_id), ConsistentRead=True)
+        answer = self._client.get_item(TableName=self._table, Key=item_key(kind, item_id), ConsistentRead=True)
         return dict(answer.get("Item", {}))
 
     def _query(self, kind: str, *, keep: str = "", values: Mapping[str, Any] | None = None) -> list[Item]:
@@ -78,7 +79,7 @@ class DynamoTable:
     ) -> Item:
         asked: dict[str, Any] = {
             "TableName": self._table,
-            "Key": key(kind, item_id),
+            "Key": item_key(kind, item_id),
             "UpdateExpression": with_schema_number(expression),
             "ExpressionAttributeValues": {name: written(value) for name, value in {**values, f":{SCHEMA_NUMBER}": KNOWN_SCHEMA}.items()},
             "ReturnValues": "ALL_NEW",
@@ -103,7 +104,7 @@ class DynamoTable:
 
     def _delete(self, kind: str, item_id: str) -> None:
         """One that is gone is success."""
-        self._client.delete_item(TableName=self._table, Key=key(kind, item_id))
+        self._client.delete_item(TableName=self._table, Key=item_key(kind, item_id))
 
 
 def write_with_retries(write: Callable[..., Mapping[str, Any]], **asked: Any) -> Mapping[str, Any]:
@@ -132,8 +133,3 @@ def _is_conflict(reason: ClientError) -> bool:
 def is_condition_failure(reason: ClientError) -> bool:
     """Was the write refused by its own condition?"""
     return reason.response["Error"]["Code"] == "ConditionalCheckFailedException"
-
-
-def key(kind: str, item_id: str) -> dict[str, Any]:
-    """An item's key as DynamoDB writes it."""
-    return {"kind": written(kind), "id": written(item_id)}

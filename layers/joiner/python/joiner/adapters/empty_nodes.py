@@ -10,8 +10,8 @@ from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import Item, number, text
+from joiner.item_keys import EMPTY
 
-EMPTY: Final = "EMPTY"
 KEPT: Final = 7 * 24 * 3600  # seconds; a claim that is gone leaves nothing behind for long, should the sweeps have stopped
 
 

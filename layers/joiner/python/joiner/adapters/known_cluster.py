@@ -14,9 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from joiner.adapters.payload import ClusterFacts
-
-KIND: Final = "CLUSTER"
-ID: Final = "described"
+from joiner.item_keys import CLUSTER, DESCRIBED, item_key
 
 # Suffixes of EKS endpoints by the first words of a region's name: of IPv4 clusters and older IPv6 ones, then of dual-stack ones.
 # Source: EKS user guide, "Cluster API server endpoint"; botocore's partitions. The documentation leaves `eks.` out in some places.
@@ -115,8 +113,7 @@ def _misplaced(endpoint: str, region: str, *, loopback: bool) -> str:
 
 def read_known_cluster(dynamodb: Any, table: str) -> KnownCluster | None:
     """The record; None if there is none."""
-    key = {"kind": {"S": KIND}, "id": {"S": ID}}
-    item = dynamodb.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
+    item = dynamodb.get_item(TableName=table, Key=item_key(CLUSTER, DESCRIBED), ConsistentRead=True).get("Item")
     if not item:
         return None
     return KnownCluster(item["endpoint"]["S"], item["ca"]["S"], item.get("serviceCidr", {}).get("S", ""))
@@ -126,7 +123,7 @@ def record_known_cluster(dynamodb: Any, table: str, known: KnownCluster, *, at: 
     """Write the record; `at` are epoch seconds."""
     dynamodb.update_item(
         TableName=table,
-        Key={"kind": {"S": KIND}, "id": {"S": ID}},
+        Key=item_key(CLUSTER, DESCRIBED),
         UpdateExpression="SET endpoint = :endpoint, ca = :ca, serviceCidr = :cidr, describedAt = :at",
         ExpressionAttributeValues={
             ":endpoint": {"S": known.endpoint},

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from joiner import item_keys
 from joiner.adapters import ledger_items as items
 from joiner.adapters.dynamodb_table import (
     ConditionFailed,
     DynamoTable,
     is_condition_failure,
-    key,
     write_with_retries,
 )
 from joiner.adapters.ledger_items import (
@@ -47,7 +47,7 @@ class Ledger(DynamoTable):
 
     def lease(self) -> Lease:
         """The lease as it stands; free and number 0 before its first holder."""
-        return self._lease_of(self._get(items.LEASE, items.SCALE_UP))
+        return self._lease_of(self._get(item_keys.LEASE, item_keys.SCALE_UP))
 
     def ring(self, stored_at: float = 0.0) -> Lease:
         """Count one ring; the lease after it, so that the ringer sees whether somebody lives who will look.
@@ -55,17 +55,17 @@ class Ledger(DynamoTable):
         `stored_at` is when what rings can be read (epoch), if that is still to come.
         """
         if not stored_at:
-            return self._lease_of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one", {":one": 1}))
+            return self._lease_of(self._update(item_keys.LEASE, item_keys.SCALE_UP, "ADD rings :one", {":one": 1}))
         values = {":one": 1, ":at": round(stored_at * 1000)}
-        return self._lease_of(self._update(items.LEASE, items.SCALE_UP, "ADD rings :one SET storedAt = :at", values))
+        return self._lease_of(self._update(item_keys.LEASE, item_keys.SCALE_UP, "ADD rings :one SET storedAt = :at", values))
 
     def renew(self, holder: str, lease_number: int, until: int) -> Lease:
         """Hold the lease until `until`; `LeaseLost` unless it is still `holder`'s under this number."""
         try:
             return self._lease_of(
                 self._update(
-                    items.LEASE,
-                    items.SCALE_UP,
+                    item_keys.LEASE,
+                    item_keys.SCALE_UP,
                     "SET leaseUntil = :until",
                     {":until": until, ":holder": holder, ":number": lease_number},
                     condition="holder = :holder AND leaseNumber = :number",
@@ -77,8 +77,8 @@ class Ledger(DynamoTable):
     def break_lease(self, holder: str, lease_number: int) -> bool:
         """Take the lease from a holder that is known to be dead; False if it moved on meanwhile."""
         return self._try_update(
-            items.LEASE,
-            items.SCALE_UP,
+            item_keys.LEASE,
+            item_keys.SCALE_UP,
             "REMOVE holder, leaseUntil",
             {":holder": holder, ":number": lease_number},
             condition="holder = :holder AND leaseNumber = :number",
@@ -86,7 +86,7 @@ class Ledger(DynamoTable):
 
     def _lease_of(self, item: items.Item) -> Lease:
         """UnreadableRecord if it cannot be read: nothing is planned under a lease that nobody can read."""
-        return self._read_one(items.LEASE, item, Lease.of)
+        return self._read_one(item_keys.LEASE, item, Lease.of)
 
     # Launches and their instances
 
@@ -96,7 +96,7 @@ class Ledger(DynamoTable):
         Returns what is stored: the launch itself, or the one of the same id that an earlier try stored. `LeaseLost` if the lease moved on.
         """
         item = {
-            "kind": written(items.LAUNCH),
+            "kind": written(item_keys.LAUNCH),
             SCHEMA_NUMBER: written(KNOWN_SCHEMA),
             "id": written(launch.id),
             "request": written(launch.request),
@@ -110,7 +110,7 @@ class Ledger(DynamoTable):
         }
         check = {
             "TableName": self._table,
-            "Key": key(items.LEASE, items.SCALE_UP),
+            "Key": item_keys.item_key(item_keys.LEASE, item_keys.SCALE_UP),
             "ConditionExpression": "leaseNumber = :number AND holder = :holder",
             "ExpressionAttributeValues": {":number": written(launch.lease_number), ":holder": written(launch.execution)},
         }
@@ -131,8 +131,8 @@ class Ledger(DynamoTable):
 
     def launch(self, launch_id: str) -> LaunchRecord | None:
         """One launch, or None."""
-        item = self._get(items.LAUNCH, launch_id)
-        return self._read_one(items.LAUNCH, item, LaunchRecord.of) if item else None
+        item = self._get(item_keys.LAUNCH, launch_id)
+        return self._read_one(item_keys.LAUNCH, item, LaunchRecord.of) if item else None
 
     def unrecorded_launches(self) -> list[LaunchRecord]:
         """Every launch whose outcome is not yet on its claims: open ones, and those that a dead holder left.
@@ -140,9 +140,9 @@ class Ledger(DynamoTable):
         One that cannot be read is among them, with the reason as its `unreadable`: its instances are no garbage, and its claims are on
         their way, as far as they can be read.
         """
-        listed = self._query(items.LAUNCH, keep="attribute_not_exists(recorded) OR recorded <> :yes", values={":yes": True})
-        found = self._read(items.LAUNCH, listed, LaunchRecord.of)
-        reasons = {one.id: one.reason for one in self._unreadable[items.LAUNCH]}
+        listed = self._query(item_keys.LAUNCH, keep="attribute_not_exists(recorded) OR recorded <> :yes", values={":yes": True})
+        found = self._read(item_keys.LAUNCH, listed, LaunchRecord.of)
+        reasons = {one.id: one.reason for one in self._unreadable[item_keys.LAUNCH]}
         broken = [LaunchRecord.of_unreadable(item, reasons[item["id"]["S"]]) for item in listed if item["id"]["S"] in reasons]
         return sorted([*found, *broken], key=lambda launch: launch.id)
 
@@ -150,7 +150,7 @@ class Ledger(DynamoTable):
         """End a launch with its outcome (JSON text). The first outcome stands; what stands is returned."""
         try:
             self._update(
-                items.LAUNCH,
+                item_keys.LAUNCH,
                 launch_id,
                 "SET #state = :closed, outcome = :outcome",
                 {":closed": "closed", ":outcome": outcome, ":open": "open"},
@@ -167,7 +167,7 @@ class Ledger(DynamoTable):
     def mark_recorded(self, launch_id: str, now: int) -> None:
         """The outcome of a closed launch is on its claims; what was asked goes now, the item after a day."""
         self._try_update(
-            items.LAUNCH,
+            item_keys.LAUNCH,
             launch_id,
             "SET recorded = :yes, expires = :expires REMOVE #request, #details",  # tens of KB that each query would read
             {":yes": True, ":expires": now + RECORDED_KEPT, ":closed": "closed"},
@@ -179,35 +179,35 @@ class Ledger(DynamoTable):
         """Say whose an instance is. The first word stands: the pairing that stands is returned."""
         try:
             item = self._update(
-                items.INSTANCE,
+                item_keys.INSTANCE,
                 instance,
                 "SET claim = :claim, launch = :launch",
                 {":claim": claim, ":launch": launch},
                 condition="attribute_not_exists(claim) OR claim = :claim",
             )
         except ConditionFailed:
-            item = self._get(items.INSTANCE, instance)
-        return self._read_one(items.INSTANCE, item, Pairing.of)
+            item = self._get(item_keys.INSTANCE, instance)
+        return self._read_one(item_keys.INSTANCE, item, Pairing.of)
 
     def pairings(self, instances: Iterable[str]) -> dict[str, Pairing]:
         """Those of `instances` that are ours, by instance id."""
         wanted = sorted(set(instances))
         listed: list[items.Item] = []
         for start in range(0, len(wanted), BATCH_GET):
-            keys = [key(items.INSTANCE, each) for each in wanted[start : start + BATCH_GET]]
+            keys = [item_keys.item_key(item_keys.INSTANCE, each) for each in wanted[start : start + BATCH_GET]]
             while keys:
                 answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
                 listed += answer["Responses"].get(self._table, ())
                 keys = list(answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", ()))
-        return {pairing.instance: pairing for pairing in self._read(items.INSTANCE, listed, Pairing.of)}
+        return {pairing.instance: pairing for pairing in self._read(item_keys.INSTANCE, listed, Pairing.of)}
 
     def all_pairings(self) -> list[Pairing]:
         """Every instance that the ledger knows."""
-        return self._read(items.INSTANCE, self._query(items.INSTANCE), Pairing.of)
+        return self._read(item_keys.INSTANCE, self._query(item_keys.INSTANCE), Pairing.of)
 
     def forget_instance(self, instance: str) -> None:
         """The instance is gone, and what is said of it from now on is about a stranger."""
-        self._delete(items.INSTANCE, instance)
+        self._delete(item_keys.INSTANCE, instance)
 
     # Assignments
 
@@ -216,7 +216,7 @@ class Ledger(DynamoTable):
         listed = json.dumps([{"class": key, "count": classes[key]} for key in sorted(classes)])
         try:
             self._update(
-                items.ASSIGNMENT,
+                item_keys.ASSIGNMENT,
                 claim,
                 "SET classes = :classes, leaseNumber = :number ADD version :one",
                 {":classes": listed, ":number": lease_number, ":one": 1},
@@ -227,11 +227,11 @@ class Ledger(DynamoTable):
 
     def assignments(self) -> dict[str, Assignment]:
         """Every assignment, by claim."""
-        return {each.claim: each for each in self._read(items.ASSIGNMENT, self._query(items.ASSIGNMENT), _assignment)}
+        return {each.claim: each for each in self._read(item_keys.ASSIGNMENT, self._query(item_keys.ASSIGNMENT), _assignment)}
 
     def unassign(self, claim: str, lease_number: int | None = None) -> None:
         """Drop an assignment; it is done, or its claim is gone. One that was written under a later lease than `lease_number` stays."""
-        asked: dict[str, Any] = {"TableName": self._table, "Key": key(items.ASSIGNMENT, claim)}
+        asked: dict[str, Any] = {"TableName": self._table, "Key": item_keys.item_key(item_keys.ASSIGNMENT, claim)}
         if lease_number is not None:
             asked["ConditionExpression"] = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
             asked["ExpressionAttributeValues"] = {":number": written(lease_number)}
@@ -246,7 +246,7 @@ class Ledger(DynamoTable):
     def mark_unavailable(self, offering: OfferingKey, until: int, reason: str) -> None:
         """Do not ask for `offering` before `until`. A longer mark that stands is kept."""
         self._try_update(
-            items.UNAVAILABLE,
+            item_keys.UNAVAILABLE,
             offering.id,
             "SET #until = :until, reason = :reason, expires = :until",
             {":until": until, ":reason": reason},
@@ -256,20 +256,20 @@ class Ledger(DynamoTable):
 
     def unavailable(self, now: int) -> list[Unavailable]:
         """The marks that hold at `now`."""
-        return [mark for mark in self._read(items.UNAVAILABLE, self._query(items.UNAVAILABLE), Unavailable.of) if mark.until > now]
+        return [mark for mark in self._read(item_keys.UNAVAILABLE, self._query(item_keys.UNAVAILABLE), Unavailable.of) if mark.until > now]
 
     # What dies at its launch
 
     def back_off(self, what: str, said: str, now: int) -> BackOff:
         """Count one instance that ended at its launch, and wait longer than the last time; several within one wait count once."""
-        item = self._get(items.BACKOFF, what)
+        item = self._get(item_keys.BACKOFF, what)
         before = BackOff.of(item) if item else BackOff(what, 0, 0, "")
         tries, until = extend_back_off(before.tries, before.until, now)
         if until == before.until:
             return before
         values = {":tries": tries, ":until": until, ":said": said, ":expires": until + BACK_OFF_RESET_AFTER, ":before": before.until}
         self._try_update(  # another death that is counted at this moment began the same wait
-            items.BACKOFF,
+            item_keys.BACKOFF,
             what,
             "SET tries = :tries, #until = :until, said = :said, expires = :expires",
             values,
@@ -280,14 +280,14 @@ class Ledger(DynamoTable):
 
     def back_offs(self, now: int) -> dict[str, BackOff]:
         """The waits that hold at `now`, by class or offering."""
-        return {each.id: each for each in map(BackOff.of, self._query(items.BACKOFF)) if each.until > now}
+        return {each.id: each for each in map(BackOff.of, self._query(item_keys.BACKOFF)) if each.until > now}
 
     # Waves
 
     def begin_wave(self, name: str, execution: str, claims: Iterable[str], now: int) -> None:
         """Say that `execution` awaits `claims`; saying it again, with more claims, keeps the rings that came meanwhile."""
         self._update(
-            items.WAVE,
+            item_keys.WAVE,
             name,
             "SET execution = :execution, claims = :claims, rings = if_not_exists(rings, :none), seenAt = :now, expires = :expires",
             {":execution": execution, ":claims": tuple(sorted(claims)), ":none": 0, ":now": now, ":expires": now + WAVE_KEPT},
@@ -295,25 +295,25 @@ class Ledger(DynamoTable):
 
     def wave(self, name: str) -> Wave | None:
         """One wave, or None when it ended."""
-        item = self._get(items.WAVE, name)
-        return self._read_one(items.WAVE, item, Wave.of) if item else None
+        item = self._get(item_keys.WAVE, name)
+        return self._read_one(item_keys.WAVE, item, Wave.of) if item else None
 
     def waves(self) -> list[Wave]:
         """All waves."""
-        return self._read(items.WAVE, self._query(items.WAVE), Wave.of)
+        return self._read(item_keys.WAVE, self._query(item_keys.WAVE), Wave.of)
 
     def see_wave(self, name: str, now: int) -> Wave | None:
         """The wave, noting that somebody looked at `now`; None when it ended."""
         try:
-            item = self._update(items.WAVE, name, "SET seenAt = :now", {":now": now}, condition="attribute_exists(execution)")
+            item = self._update(item_keys.WAVE, name, "SET seenAt = :now", {":now": now}, condition="attribute_exists(execution)")
         except ConditionFailed:
             return None
-        return self._read_one(items.WAVE, item, Wave.of)
+        return self._read_one(item_keys.WAVE, item, Wave.of)
 
     def count_placed(self, name: str, planned: int, placed: int) -> None:
         """Add what one look placed, so that the last look can tell of the whole wave."""
         counted = {":planned": planned, ":placed": placed}
-        self._try_update(items.WAVE, name, "ADD planned :planned, placed :placed", counted, condition="attribute_exists(execution)")
+        self._try_update(item_keys.WAVE, name, "ADD planned :planned, placed :placed", counted, condition="attribute_exists(execution)")
 
     def ring_wave(self, name: str, at: float) -> str:
         """Count one ring `at` a moment (epoch) and take the sleeper's task token, in one write; empty when nobody sleeps, or it ended."""
@@ -321,7 +321,7 @@ class Ledger(DynamoTable):
             answer = write_with_retries(
                 self._client.update_item,
                 TableName=self._table,
-                Key=key(items.WAVE, name),
+                Key=item_keys.item_key(item_keys.WAVE, name),
                 UpdateExpression="ADD rings :one SET rungAt = :at REMOVE #token",
                 ConditionExpression="attribute_exists(execution)",
                 ExpressionAttributeNames={"#token": "token"},
@@ -336,13 +336,13 @@ class Ledger(DynamoTable):
 
     def end_wave(self, name: str) -> None:
         """Nobody awaits this wave any more."""
-        self._client.delete_item(TableName=self._table, Key=key(items.WAVE, name))
+        self._client.delete_item(TableName=self._table, Key=item_keys.item_key(item_keys.WAVE, name))
 
     # The doorbell
 
     def doorbell_secrets(self) -> DoorbellSecrets:
         """The secrets that the doorbell's path may hold; none before the deployment wrote the first."""
-        return DoorbellSecrets.of(self._get(items.DOORBELL, "token"))
+        return DoorbellSecrets.of(self._get(item_keys.DOORBELL, item_keys.TOKEN))
 
 
 def _assignment(item: items.Item) -> Assignment:

@@ -11,18 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-LEASE: Final = "LEASE"
-LAUNCH: Final = "LAUNCH"
-INSTANCE: Final = "INSTANCE"
-ASSIGNMENT: Final = "ASSIGNMENT"
-UNAVAILABLE: Final = "UNAVAILABLE"
-BACKOFF: Final = "BACKOFF"
-WAVE: Final = "WAVE"
-RETIREMENT: Final = "RETIREMENT"
-DOORBELL: Final = "DOORBELL"
-
-SCALE_UP: Final = "scale-up"
-
 UNSEEN_FOR: Final = 180
 """Seconds after which an owner that did not look counts as gone: a minute lies between two looks at most, and a look may be tried again."""
 

@@ -4,11 +4,18 @@ Its values are those of `joiner.names`: `false` (Joiner acts), `true` (nothing a
 `keep` (nothing acts, and the stack may be deleted while nodes run) and `deleting` (nothing acts, while the deletion of the stack looks).
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
 from joiner.names import ACTING, PAUSED, STOPS_EVERYTHING, STOPS_LAUNCHES, pause_parameter
+
+
+class PauseSwitch(Protocol):
+    """What tells whether Joiner is paused."""
+
+    def on(self) -> bool:
+        """Is Joiner paused at this moment?"""
 
 
 class Pause:

@@ -10,10 +10,9 @@ from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import Item, text
+from joiner.item_keys import ANSWERED, PENDING_PODS
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff, back_off_after_refusal
 
-ANSWERED: Final = "ANSWERED"
-PODS: Final = "pods"
 KEPT: Final = 24 * 3600  # seconds; far beyond the longest back-off
 
 
@@ -22,7 +21,7 @@ class PlanningBackOffs(DynamoTable):
 
     def all(self) -> dict[str, PlanningBackOff]:
         """The last answers, by class of pods. An item that cannot be read counts as none: every pod is looked at, and it is replaced."""
-        item = self._get(ANSWERED, PODS)
+        item = self._get(ANSWERED, PENDING_PODS)
         return next(iter(self._read(ANSWERED, [item] if item else [], _answers)), {})
 
     def refuse(self, asked: Mapping[str, PendingPodClass], classes: Collection[str], now: int) -> None:
@@ -38,7 +37,7 @@ class PlanningBackOffs(DynamoTable):
             key: (each.question.pods, each.question.newest, each.question.digest, each.tries, each.until) for key, each in answers.items()
         }
         said = json.dumps(kept, sort_keys=True, separators=(",", ":"))
-        self._update(ANSWERED, PODS, "SET classes = :classes, expires = :expires", {":classes": said, ":expires": now + KEPT})
+        self._update(ANSWERED, PENDING_PODS, "SET classes = :classes, expires = :expires", {":classes": said, ":expires": now + KEPT})
 
 
 def _answers(item: Item) -> dict[str, PlanningBackOff]:

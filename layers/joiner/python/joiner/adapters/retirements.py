@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable, is_condition_failure, key
-from joiner.adapters.ledger_items import RETIREMENT, UNSEEN_FOR, Retirement, written
+from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable, is_condition_failure
+from joiner.adapters.ledger_items import UNSEEN_FOR, Retirement, written
 from joiner.adapters.parallel import call_all
 from joiner.adapters.records import UnreadableRecord
+from joiner.item_keys import RETIREMENT, item_key
 
 KEPT: Final = 24 * 3600  # an item whose claim went another way; each execution that goes on with it keeps it longer
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class Retirements(DynamoTable):
         try:
             self._client.delete_item(
                 TableName=self._table,
-                Key=key(RETIREMENT, claim),
+                Key=item_key(RETIREMENT, claim),
                 ConditionExpression="attribute_not_exists(#owner) OR #owner = :me",
                 ExpressionAttributeNames=OWNER,
                 ExpressionAttributeValues={":me": written(owner)},

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Final
 
 from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable
-from joiner.adapters.ledger_items import LEASE, STORED_AFTER, number
+from joiner.adapters.ledger_items import STORED_AFTER, number
+from joiner.item_keys import LEASE, SWEEP
 
-SWEEP: Final = "sweep"
 FIRST: Final = 1000  # milliseconds from the first ring to the look
 NEXT: Final = 4000  # milliseconds from one look to the next
 

@@ -1,6 +1,7 @@
 """What is told when nodes join: on the node, on its claim, and on the pods that are placed on it."""
 
 from joiner.cluster import Node, Pod
+from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 
@@ -47,3 +48,19 @@ def report_registration_timeout(claim: NodeClaim, minutes: int) -> Event:
         "node role's access entry, and the way to the API server are what is most often wrong"
     )
     return Event(Subject.claim(claim), "RegistrationTimeout", "Register", note, "Warning")
+
+
+def report_initialization_timeout(claim: NodeClaim, minutes: int, missing: str) -> Event:
+    """The node registered and did not become ready for pods in `minutes`; `missing` is what it still waits for."""
+    note = (
+        f"Node {claim.node_name} has not become ready for pods in {minutes} minutes: {missing}. Look at the node's conditions and "
+        "taints, and at the pods of its daemon sets (network plugin, device plugins, agents that take start-up taints off)"
+    )
+    return Event(Subject.claim(claim), INITIALIZATION_TIMEOUT, "Initialize", note, "Warning")
+
+
+def report_node_gone(claim: NodeClaim) -> Event:
+    """The node registered and was deleted before it was ready for pods."""
+    instance = claim.instance_id
+    note = f"Node {claim.node_name} is gone before it took pods. Look at what became of instance {instance} (spot interruption, terminated)"
+    return Event(Subject.claim(claim), NODE_GONE, "Register", note, "Warning")

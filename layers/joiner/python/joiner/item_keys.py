@@ -1,0 +1,39 @@
+"""Keys of the table's items: `kind` is the partition, `id` is the item within it.
+
+A role's access to the table is limited by ``dynamodb:LeadingKeys``, which is the kind. `joiner.adapters` writes the items, state machines
+update some of them, and `infra` grants access to them; all three take the names from here.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+LEASE: Final = "LEASE"
+LAUNCH: Final = "LAUNCH"
+INSTANCE: Final = "INSTANCE"
+ASSIGNMENT: Final = "ASSIGNMENT"
+UNAVAILABLE: Final = "UNAVAILABLE"
+BACKOFF: Final = "BACKOFF"
+WAVE: Final = "WAVE"
+RETIREMENT: Final = "RETIREMENT"
+DOORBELL: Final = "DOORBELL"
+ANSWERED: Final = "ANSWERED"
+EMPTY: Final = "EMPTY"
+ABSENT: Final = "ABSENT"
+UNUSED: Final = "UNUSED"
+CLUSTER: Final = "CLUSTER"
+
+# Ids of items that exist once
+SCALE_UP: Final = "scale-up"  # of LEASE: the lease of scale-ups
+SWEEP: Final = "sweep"  # of LEASE: when the next sweep looks
+TOKEN: Final = "token"  # noqa: S105 - of DOORBELL: the item's id
+PENDING_PODS: Final = "pods"  # of ANSWERED
+DESCRIBED: Final = "described"  # of CLUSTER
+
+
+def item_key(kind: str, item_id: str) -> Mapping[str, Any]:
+    """Return an item's key as DynamoDB writes it; in a state machine the id may be an expression.
+
+    >>> item_key(LEASE, SCALE_UP)
+    {'kind': {'S': 'LEASE'}, 'id': {'S': 'scale-up'}}
+    """
+    return {"kind": {"S": kind}, "id": {"S": item_id}}
