@@ -17,11 +17,12 @@ from infra.states_language import (
     TaskState,
     jsonata,
 )
+from joiner.item_keys import LEASE, SCALE_UP, item_key
 
 LEASE_SECONDS: Final = 120
 """Until the first function under the lease renews it; each renews it for its own timeout and half a minute."""
 
-LEASE_KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
+LEASE_KEY: Final = item_key(LEASE, SCALE_UP)
 
 LEASE_LOST: Final = ("LeaseLost",)
 """What a function raises that finds the lease in other hands: that execution sees to the pods now."""

@@ -32,6 +32,7 @@ from infra.states_language import (
     succeed_state,
     wait_state,
 )
+from joiner.item_keys import WAVE, item_key
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """What the planner raises before the first refresh is through."""
@@ -263,7 +264,7 @@ def _after_the_lease(parts: ScaleUpParts) -> Mapping[str, State]:
             resource=parts.integrations.service("aws-sdk:dynamodb:updateItem.waitForTaskToken"),
             arguments={
                 "TableName": parts.table,
-                "Key": {"kind": {"S": "WAVE"}, "id": {"S": jsonata("$states.context.Execution.Name")}},
+                "Key": item_key(WAVE, jsonata("$states.context.Execution.Name")),
                 "UpdateExpression": "SET #token = :token",
                 "ConditionExpression": "rings = :noted",
                 "ExpressionAttributeNames": {"#token": "token"},

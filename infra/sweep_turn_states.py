@@ -25,8 +25,9 @@ from infra.states_language import (
     jsonata,
     wait_state,
 )
+from joiner.item_keys import LEASE, SWEEP, item_key
 
-SWEEP_TURN_KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "sweep"}}
+SWEEP_TURN_KEY: Final = item_key(LEASE, SWEEP)
 """The item in which the doorbell notes when the latest sweep looks (`joiner.adapters.sweep_slot`)."""
 
 TURN_RETRY_SECONDS: Final = 2
