@@ -225,7 +225,7 @@ class Retirement:
 class OfferingKey:
     """The name of an offering that was short, as the ledger keeps it.
 
-    >>> Offering("spot", "m5.large", "us-east-1a").id
+    >>> OfferingKey("spot", "m5.large", "us-east-1a").id
     'spot#m5.large#us-east-1a'
     """
 

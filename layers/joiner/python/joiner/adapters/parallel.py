@@ -38,7 +38,7 @@ def call_each(
 ) -> list[tuple[Item, Result | Failure]]:
     """`call` for each item, several at a time; the result or the `failure` it raised stands beside the item, in the items' order.
 
-    >>> each([4, 0], lambda n: 8 // n, ZeroDivisionError)[0]
+    >>> call_each([4, 0], lambda n: 8 // n, ZeroDivisionError)[0]
     (4, 2)
     """
 
@@ -76,7 +76,7 @@ def call_each_in_time(
 ) -> tuple[list[tuple[Item, Result | Failure]], list[Item]]:
     """Like `each` for as long as there is time; then also the items whose call did not begin, in the items' order.
 
-    >>> each_in_time([4, 2], lambda n: 8 // n, ZeroDivisionError, TimeLeft(lambda: 1.0))
+    >>> call_each_in_time([4, 2], lambda n: 8 // n, ZeroDivisionError, TimeLeft(lambda: 1.0))
     ([], [4, 2])
     """
 

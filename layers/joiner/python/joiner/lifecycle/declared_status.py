@@ -83,7 +83,7 @@ def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: i
 def count_unreported(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> int:
     """How many pools nobody has answered since they were written, and how many answered classes changed since.
 
-    >>> untold([{"metadata": {"generation": 2}, "status": {"conditions": [{"type": "Ready", "observedGeneration": 1}]}}], [])
+    >>> count_unreported([{"metadata": {"generation": 2}, "status": {"conditions": [{"type": "Ready", "observedGeneration": 1}]}}], [])
     1
     """
     answered = [_answered(manifest) for manifest in classes]

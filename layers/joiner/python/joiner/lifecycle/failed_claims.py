@@ -30,7 +30,7 @@ def failure_reason(claim: NodeClaim) -> str:
     >>> from datetime import UTC, datetime
     >>> from joiner.pools import ClassRef
     >>> claim, noon = NodeClaim("a", ClassRef("EC2NodeClass", "default")), datetime(2026, 11, 21, 12, tzinfo=UTC)
-    >>> given_up_for(claim), given_up_for(claim.with_condition("Registered", "False", "NodeGone", at=noon))
+    >>> failure_reason(claim), failure_reason(claim.with_condition("Registered", "False", "NodeGone", at=noon))
     ('', 'NodeGone')
     """
     found = (reason for reason, name in CONDITION_OF_REASON.items() if _says(claim, name, reason))

@@ -54,7 +54,7 @@ class LaunchFailure:
     def said(self) -> str:
         """What happened and what helps, in one sentence each.
 
-        >>> Death("i-1", "Server.InternalError", "Server.InternalError: Internal error on launch", "").said
+        >>> LaunchFailure("i-1", "Server.InternalError", "Server.InternalError: Internal error on launch", "").said
         'instance i-1 ended at its launch: Server.InternalError: Internal error on launch. EC2 failed: other offerings are tried'
         """
         told = self.message if self.message.startswith(self.code) else f"{self.code}: {self.message}".rstrip(": ")
@@ -71,7 +71,7 @@ def find_remedy(code: str) -> str:
 def back_off_id_of_class(name: str, *, legacy: bool) -> str:
     """The id under which the deaths of a node class are counted.
 
-    >>> class_id("default", legacy=False)
+    >>> back_off_id_of_class("default", legacy=False)
     'class#v1#default'
     """
     return f"class#{'v1alpha5' if legacy else 'v1'}#{name}"
@@ -96,8 +96,10 @@ def extend_back_off(tries: int, until: int, now: int) -> tuple[int, int]:
 
     Instances that were launched together die together: deaths within a wait are one.
 
-    >>> next_wait(0, 0, now=1000), next_wait(1, 1060, now=1030), next_wait(1, 1060, now=1090), next_wait(3, 1060, now=9000)
-    ((1, 1060), (1, 1060), (2, 1210), (1, 9060))
+    >>> extend_back_off(0, 0, now=1000), extend_back_off(1, 1060, now=1030)
+    ((1, 1060), (1, 1060))
+    >>> extend_back_off(1, 1060, now=1090), extend_back_off(3, 1060, now=9000)
+    ((2, 1210), (1, 9060))
     """
     if now < until:
         return tries, until

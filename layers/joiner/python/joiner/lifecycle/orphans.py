@@ -30,7 +30,7 @@ class OrphanVerdict:
 def removal_limit(instances: int) -> int:
     """How many of so many instances of ours may turn out orphaned in one sweep.
 
-    >>> at_most(0), at_most(100), at_most(240)
+    >>> removal_limit(0), removal_limit(100), removal_limit(240)
     (5, 5, 12)
     """
     return max(FEW, int(instances * SHARE))

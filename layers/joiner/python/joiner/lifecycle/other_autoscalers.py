@@ -93,9 +93,9 @@ def is_fresh(lease: Mapping[str, Any], now: datetime) -> bool:
     """Whether somebody holds the lease and renewed it a moment ago.
 
     >>> at = datetime.fromisoformat("2026-11-21T12:00:30+00:00")
-    >>> fresh({"spec": {"holderIdentity": "karpenter-0", "renewTime": "2026-11-21T12:00:00.000000Z"}}, at)
+    >>> is_fresh({"spec": {"holderIdentity": "karpenter-0", "renewTime": "2026-11-21T12:00:00.000000Z"}}, at)
     True
-    >>> fresh({"spec": {"holderIdentity": "", "renewTime": "2026-11-21T12:00:29.000000Z"}}, at)
+    >>> is_fresh({"spec": {"holderIdentity": "", "renewTime": "2026-11-21T12:00:29.000000Z"}}, at)
     False
     """
     spec = lease.get("spec") or {}

@@ -3,7 +3,7 @@
 It rests after an execution that ended well and left the claim blocked (a disruption budget, a pod that asks not to be disrupted, a volume),
 for longer each time. Not while its deadline is near, which ends what keeps it; and not if its instance is gone, which ends everything.
 
->>> [rest_after(attempts) for attempts in (1, 2, 3, 9)]
+>>> [back_off_seconds(attempts) for attempts in (1, 2, 3, 9)]
 [60, 120, 240, 600]
 """
 

@@ -23,7 +23,7 @@ class ClusterSurvey:
     `watches` gives, for each wave, when it was last seen to (epoch seconds) and its claims. `empty_since` is the memory of nodes that were
     empty before, and `asked_until` says until when a retirement that was asked for may still be waiting to begin; both by the claim's
     name, in epoch seconds. On `obscured` nodes runs something that could not be read. `interval` is the time to the next sweep, in seconds.
-    `lists`, `unavailable` and `answers` tell what pending pods ask and what they were answered (`lifecycle.answered`).
+    `lists`, `unavailable` and `answers` tell what pending pods ask and what they were answered (`lifecycle.planning_back_off`).
     """
 
     now: datetime

@@ -46,7 +46,7 @@ def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
     return found
 
 
-# As lifecycle.giving_up writes them. The reason counts: False alone is also what a node that boots says
+# As lifecycle.failed_claims writes them. The reason counts: False alone is also what a node that boots says
 GIVEN_UP: Final = (("Registered", "RegistrationTimeout"), ("Registered", "NodeGone"), ("Initialized", "InitializationTimeout"))
 
 
