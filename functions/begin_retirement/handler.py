@@ -1,9 +1,9 @@
-"""Begin retirement: from here on no pod comes to these nodes, and their claims are on their way out.
+"""Begin retirement: taint the nodes of claims and delete the claims.
 
-What was asked for is looked at again first. A retirement that is voluntary happens under the lease, gives way to pods, and is taken back if
-one landed before the node was closed. The order is made for dying in between: the ledger knows who retires a claim before anything of it
-changes; an involuntary one deletes the claim next, and a deleted claim is found by every sweep; a voluntary one deletes it last, when
-nothing can be taken back any more.
+Each request is checked again first. A voluntary retirement needs the lease, gives way to pods, and is undone if a pod was bound before the
+node was tainted. The order of the steps allows the function to stop at any point. First the ledger records which execution retires the
+claim. An involuntary retirement then deletes the claim; every sweep finds a deleted claim. A voluntary retirement deletes the claim last,
+when nothing can be undone any more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ class SkippedClaim:
 
 
 class RetirementStart:
-    """One beginning of many retirements; its parts are arguments so that a test can hand in its own."""
+    """The start of many retirements; its dependencies are arguments, which tests replace."""
 
     def __init__(
         self, kube: Kube, ledger: Ledger, retirements: Retirements, guards: AutoscalerDetection, time_left: TimeLeft = UNBOUNDED
@@ -89,7 +89,11 @@ class RetirementStart:
         self._retirements = retirements
 
     def answer(self, task: Task, asked: list[RetirementRequest], now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"refused", "waves", "begun", "moving", "later", "leftOut"}``; LeaseLost if a lease is needed and is somebody else's now."""
+        """Return ``{"refused", "waves", "begun", "moving", "later", "leftOut"}``.
+
+        Raises:
+            LeaseLost: a lease is needed and another execution holds it now.
+        """
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         asked, beyond = asked[:BEGUN_AT_ONCE], asked[BEGUN_AT_ONCE:]
@@ -117,7 +121,7 @@ class RetirementStart:
                 case KubeError():  # the sweep asks again
                     left.append(SkippedClaim(case.asked.claim, str(answer)))
         for untold in publish_events(self._kube, [event for one in begun for event in one.events], at=now, instance=task.execution.name):
-            logger.warning("an event could not be told", reason=untold)
+            logger.warning("an event could not be written", reason=untold)
         for one_left in left:
             logger.info("not retired", nodeclaim=one_left.claim, reason=one_left.why)
         entries = [one.retiring.to_json() for one in begun]
@@ -248,7 +252,7 @@ def _launched(claim: NodeClaim | None) -> int:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     now = environment.now()

@@ -1,7 +1,8 @@
-"""Check registration: which nodes of a wave have joined, which may take pods, and what is placed on them.
+"""Check registration: which nodes of a wave have registered, which are ready for pods, and which pods are bound to them.
 
-Called again and again while nodes boot, after rings and at the latest every few seconds. Each look does everything that can be done now
-and is safe to die at any point: every step is read again from the cluster at the next look. Nothing here needs the lease.
+The state machine calls this function again and again while nodes boot: after a ring, and at the latest every few seconds. Each call does
+everything that can be done at that time. It can stop at any point, because the next call reads every step from the cluster again. It does
+not need the lease.
 """
 
 import time
@@ -64,7 +65,7 @@ class WaveProgress:
 
 
 class RegistrationCheck:
-    """One look at a wave; its parts are arguments so that a test can hand in its own."""
+    """One check of a wave; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, ledger: Ledger, sleep: Callable[[float], None] = time.sleep, *, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -107,7 +108,7 @@ class RegistrationCheck:
 
     def _tell(self, events: Sequence[Event], wave_name: str, now: datetime) -> None:
         for untold in publish_events(self._kube, events, at=now, instance=wave_name):
-            logger.warning("an event could not be told", reason=untold)
+            logger.warning("an event could not be written", reason=untold)
 
 
 def raised(answers: Iterable[tuple[ClaimAndNode, ClaimProgress | KubeError]]) -> list[ClaimProgress]:
@@ -144,7 +145,7 @@ def _kept_events(keys: Iterable[str]) -> list[Event]:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     time.sleep(int(event.get("gather", 0)))

@@ -1,7 +1,7 @@
-"""Collect garbage: end the instances that two looks found without a claim and without a node.
+"""Collect garbage: terminate the instances that two surveys found without a claim and without a node.
 
-Everything that can be asked on this side is asked once more, right before: whether Joiner is paused, whether the instance carries this
-cluster's tags, whether its launch is closed and recorded, and whether so many may be garbage at all.
+Everything that EC2 and the ledger can answer is checked once more before the termination: whether Joiner is paused, whether the instance
+has this cluster's tags, whether its launch is closed and recorded, and whether the number of instances is within the limit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ REASONS: Final = 20  # in the answer, as in survey_cluster; the log names every 
 
 
 class GarbageCollection:
-    """One collection; its parts are arguments so that a test can hand in its own."""
+    """One collection; its dependencies are arguments, which tests replace."""
 
     def __init__(self, ledger: Ledger, ec2: Ec2, pause: PauseSwitch) -> None:
         self._ledger = ledger
@@ -62,7 +62,7 @@ class GarbageCollection:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     collection = GarbageCollection(environment.ledger(), Ec2(environment.client("ec2")), environment.pause())

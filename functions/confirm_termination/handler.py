@@ -1,6 +1,6 @@
-"""Confirm termination: which of the instances that were told to go are gone.
+"""Confirm termination: which of the instances that were terminated are gone.
 
-Gone is what EC2 shows as terminated, or does not know any more by its name.
+An instance is gone if EC2 shows it as terminated or does not know its id any more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ logger = Logger()
 
 
 class TerminationConfirmation:
-    """One look at a wave's instances; its parts are arguments so that a test can hand in its own."""
+    """One look at a wave's instances; its dependencies are arguments, which tests replace."""
 
     def __init__(self, ec2: Ec2, retirements: Retirements) -> None:
         self._ec2 = ec2
@@ -48,7 +48,7 @@ def _judged(one: RetiringClaim, instance: Instance | None, now: datetime) -> Ret
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     confirmation = TerminationConfirmation(Ec2(environment.client("ec2")), environment.retirements())

@@ -1,7 +1,7 @@
-"""Evict pods: one look at nodes that are being drained. It asks the pods to leave that may be asked, and says who is drained.
+"""Evict pods: one pass over nodes that are being drained. It evicts the pods that may be evicted and returns the drained nodes.
 
-Which pods, in which order, and what a deadline changes is decided in `joiner.lifecycle.draining`. Nothing is remembered between two looks
-but by the API server; an eviction that was asked for twice is one. A node that cannot be looked at keeps no other.
+`joiner.lifecycle.draining` decides which pods are evicted, in which order, and what a deadline changes. No state is kept between two passes
+except in the API server; a second eviction of the same pod changes nothing. A node that cannot be read does not delay the other nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ class CallBudget:
 
 
 class PodEviction:
-    """One look at a wave; its parts are arguments so that a test can hand in its own."""
+    """One check of a wave; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, retirements: Retirements, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -92,7 +92,7 @@ class PodEviction:
         for untold in publish_events(
             self._kube, [event for look in looks.values() for event in look.events], at=now, instance=execution.name
         ):
-            logger.warning("an event could not be told", reason=untold)
+            logger.warning("an event could not be written", reason=untold)
         moments = [look.next_at for look in looks.values() if look.next_at is not None]
         progress = any(look.progress for look in looks.values())
         quiet = all(look.quiet for look in looks.values())
@@ -254,7 +254,7 @@ def _blocker(pod: DrainingPod, reason: KubeError) -> str:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     eviction = PodEviction(environment.kube(task.cluster), environment.retirements(), environment.time_left(context))

@@ -1,9 +1,10 @@
-"""Find pending pods: the snapshot that everything else in this round is decided from.
+"""Find pending pods: write the snapshot that all decisions of this round are made from.
 
-The rings are noted before anything is listed: whoever rings after that is not answered by this look, and the release of the lease will
-notice. What the ledger knows is read before the claims are listed, so that a claim it knows must be among them.
+The number of rings is read before anything is listed. A later ring is not covered by this snapshot, and the release of the lease detects
+it. The ledger is read before claims are listed, so that every claim of the ledger must be in the list.
 
-Two reasons to do nothing are found here: somebody else makes nodes in this cluster, and pods that were told already why no node comes.
+Two reasons to do nothing are found here: another autoscaler creates nodes in this cluster, or an event already reported to each pod why no
+node is launched for it.
 """
 
 import time
@@ -38,7 +39,7 @@ NOTHING: Mapping[str, Any] = {"snapshot": "", "pods": 0, "asking": 0, "unfinishe
 
 
 class PendingPodSearch:
-    """One look at the cluster; its parts are arguments so that a test can hand in its own."""
+    """One search for pending pods; its dependencies are arguments, which tests replace."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class PendingPodSearch:
         self._sleep = sleep
 
     def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``; LeaseLost if the lease is somebody else's
+        """``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``; LeaseLost if another execution holds the lease
         now. No snapshot is kept if there is nothing to do."""
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         rings = lease.rings
@@ -108,7 +109,7 @@ class PendingPodSearch:
         for other in others:
             logger.warning(other.message, guard=str(other.guard))
         for reason in self._guards.tell(others, at=now, instance=task.execution.name):
-            logger.warning("an event could not be told", reason=reason)
+            logger.warning("an event could not be written", reason=reason)
 
 
 def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
@@ -118,7 +119,7 @@ def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()

@@ -1,7 +1,7 @@
-"""Forget the nodes: their instances are gone, and now the cluster and the ledger let go of them.
+"""Forget nodes: delete the objects and records of nodes whose instances are gone.
 
-The order is made for dying in between: the claim's own finalizer goes last. As long as the claim is there, the sweep finds it deleted and
-has it retired once more, which finds nothing left to do but what was not done.
+The order of the steps allows the function to stop at any point: the claim's own finalizer is removed last. While the claim exists, the
+sweep finds it deleted and retires it again, and that retirement does only the steps that are left.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ class OutOfTime(KubeError):
 
 
 class NodeRemoval:
-    """One forgetting; its parts are arguments so that a test can hand in its own."""
+    """One forgetting; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -136,7 +136,7 @@ def _belongs(node: Mapping[str, Any], one: RetiringClaim) -> bool:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     forgetting = NodeRemoval(

@@ -1,8 +1,8 @@
-"""Custom resource: the stack is deleted only when that cuts off no node.
+"""Custom resource: refuse to delete the stack while instances of Joiner run.
 
-Every other resource of the stack is deleted after this one. Deletion fails here, before anything is removed, while instances of Joiner
-run, unless `joiner uninstall --nodes keep` was run. Launches are stopped first and a running scale-up is awaited, so that no instance comes
-after the look; a refusal starts them again.
+CloudFormation deletes every other resource of the stack after this one, so the deletion fails here before anything is removed. `joiner
+uninstall --nodes keep` allows the deletion while nodes run. Launches are stopped first and a running scale-up is awaited, so that no
+instance starts after the check. A refusal allows launches again.
 """
 
 import time

@@ -1,13 +1,14 @@
-"""What EventBridge says of instances: ours are looked up in the ledger, short offerings are remembered, and lost nodes are retired.
+"""Handle interruption: read EventBridge's messages about instances, record short offerings, and retire lost nodes.
 
-Each message of a batch notes on its claim why and until when the node may drain. Then one retirement is started for the whole batch: it
-reads the notes itself, so hundreds of warnings at once start about one execution a second. Last comes what may fail: one ring for the
-replacements (the retirement rings, too), and the offerings that are short. A loss is believed if EC2 says so now: an event may be late,
-and its instance run again. An owner that attends the claim already reads the note. While Joiner is paused nothing is started: what was
-lost is found by the first sweep after that.
+Each message of a batch records on its claim why the node is drained and until when. One retirement is then started for the whole batch; it
+reads these records, so that hundreds of warnings at once start about one execution a second. The steps that may fail come last: one ring
+for the replacements (the retirement rings too), and the offerings that are short. A loss counts only if EC2 confirms it now, because an
+event may be late and its instance may run again. An owner that already retires the claim reads the record. While Joiner is paused nothing
+is started; the first sweep after the pause finds what was lost.
 
-Most of an account's events are about strangers: one batch read of the ledger tells them apart, no call to EC2 is made for them.
-A message that cannot be read is told and dropped; one that could not be handled comes back, and ends in the dead-letter queue.
+Most events of an account are about instances that are not Joiner's. One batch read of the ledger finds Joiner's instances, without a call
+to EC2. A message that cannot be parsed is logged and dropped. A message that cannot be handled is received again, and ends in the
+dead-letter queue.
 """
 
 import json
@@ -36,7 +37,7 @@ logger = Logger()
 
 @dataclass(frozen=True, slots=True)
 class InterruptionRecords:
-    """What the table remembers, by part."""
+    """The records of the table, by kind."""
 
     ledger: Ledger
     retirements: Retirements
@@ -51,7 +52,7 @@ class InterruptionMachines:
 
 
 class InterruptionQueue:
-    """Where messages are handled; its parts are arguments so that a test can hand in its own."""
+    """Where messages are handled; its dependencies are arguments, which tests replace."""
 
     def __init__(
         self, memory: InterruptionRecords, executions: Executions, ec2: Ec2, pause: PauseSwitch, machines: InterruptionMachines

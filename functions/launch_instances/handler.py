@@ -1,9 +1,9 @@
-"""Launch instances: one group of like claims, one CreateFleet, whatever dies in between.
+"""Launch instances: one CreateFleet for one group of similar claims, safe to repeat after a failure at any point.
 
-The launch is stored before it is sent, in one transaction with the check that its lease is current. A launch that is found open was sent
-or not, nobody knows: instances that carry its tag are its answer; if those are fewer than its claims, the same bytes go out again with
-the same token, for which EC2 gives the same instances. A refusal, of a launch template too, is an outcome like another. The outcome is
-stored before anything is made of it, and the first one stands.
+The launch is stored before the request is sent, in one transaction with the check that its lease is current. If a launch is found open, it
+is unknown whether its request was sent. Instances with the launch's tag are then its result. If there are fewer instances than claims, the
+same request is sent again with the same client token, and EC2 returns the same instances. A refusal, also of a launch template, is an
+outcome. The first outcome that is stored is the one that counts.
 """
 
 import json
@@ -32,7 +32,7 @@ CODES_SHOWN: Final = 5  # the answers of all groups of a look are one result of 
 
 
 class Launcher:
-    """One launch; its parts are arguments so that a test can hand in its own."""
+    """One launch; its dependencies are arguments, which tests replace."""
 
     def __init__(self, ledger: Ledger, store: Store, ec2: Ec2, pause: PauseSwitch) -> None:
         self._pause = pause
@@ -41,7 +41,7 @@ class Launcher:
         self._ec2 = ec2
 
     def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``; LeaseLost if the lease is somebody else's
+        """``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``; LeaseLost if another execution holds the lease
         now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         if self._pause.on():
@@ -143,7 +143,7 @@ def _meant(short: CapacityShortage, launch: Launch) -> set[OfferingKey]:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     if "rehearse" in event:  # joiner accept: dry runs, outside any execution
         return rehearse(environment.client("ec2"), Launch.from_json(event["rehearse"]))
     task = environment.task(event)

@@ -1,7 +1,7 @@
-"""Plan capacity: the snapshot, the node classes and the catalogue in, a plan out. It talks to nobody but the bucket and the ledger.
+"""Plan capacity: make a plan of the snapshot, the node classes and the catalogue. It calls only the bucket and the ledger.
 
-The decision is `joiner.planning.plan`, a pure function; the plan lies in the bucket with all its reasons, and the state machine carries a
-summary that fits a screen.
+`joiner.planning.plan`, a pure function, makes the decision. The plan is stored in the bucket with all its reasons; the state machine passes
+on a short summary.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ REASONS_SHOWN: Final = 10
 
 
 class CapacityPlanning:
-    """One plan of one round; its parts are arguments so that a test can hand in its own."""
+    """One plan of one round; its dependencies are arguments, which tests replace."""
 
     def __init__(self, ledger: Ledger, answers: PlanningBackOffs, store: Store, ceilings: Ceilings) -> None:
         self._ledger = ledger
@@ -36,7 +36,7 @@ class CapacityPlanning:
         self._ceilings = ceilings
 
     def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """The plan's key and its summary; LeaseLost if the lease is somebody else's now, NoCatalogue before the first refresh."""
+        """The plan's key and its summary; LeaseLost if another execution holds the lease now, NoCatalogue before the first refresh."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         marks = self._ledger.unavailable(int(now.timestamp()))
         short = [mark.offering for mark in marks]
@@ -102,7 +102,7 @@ def summarize_plan(made: Plan) -> dict[str, Any]:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()

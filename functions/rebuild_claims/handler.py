@@ -1,6 +1,6 @@
-"""Rebuild claims: nodes of ours whose claims are gone get them back, so that somebody drains them, counts them and ends their instances.
+"""Rebuild claims: create the claims of Joiner's nodes anew whose claims are gone, so that these nodes are drained and counted.
 
-Everything is read again first: a claim that came meanwhile, or a node that is another instance's by now, ends the matter.
+Everything is read again first. Nothing is rebuilt if a claim exists by now, or if the node belongs to another instance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ Asked = Mapping[str, Any]
 
 
 class ClaimRebuilding:
-    """One rebuilding; its parts are arguments so that a test can hand in its own."""
+    """One rebuilding; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -57,7 +57,7 @@ class ClaimRebuilding:
         for why in left:
             logger.error("a claim could not be rebuilt", reason=why)
         for untold in publish_events(self._kube, map(_told, rebuilt), at=now, instance=task.execution.name):
-            logger.warning("an event could not be told", reason=untold)
+            logger.warning("an event could not be written", reason=untold)
         return {"rebuilt": [claim.name for claim in rebuilt], "left": shortened(left, LEFT_SHOWN)}
 
     def _rebuild(self, node: Node, name: str, pools: Mapping[str, NodePool], now: datetime) -> NodeClaim | None:
@@ -88,7 +88,7 @@ def _told(claim: NodeClaim) -> Event:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     answer = ClaimRebuilding(environment.kube(task.cluster), environment.time_left(context)).answer(

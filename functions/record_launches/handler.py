@@ -1,7 +1,7 @@
-"""Record launches: writes to each claim what became of its launch, and says who awaits the nodes.
+"""Record launches: write the result of each launch to its claims, and create the wave that awaits the nodes.
 
-It works from the ledger, not from its own execution: launches that a dead holder left are recorded like its own. Each step may be done
-twice; a launch counts as recorded only when all its claims say what became of them.
+The function works from the ledger, so it also records launches of an execution that stopped. Each step can be repeated. A launch counts as
+recorded only when all its claims have their result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ POOLS_AND_CLASSES: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.EC2NODECL
 
 
 class LaunchRecording:
-    """One recording; its parts are arguments so that a test can hand in its own."""
+    """One recording; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, ledger: Ledger, answers: PlanningBackOffs, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -50,7 +50,7 @@ class LaunchRecording:
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """``{"launched", "short", "failed", "again", "later", "waiting", "pricePerHour", "events"}``.
 
-        LeaseLost if the lease is somebody else's now.
+        LeaseLost if another execution holds the lease now.
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         assigned = self._ledger.assignments()  # what is forgotten loses its assignment
@@ -127,7 +127,7 @@ def limit_names(names: Sequence[str], most: int) -> list[str]:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()

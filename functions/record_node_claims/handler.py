@@ -1,9 +1,9 @@
-"""Record node claims: the plan becomes claims in the cluster, assignments in the ledger, and launches that are ready to be sent.
+"""Record node claims: turn the plan into claims in the cluster, assignments in the ledger, and launches that are ready to be sent.
 
-In an order that is safe to die in: first the claims of dead leases go; then, for each planned node, its assignment is written and after it
-its claim (a claim that anybody sees has its assignment, and an assignment without a claim means nothing); launches come last, in the
-bucket only: nothing is asked of EC2 for a claim that is not written. Names come from the execution, the round and the node's place in the
-plan, so a second try writes the same objects.
+The order of the steps allows the function to stop at any point. Claims of leases that ended are deleted first. Then, for each planned node,
+the assignment is written before its claim: a claim that exists has its assignment, and an assignment without a claim has no effect.
+Launches are written last, to the bucket only: EC2 gets no request for a claim that is not written. Names are made of the execution, the
+round and the node's position in the plan, so a second try writes the same objects.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 
 
 class ClaimRecording:
-    """One recording; its parts are arguments so that a test can hand in its own."""
+    """One recording; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, ledger: Ledger, answers: PlanningBackOffs, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -54,7 +54,7 @@ class ClaimRecording:
         self._store = store
 
     def answer(self, task: Task, keys: Mapping[str, str], now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launches", "groups", "claims", "postponed", "events"}``; LeaseLost if the lease is somebody else's now.
+        """``{"launches", "groups", "claims", "postponed", "events"}``; LeaseLost if another execution holds the lease now.
 
         `keys`: plan, classes, snapshot. `postponed` counts the claims that are not written, because their launches are too many for one
         look or because no time is left; `events` has the key of the events to tell.
@@ -196,7 +196,7 @@ def _on_classes(kept: KeptSnapshot, classes: Mapping[str, ResolvedNodeClass]) ->
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()

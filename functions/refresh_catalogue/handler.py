@@ -1,7 +1,7 @@
-"""Refresh the catalogue: every instance type that can be a node, where it is offered, and what it costs now.
+"""Refresh catalogue: write every instance type that can be a node, with its zones and its present prices.
 
-The planner reads one document and asks nobody. It is written whole or not at all: what cannot be read leaves the last catalogue standing,
-and the error tells. A type without a price stays out; the count says how many.
+The planner reads this one document. It is written whole or not at all: if something cannot be read, the previous catalogue stays and the
+error is reported. A type without a price is left out and counted.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ logger = Logger()
 
 
 class CatalogueRefresh:
-    """One refresh; its parts are arguments so that a test can hand in its own."""
+    """One refresh; its dependencies are arguments, which tests replace."""
 
     def __init__(self, ec2: Ec2, ec2_client: Any, pricing: Any, store: Store, region: str) -> None:
         self._ec2 = ec2
@@ -58,7 +58,7 @@ class CatalogueRefresh:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     region, client = environment.region(), environment.client("ec2")
     pricing = environment.client("pricing", price_list_region(region))
     answer = CatalogueRefresh(Ec2(client), client, pricing, environment.store(), region).run(environment.now())

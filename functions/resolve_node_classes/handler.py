@@ -1,7 +1,7 @@
-"""Resolve node classes: what EC2 has now for each class that a pool names: subnets, security groups, images, instance profile.
+"""Resolve node classes: read from EC2 what each class of a pool selects: subnets, security groups, images, instance profile.
 
-Only asks; what the answers mean is decided in `joiner.launching.resolve`. A class for which something is missing is refused with the
-remedy, which the next function writes to its status; the others go on.
+`joiner.launching.resolve` decides what the answers mean. A class with a missing part is refused with a remedy, which the next function
+writes to the class's status. The other classes are used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ logger = Logger()
 
 
 class NodeClassResolver:
-    """All classes of one snapshot; its parts are arguments so that a test can hand in its own."""
+    """All classes of one snapshot; its dependencies are arguments, which tests replace."""
 
     def __init__(
         self, ledger: Ledger, store: Store, *, ec2: Ec2, parameters: Parameters, profiles: InstanceProfiles, ceilings: NodeClassPolicy
@@ -40,7 +40,7 @@ class NodeClassResolver:
         self._ceilings = ceilings
 
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"classes", "ready", "refused"}``; LeaseLost if the lease is somebody else's now."""
+        """``{"classes", "ready", "refused"}``; LeaseLost if another execution holds the lease now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         ceilings = self._ceilings.with_own(task.cluster.subnets, task.cluster.security_group)
         world = KeptSnapshot.read(self._store, snapshot).world
@@ -113,7 +113,7 @@ def apply_back_offs(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     ceilings = NodeClassPolicy(

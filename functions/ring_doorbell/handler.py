@@ -1,7 +1,7 @@
-"""The doorbell: the API server calls it as an admission webhook, and it says that somebody should look.
+"""Ring doorbell: the API server calls this function as an admission webhook when an object changes that Joiner watches.
 
-It always allows. It believes nothing of what it is told but which route was taken and, once the path's secret is right, that something
-happened: what is true is listed later. Whatever fails in here costs a delay until the next sweep, never a refused event.
+The function allows every request. From the request it uses only the route and, if the path's secret is right, the fact that something
+changed; the objects are listed later. An error in this function costs a delay until the next sweep, never a refused request.
 """
 
 import base64
@@ -56,7 +56,7 @@ class RungMachines:
 
 
 class DoorbellRequests:
-    """What a ring does; its parts are arguments so that a test can hand in its own."""
+    """What a ring does; its dependencies are arguments, which tests replace."""
 
     def __init__(self, secrets: CachedSecrets, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: RungMachines) -> None:
         self._secrets = secrets

@@ -1,7 +1,7 @@
-"""The sweep's look at the cluster: is there anything that no signal told, or that its signal did not get done?
+"""Survey cluster: find what the sweep has to start because no signal arrived for it or its signal was not handled.
 
-A table of independent checks over one survey. Each says what it found and why; the state machine starts what is due. What was seen is kept
-for the look at EC2 that follows, and since when nodes are empty is remembered from one sweep to the next.
+Independent checks read one survey. Each returns what it found and why; the state machine starts what is due. The survey is stored for the
+survey of the instances that follows. The time since which nodes are empty is stored from one sweep to the next.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.documents import KeptSurvey
-from joiner.adapters.empty_nodes import EMPTY, EmptyNodes
+from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
-from joiner.adapters.planning_back_offs import ANSWERED, PlanningBackOffs
+from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
-from joiner.item_keys import ASSIGNMENT, UNAVAILABLE
+from joiner.item_keys import ANSWERED, ASSIGNMENT, EMPTY, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import empty_claims
 from joiner.lifecycle.other_autoscalers import refusal_reason
@@ -45,7 +45,7 @@ BEGUN_WITHIN: Final = 30  # seconds after its time, a retirement that was asked 
 
 
 class ClusterSurveying:
-    """One look; its parts are arguments so that a test can hand in its own. `interval` is the time between sweeps in seconds."""
+    """One look; its dependencies are arguments, which tests replace. `interval` is the time between sweeps in seconds."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ClusterSurveying:
         """
         others = self._guards.look(now)
         for reason in self._guards.tell(others, at=now, instance=task.execution.name):
-            logger.warning("an event could not be told", reason=reason)
+            logger.warning("an event could not be written", reason=reason)
         if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
         survey, manifests = self._look(now)
@@ -140,7 +140,7 @@ class ClusterSurveying:
         for untold in self._guards.publish(
             [report_cluster_too_large(pool, said) for pool in survey.pools], at=survey.now, instance=task.execution.name
         ):
-            logger.warning("an event could not be told", reason=untold)
+            logger.warning("an event could not be written", reason=untold)
         return [said]
 
     def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
@@ -229,7 +229,7 @@ def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     kube = environment.kube(task.cluster)

@@ -51,7 +51,7 @@ Asked = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecords:
-    """What the table remembers, by part."""
+    """The records of the table, by kind."""
 
     ledger: Ledger
     retirements: Retirements
@@ -66,7 +66,7 @@ class ExecutionStatus(Protocol):
 
 
 class InstanceSurveying:
-    """One look; its parts are arguments so that a test can hand in its own. Two looks that agree lie `apart` seconds apart."""
+    """One look; its dependencies are arguments, which tests replace. Two looks that agree lie `apart` seconds apart."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ def _asked(case: Mismatch) -> Asked:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     survey = InstanceSurveying(

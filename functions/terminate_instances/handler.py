@@ -1,7 +1,8 @@
-"""Terminate instances: those of drained claims, by id, and only if they carry this cluster's tags.
+"""Terminate instances: those of drained claims, by id, and only if they have this cluster's tags.
 
-Asked twice is asked once. EC2 is asked first what became of each, because what is gone needs no end and may have lost its tags, and because
-a loss is only believed if EC2 says so now: an instance that was thought lost and runs is drained like any other.
+A second request for the same instance changes nothing. The state of each instance is read from EC2 first: an instance that is gone needs no
+termination and may have lost its tags. A loss counts only if EC2 confirms it now. An instance that runs although it was reported lost is
+drained like any other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ logger = Logger()
 
 
 class InstanceTermination:
-    """One termination of a wave's instances; its parts are arguments so that a test can hand in its own."""
+    """One termination of a wave's instances; its dependencies are arguments, which tests replace."""
 
     def __init__(self, ec2: Ec2, retirements: Retirements, pause: PauseSwitch) -> None:
         self._ec2 = ec2
@@ -90,7 +91,7 @@ def _is_ours(instance: Instance, cluster: str) -> bool:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    """The Lambda's entry."""
+    """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     termination = InstanceTermination(Ec2(environment.client("ec2")), environment.retirements(), environment.pause())

@@ -1,4 +1,4 @@
-"""The only room with I/O: the API server, EC2, S3, DynamoDB, EKS tokens. It turns what they say into values, and values into calls.
+"""Adapters: the only package with I/O. It reads and writes the API server, EC2, S3, DynamoDB and EKS tokens as values.
 
-May use every other room. Nothing of boto3 or of the `kubernetes` library leaves it: callers see our values and our errors.
+May use every other package. Nothing of boto3 or of the `kubernetes` library leaves it: callers get Joiner's own values and errors.
 """

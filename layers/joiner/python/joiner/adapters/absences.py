@@ -1,6 +1,6 @@
-"""What was not there when a sweep looked: items `ABSENT`, one each, written by survey_instances alone.
+"""What a survey did not find: items `ABSENT`, one each, written only by survey_instances.
 
-Nothing is done about an absence before a second look agrees (`joiner.lifecycle.orphans`); an item stands while every look agrees.
+Nothing is done about an absence before a second survey confirms it (`joiner.lifecycle.orphans`). An item stays while every survey does.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first look after a d
 
 
 class Absences(DynamoTable):
-    """The memory of absences."""
+    """The records of absences."""
 
     _kind = ABSENT
 

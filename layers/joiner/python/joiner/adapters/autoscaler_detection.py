@@ -1,4 +1,4 @@
-"""Looking for other autoscalers, and telling of them: three small requests before whatever acts."""
+"""Detect other autoscalers and report them: three small requests before every action."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -29,13 +29,13 @@ class AutoscalerDetection:
         return find_other_autoscalers(self._leases(), self._strangers(), now)
 
     def tell(self, found: Iterable[OtherAutoscaler], *, at: datetime, instance: str) -> list[str]:
-        """A Warning event on each NodePool and Provisioner; returns what could not be told."""
+        """A Warning event on each NodePool and Provisioner; returns what could not be written."""
         told = list(found)
         events = [report_other_autoscaler(subject, other) for subject in self._pools() for other in told] if told else []
         return publish_events(self._kube, events, at=at, instance=instance)
 
     def publish(self, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
-        """Write events about this cluster; returns what could not be told."""
+        """Write events about this cluster; returns what could not be written."""
         return publish_events(self._kube, events, at=at, instance=instance)
 
     def _leases(self) -> Manifests:

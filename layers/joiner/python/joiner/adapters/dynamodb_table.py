@@ -1,4 +1,4 @@
-"""One DynamoDB table, asked consistently and written under conditions: what every kind of memory stands on."""
+"""One DynamoDB table, read consistently and written under conditions; the adapters of all kinds of items use it."""
 
 import random
 import time

@@ -30,7 +30,7 @@ class EmptyNode:
 
 
 class EmptyNodes(DynamoTable):
-    """The memory of empty nodes."""
+    """The records of empty nodes."""
 
     def all(self) -> Mapping[str, EmptyNode]:
         """Every node that was empty at the last sweep, by claim."""

@@ -1,6 +1,6 @@
-"""What a deployed function finds around itself: its settings in the environment, its clients, its clock.
+"""What a deployed function gets from its environment: settings, clients, the clock.
 
-The only place that reads the environment. Clients are made once for the life of the process, and only those that are asked for.
+Only this module reads the environment. A client is created when it is first used and lives as long as the process.
 """
 
 import functools
@@ -136,7 +136,7 @@ def retirements() -> "Retirements":
 
 @functools.cache
 def empty_nodes() -> "EmptyNodes":
-    """The memory of empty nodes."""
+    """The records of empty nodes."""
     from joiner.adapters.empty_nodes import EmptyNodes
 
     return EmptyNodes(client("dynamodb"), setting("JOINER_TABLE"))

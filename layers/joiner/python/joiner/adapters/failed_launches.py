@@ -1,6 +1,6 @@
-"""Remembers an instance that ended at its launch, before anything is launched in its place.
+"""Record that an instance ended at its launch, before a replacement is launched.
 
-Both who may see it first do the same: handle_interruption, told by EventBridge, and survey_instances, at the next sweep.
+handle_interruption (after an event of EventBridge) and survey_instances (at the next sweep) both call it; the first one records it.
 """
 
 from datetime import datetime

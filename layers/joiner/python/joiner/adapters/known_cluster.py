@@ -1,4 +1,4 @@
-"""The cluster that this deployment serves: its endpoint and its CA as EKS described them, kept in the memory table.
+"""The cluster that this deployment serves: its endpoint and its CA as EKS described them, kept in the table.
 
 A payload names a cluster, too, but the invoker of a function chooses the payload, and a bearer token sent to an endpoint of the invoker's
 choice is stolen. So a function sends tokens only to the recorded endpoint, verified by the recorded CA, and refuses a payload that names

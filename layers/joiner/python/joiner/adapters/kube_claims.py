@@ -1,4 +1,4 @@
-"""Claims in the cluster: a NodeClaim and a Machine are one value here and two kinds there."""
+"""Claims in the cluster: `NodeClaim` is one value for the two kinds NodeClaim and Machine of the API server."""
 
 from collections.abc import Iterable
 from typing import Any

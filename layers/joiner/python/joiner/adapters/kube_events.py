@@ -1,4 +1,4 @@
-"""Writing events: several at a time, and never in the way of what they tell about."""
+"""Write events, several at a time. An event that cannot be written stops nothing."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,7 +12,17 @@ from joiner.reporting.events import Event
 
 
 def publish_events(kube: Kube, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
-    """Write events, like ones as one where there are many; returns what could not be told. One that was told already is not told again."""
+    """Write events; where there are many, one event stands for all similar ones. An event that exists already is not written again.
+
+    Args:
+        kube: the cluster.
+        events: the events.
+        at: their time.
+        instance: the execution that reports them.
+
+    Returns:
+        The errors of events that could not be written.
+    """
 
     def write(event: Event) -> None:
         kube.create(kinds.EVENTS, event.to_kube(at, instance), namespace=event.namespace)

@@ -1,4 +1,4 @@
-"""Nodes as those who retire them need them: their pods, and changes of taints against many other writers."""
+"""Nodes that are retired: their pods, and changes of taints that other controllers change too."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Pools in the cluster: what they have, as their status says it."""
+"""Pools in the cluster: write their usage to their status."""
 
 from collections.abc import Iterable
 from typing import Any, Final

@@ -1,6 +1,6 @@
-"""The memory of Joiner: one DynamoDB table, read consistently, written under conditions.
+"""The ledger of Joiner: one DynamoDB table, read consistently and written under conditions.
 
-Every rule that keeps two executions from doing one thing twice is a condition of a write in here: nothing is read first and written after.
+Every rule that keeps two executions from doing the same thing is the condition of a write in this module.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the memory table holds, as values. One kind of item a partition; each kind says who writes it.
+"""The items of the table, as values. One kind of item a partition; each kind says who writes it.
 
 `kind` is the partition key, so that IAM can scope each function's role by ``dynamodb:LeadingKeys``.
 Times are whole seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and `looksAt` are milliseconds.
@@ -32,7 +32,7 @@ def yet_unstored(stored_at: float, now: datetime) -> float:
 
 
 class LeaseLost(Exception):  # the state machine catches it by this name
-    """Somebody else holds the lease now, or it has another number: whoever reads this must write nothing more."""
+    """Another execution holds the lease now, or the lease has another number: the caller must not write any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Many similar calls at a time, each with its own ending: a refusal of one object never stops the others.
+"""Many similar calls at a time, each with its own result: a refusal for one object does not stop the others.
 
-A function has a timeout and its work does not: `call_each_in_time` begins no call when the time is over, and returns what is left.
+A function has a timeout. `call_each_in_time` begins no call when that time is over, and returns the items that are left.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,7 @@
-"""What was answered to pods that no plan helped: one item `ANSWERED`, written under the lease by whoever finds out: plan_capacity that no
-plan helps, record_node_claims and record_launches that nothing can be launched.
+"""The back-off of pods that no plan helped: one item `ANSWERED`, written under the lease.
 
-It only spares looks: without it, or with an old one, every pod is looked at.
+plan_capacity writes it when no plan helps, record_node_claims and record_launches when nothing can be launched. It only saves planning:
+without the item, or with an old one, every pod is planned for.
 """
 
 import json
@@ -17,7 +17,7 @@ KEPT: Final = 24 * 3600  # seconds; far beyond the longest back-off
 
 
 class PlanningBackOffs(DynamoTable):
-    """The memory of hopeless pods."""
+    """The back-off of pods that no plan helped."""
 
     def all(self) -> dict[str, PlanningBackOff]:
         """The last answers, by class of pods. An item that cannot be read counts as none: every pod is looked at, and it is replaced."""

@@ -1,4 +1,4 @@
-"""The memory of retirements: which claims are being retired, by which execution, why and until when.
+"""The records of retirements: which claims are being retired, by which execution, why and until when.
 
 One owner a claim: who begins takes it by a conditional write, and a second reason (first empty, then a spot notice) only adds itself and
 shortens the deadline, which the owner reads at each look. An owner says at each look that it is there; one that has not for three minutes

@@ -17,7 +17,7 @@ NEXT: Final = 4000  # milliseconds from one look to the next
 
 
 class SweepSlot(DynamoTable):
-    """The slot of the next look."""
+    """The time of the next sweep."""
 
     def take(self, now: datetime) -> int:
         """Milliseconds that a sweep has to wait which the caller starts now; -1 if a sweep on its way covers the ring."""

@@ -1,4 +1,4 @@
-"""How long each step of a node's birth may take."""
+"""How long each step of a node's start may take."""
 
 from datetime import datetime, timedelta
 from typing import Final

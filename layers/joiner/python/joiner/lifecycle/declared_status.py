@@ -1,4 +1,4 @@
-"""The conditions of pools and node classes: whether each can be used, and if not, what is missing and how to mend it.
+"""The conditions of pools and node classes: whether each can be used, and if not, what is missing and how to fix it.
 
 Broken objects get them, too, although nothing of them can be read but name and status: that is where their authors look. A pool whose nodes
 nobody has counted has none: it says so besides, as a column that is empty would not.

@@ -1,8 +1,9 @@
-"""Claims that are given up: their node never came, is gone, or never took pods.
+"""Claims that failed: their node never registered, is gone, or never became ready for pods.
 
-They keep no room for pods and nobody awaits them, but they count against limits until they are retired: their instances may cost money.
-If the node comes after all, it is taken in for a while; then it is retired, too.
-Told by the reason, not by the status: a condition that is Unknown, absent or False for another reason is that of a node that boots.
+No pods are planned for a failed claim and no execution awaits it. It counts against the limits of its pool until it is retired, because its
+instance may cost money. A node that registers late is accepted for a while; after that it is retired.
+The reason of the condition identifies a failed claim, not its status: a condition that is Unknown, absent or False for another reason
+belongs to a node that boots.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""Which empty nodes stay for pods that have to leave another: they were planned to go there, or the nodes were made for them.
+"""Empty nodes that are kept for pods that leave another node: the plan placed them there, or the nodes were launched for them.
 
-Each pod keeps one node at most, the first by name that suits it and has room left, so that one pod that cannot leave keeps one node and not
-all that it would fit. A drain that goes on for long keeps none: nobody knows when it ends, and a node is quickly made.
+Each pod keeps at most one node, the first by name that suits it and has enough free resources. So one pod that cannot leave keeps one node,
+not all nodes that it would fit. A drain that takes long keeps no node, because its end is unknown and a new node is launched quickly.
 """
 
 from collections.abc import Iterable, Mapping

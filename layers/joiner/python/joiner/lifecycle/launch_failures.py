@@ -1,8 +1,8 @@
-"""Instances that end right after their launch: what they died of, and how long to wait before the same is launched again.
+"""Instances that end right after their launch: the reason, and how long the same launch is not repeated.
 
-EC2 accepts such a launch and finds out seconds later that it cannot be: the caller may not use the key of a volume, a snapshot is gone, the
-account has no volume storage left, the host failed. Only ``StateReason`` of the instance says so. Launching the same again at once ends the
-same way, and costs a minute of each instance.
+EC2 accepts such a launch and fails it seconds later: the caller may not use the key of a volume, a snapshot is gone, the account's quota of
+volume storage is used up, the host failed. Only ``StateReason`` of the instance shows it. The same launch repeated at once fails the same
+way and costs a minute of each instance.
 Source: EC2 API reference, StateReason; EC2 user guide, "Instance terminates immediately"; karpenter-provider-aws#1407.
 """
 

@@ -2,7 +2,7 @@
 
 Something that was *absent* is acted upon when two looks agree, at least some time apart. And however many looks agree, if more than
 a few of our instances turn out orphaned at once, it is rather our own eyes that are at fault (a wrong account, an empty list, a table
-that was restored): then nothing ends, and people are told.
+that was restored): then nothing ends, and people are warned.
 """
 
 from collections.abc import Iterable, Mapping

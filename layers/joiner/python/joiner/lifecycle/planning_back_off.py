@@ -83,7 +83,7 @@ def back_off_after_plan(
 def back_off_after_refusal(
     asked: Mapping[str, PendingPodClass], classes: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:
-    """What is remembered after launches for pods of these classes were refused, in a way that trying again at once does not mend."""
+    """What is remembered after launches for pods of these classes were refused, in a way that trying again at once does not fix."""
     again = {key: _again(asked[key], before.get(key), at) for key in classes if key in asked}
     return dict(sorted({**before, **again}.items())[:CLASSES_KEPT])
 

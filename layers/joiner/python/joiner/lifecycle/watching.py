@@ -1,4 +1,4 @@
-"""How long an execution that awaits nodes counts as living without having looked."""
+"""How long an execution that awaits nodes counts as running after its last call."""
 
 from datetime import timedelta
 from typing import Final
