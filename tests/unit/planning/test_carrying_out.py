@@ -37,7 +37,7 @@ def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> PlanState:
     deal = assign_domains(world, groups, dict.fromkeys(groups, 1.0))
     problem = compile_problem(world, deal, expressible_groups(world, groups, deal))
     patterns = [NodePattern(0, items := np.array([item_of(problem, app) for app in apps]), np.ones_like(items), 1) for apps in nodes]
-    PackingRealizer(world, problem, deal).carry_out(Packing(len(nodes) * float(problem.price[0]), tuple(patterns)))
+    PackingRealizer(world, problem, deal).realize(Packing(len(nodes) * float(problem.price[0]), tuple(patterns)))
     return world
 
 

@@ -1,4 +1,4 @@
-"""How hard to look for a cheaper plan, and when to stop: counted in steps, so that the same world gives the same plan every time.
+"""How hard to look for a cheaper plan, and when to stop: counted in steps, so that the same state gives the same plan every time.
 
 A *step* is a fixed amount of work. A deadline in seconds becomes a number of steps by what an ordinary machine does in that time, so the
 clock itself decides only on a machine that is much slower; then the plan says that it was cut short.

@@ -181,7 +181,7 @@ class Reason:
 
     @property
     def passing(self) -> bool:
-        """Whether another plan over the same world may find a place: this one did not look everywhere."""
+        """Whether another plan over the same state may find a place: this one did not look everywhere."""
         return self.reason.endswith(LOOKS_AGAIN)
 
     def to_json(self) -> dict[str, Any]:

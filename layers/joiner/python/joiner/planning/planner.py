@@ -1,7 +1,7 @@
-"""``plan``: one snapshot in, one plan out. Compile, place in several ways, keep the best, read it off, explain what is left.
+"""``plan``: one snapshot in, one plan out.
 
-Pure and deterministic: the same world gives the same plan, whatever the order in which it was listed. Better is a plan that
-places more pods, the more important ones first; among those the cheaper; then the one with fewer nodes.
+Builds the state, searches for the cheapest plan, applies preferences, and writes the plan with the reasons of pending pods. Pure and
+deterministic: the same snapshot gives the same plan, whatever the order of its lists.
 """
 
 import gc
@@ -60,15 +60,15 @@ def plan(
     from joiner.planning.search import search
 
     meter = Meter(effort)
-    world = build_state(snapshot, catalogue, frozenset(unavailable), classes=classes, ceilings=ceilings, strict=not best_effort)
-    found = search(world, meter, effort.seed)
-    apply_preferences(world)
-    made = write_plan(world, snapshot, explain_pending(world, catalogue), found.proven)
+    state = build_state(snapshot, catalogue, frozenset(unavailable), classes=classes, ceilings=ceilings, strict=not best_effort)
+    found = search(state, meter, effort.seed)
+    apply_preferences(state)
+    made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven)
     # a greedy that seems cheaper has counted on nodes that a limit forbids, or left a rule aside: otherwise it would be the plan
     comparable = round(found.greedy, 10) if not made.pending and found.greedy > made.price_per_hour - 1e-9 else 0.0
     strange = find_unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}
-    empty = [market.pool for market in world.markets if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in told]
+    empty = [market.pool for market in state.markets if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in told]
     impossible = [problem for pool in empty if (problem := find_unsatisfiable_requirements(pool, catalogue)) is not None]
     problems = (*made.problems, *strange, *impossible)
     return replace(made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems)

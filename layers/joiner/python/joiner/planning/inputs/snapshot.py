@@ -1,4 +1,4 @@
-"""The world at one moment, as the API server told it: what a plan is made from, and from which it can be made again.
+"""The state at one moment, as the API server told it: what a plan is made from, and from which it can be made again.
 
 ``lists`` is one list of manifests a kind, keyed by the kind's plural name (``LISTED``). A manifest that cannot be read becomes a
 problem that names it; all others count.

@@ -1,7 +1,7 @@
-"""Which pods a plan is for: those without a place, but for those that capacity on its way was made for.
+"""Which pods a plan is for: pending pods, except those that capacity in flight was launched for.
 
-A claim on its way has slots by pod class (its *assignment*). A slot is for any pending pod of the class, the most important and
-then the oldest first, so a rollout that replaces pods while a node boots neither strands the node nor asks for another.
+A claim in flight has slots by pod class (its *assignment*). A slot is for any pending pod of the class, the highest priority and then the
+oldest first. A rollout that replaces pods while a node boots therefore neither leaves the node empty nor needs another.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
-"""Volumes made by hand, where there are not enough for all who wait in every place: who gets which.
+"""Bind claims to statically provisioned volumes, where there are too few for all claims in every place.
 
-Where all claims of a *family* may have the same volumes, each of them in one zone or on one node, only their number counts: a rule keeps
-so many pods to each place, and the pods may go wherever that and their own rules allow. Otherwise each claim is handed a volume of its
-own, of those that its pods can come to, and its pods go where that is. Source: Kubernetes, "Persistent Volumes" (binding).
+If all claims of a set can have the same volumes, and each volume is in one zone or on one node, only their number counts: a rule limits the
+pods in each place. Otherwise each claim is bound to a volume that its pods can use, and its pods go where that volume is. Source:
+Kubernetes, "Persistent Volumes" (binding).
 """
 
 from collections import Counter, deque

@@ -1,9 +1,8 @@
-"""What volumes ask of the nodes that their pods run on: places, attachments that are limited, company or none.
+"""Constraints of volumes on the nodes of their pods: places, and the number of volumes that a node can attach.
 
-A claim that several pods mount before its volume exists keeps them in one zone: the volume is made where the first of them goes, and
-that may be a pod whose node is on its way.
-A claim for one pod at a time goes to the most important pod that can have a place; the others wait. Source: Kubernetes, "Persistent
-Volumes".
+A claim that several pods mount before its volume is provisioned keeps these pods in one zone: the volume is provisioned where the first of
+them runs, which may be a node in flight. A ReadWriteOncePod claim goes to the pod of the highest priority that can have a place. Source:
+Kubernetes, "Persistent Volumes".
 """
 
 from collections import Counter

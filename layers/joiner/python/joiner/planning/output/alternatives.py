@@ -1,6 +1,6 @@
-"""What could be launched in place of a planned node: every offer that holds the same pods by the same rules for about the same price.
+"""The offers that could be launched in place of a planned node: those that hold the same pods by the same rules, for about the same price.
 
-The fleet chooses among them when some are short. Asked for every node of a plan, so the offers of a pool are laid out as arrays once.
+The fleet chooses among them when some have insufficient capacity. The offers of a pool are arrays, because every node asks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ MOST_SHELVES: Final = 8
 class OfferAlternatives:
     """Of all nodes of one plan."""
 
-    def __init__(self, world: PlanState) -> None:
-        self._world = world
-        self._keys = distinguishing_keys(world.groups)
+    def __init__(self, state: PlanState) -> None:
+        self._state = state
+        self._keys = distinguishing_keys(state.groups)
         self._open: dict[tuple[OfferSet, int], Marks] = {}
-        self._shelves: dict[PoolOffers, PriceList] = {}
+        self._price_lists: dict[PoolOffers, PriceList] = {}
         self._known: dict[object, list[NodeOffer]] = {}
 
     def of(self, room: NodeState, choice: OfferChoice) -> list[NodeOffer]:
@@ -49,13 +49,13 @@ class OfferAlternatives:
         need = [before - after for before, after in zip(own.room, room.free, strict=True)]
         if (stock, bits) not in self._open:
             self._open[stock, bits] = unpack_bits(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)
-        if choice.market not in self._shelves:
+        if choice.market not in self._price_lists:
             limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
-            self._shelves[choice.market] = price_list_of(stock, self._keys, limits)
-        found = [own, *self._shelves[choice.market].holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1]]
+            self._price_lists[choice.market] = price_list_of(stock, self._keys, limits)
+        found = [own, *self._price_lists[choice.market].holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1]]
         least = pool.min_values
         if least:
-            others = [one for one in self._world.stand_ins(choice, room.planned) if one not in found and _holds(one, need)]
+            others = [one for one in self._state.replacement_offers(choice, room.planned) if one not in found and _holds(one, need)]
             others.sort(key=lambda one: (_heavier(one, own, pool.limits), one.offer, one.index))
             found.extend(_more_choice(found, others, least))
         return found
@@ -96,12 +96,12 @@ class PriceList:
         return [self._offers[position] for position in alike[held][: MOST_ALTERNATIVES - 1].tolist()]
 
 
-_shelves: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...]], PriceList]]" = WeakKeyDictionary()
+_price_lists: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...]], PriceList]]" = WeakKeyDictionary()
 
 
 def price_list_of(stock: OfferSet, keys: tuple[str, ...], limits: tuple[str, ...]) -> PriceList:
     """Made once for a stock, and kept with it."""
-    known = _shelves.setdefault(stock, {})
+    known = _price_lists.setdefault(stock, {})
     if (keys, limits) not in known:
         if len(known) >= MOST_SHELVES:
             del known[next(iter(known))]

@@ -1,7 +1,7 @@
-"""Why a pod stays pending: for each pool the first rule that keeps it out, and the offer that comes nearest.
+"""Why a pod stays pending: for each pool the first rule that excludes it, and the nearest offer.
 
-The order of the rules and most words are Karpenter's, which people search for: taints, requirements, resources, offerings,
-limits, and then the rules between pods.
+The order of the rules and most words are Karpenter's, because people search for them: taints, requirements, resources, offerings, limits,
+and then the rules between pods.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,21 +37,21 @@ ENOUGH_TRIED = 200
 NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
 
 
-def explain_pending(world: PlanState, catalogue: Catalogue) -> dict[PodGroup, tuple[Reason, ...]]:
+def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tuple[Reason, ...]]:
     """Reasons for each group of which pods are left, in the order in which pools were tried."""
     found: dict[PodGroup, tuple[Reason, ...]] = {}
-    lacking = cache(partial(_not_in_stock, world, catalogue))
-    for group, number in world.left.items():
+    lacking = cache(partial(_not_in_stock, state, catalogue))
+    for group, number in state.left.items():
         if not number:
             continue
         if group.refused:
             found[group] = (Reason("", group.refused),)
         elif _opts_out(group):
             found[group] = (Reason("", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"),)
-        elif not world.markets:
+        elif not state.markets:
             found[group] = (Reason("", "there is no NodePool or Provisioner that can be used: create one, or mend what is wrong with it"),)
         else:
-            found[group] = tuple(_reason(world, group, market, lacking) for market in world.markets)
+            found[group] = tuple(_reason(state, group, market, lacking) for market in state.markets)
     return found
 
 
@@ -61,7 +61,7 @@ def _opts_out(group: PodGroup) -> bool:
     return bool(group.where) and all(any(one.on(key) == MISSING for key in keys) for one in group.where)
 
 
-def _reason(world: PlanState, group: PodGroup, market: PoolOffers, lacking: Lacking) -> Reason:
+def _reason(state: PlanState, group: PodGroup, market: PoolOffers, lacking: Lacking) -> Reason:
     pool = market.pool.name
     if market.closed and market.closed != NO_TYPE_AVAILABLE:
         return Reason(pool, market.closed)
@@ -77,7 +77,7 @@ def _reason(world: PlanState, group: PodGroup, market: PoolOffers, lacking: Lack
         return Reason(pool, _requirements(group, market, lacking))
     large = [one for one in usable if fits(group, one.room)]
     if large:
-        return _beyond_resources(world, group, market, large)
+        return _beyond_resources(state, group, market, large)
     return _too_large(pool, group, usable)
 
 
@@ -90,20 +90,20 @@ def _too_large(pool: str, group: PodGroup, usable: list[NodeOffer]) -> Reason:
     return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
 
 
-def _beyond_resources(world: PlanState, group: PodGroup, market: PoolOffers, large: list[NodeOffer]) -> Reason:
+def _beyond_resources(state: PlanState, group: PodGroup, market: PoolOffers, large: list[NodeOffer]) -> Reason:
     """There are offers that could hold such a pod: limits or its neighbours keep it out."""
-    limits = [world.over_limit(OfferChoice(market, market.variants[0], one, 0)) for one in large]
+    limits = [state.over_limit(OfferChoice(market, market.variants[0], one, 0)) for one in large]
     allowed = [one for one, limit in zip(large, limits, strict=True) if limit is None]
     if not allowed:
         least = min((limit for limit in limits if limit), key=lambda limit: limit.excess)
-        why = f"all available instance types exceed limits for nodepool: {_told(least, world, group)}"
+        why = f"all available instance types exceed limits for nodepool: {_told(least, state, group)}"
         return Reason(market.pool.name, why, large[0].offer)
-    return Reason(market.pool.name, _between_pods(world, group, market, allowed), large[0].offer)
+    return Reason(market.pool.name, _between_pods(state, group, market, allowed), large[0].offer)
 
 
-def _told(exceeded: LimitViolation, world: PlanState, group: PodGroup) -> str:
+def _told(exceeded: LimitViolation, state: PlanState, group: PodGroup) -> str:
     if isinstance(exceeded, PoolLimitViolation):
-        return exceeded.told(group.constraints.requests, world.planned_of(exceeded.pool, exceeded.resource))
+        return exceeded.told(group.constraints.requests, state.planned_of(exceeded.pool, exceeded.resource))
     return exceeded.told()
 
 
@@ -135,13 +135,13 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
 
 
-def _not_in_stock(world: PlanState, catalogue: Catalogue, market: PoolOffers, where: Alternatives) -> tuple[str, str]:
+def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, where: Alternatives) -> tuple[str, str]:
     """A few offerings that would do if they were to be had; and of the types on which daemons leave no room the one that comes nearest."""
     pool, own = market.pool, pool_labels(market.pool)
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
         return "", ""  # it wants another pool: no need to look at thousands of offerings
     offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in market.launchable}
-    daemons = DaemonOverhead(pool, world.groups)
+    daemons = DaemonOverhead(pool, state.groups)
     short: list[str] = []
     full: list[tuple[float, str]] = []
     for known in catalogue.types.values():
@@ -164,16 +164,16 @@ def _not_in_stock(world: PlanState, catalogue: Catalogue, market: PoolOffers, wh
     return ", ".join(short), min(full, default=(0.0, ""))[1]
 
 
-def _between_pods(world: PlanState, group: PodGroup, market: PoolOffers, offers: list[NodeOffer]) -> str:
+def _between_pods(state: PlanState, group: PodGroup, market: PoolOffers, offers: list[NodeOffer]) -> str:
     """The rule between pods that keeps one more of the group out of every new node."""
     told: dict[str, int] = {}
     for one in offers[:ENOUGH_TRIED]:
         for variant in market.variants:
             if not variant.bits[group.index] >> one.index & 1:
                 continue
-            room = world.open(OfferChoice(market, variant, one, 1 << group.index))
-            _, why = world.limit(group, room)
-            world.close(room)
+            room = state.open(OfferChoice(market, variant, one, 1 << group.index))
+            _, why = state.limit(group, room)
+            state.close(room)
             told[why] = told.get(why, 0) + 1
     worst = max(sorted(told), key=lambda why: told[why], default="")
     if worst == TOO_FEW_TYPES:

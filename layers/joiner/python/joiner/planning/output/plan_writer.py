@@ -1,4 +1,4 @@
-"""Reading a plan off the world in which it was made: names, slots, alternatives."""
+"""Write the plan as a value: names of nodes, slots, requirements, alternatives."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedN
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 
-def write_plan(world: PlanState, snapshot: Snapshot, reasons: Mapping[PodGroup, tuple[Reason, ...]], proven: float) -> Plan:
+def write_plan(state: PlanState, snapshot: Snapshot, reasons: Mapping[PodGroup, tuple[Reason, ...]], proven: float) -> Plan:
     """The plan as a value. Slots go to a group's pods in their order: the most important first."""
-    slots = PodSlots(world)
+    slots = PodSlots(state)
     existing = []
-    for room in world.existing:
+    for room in state.existing:
         if room.planned and not room.made:
             pods = slots.take(_contents(room))
             existing.append(ExistingNode(room.node, room.claim, pods, slots.by_class(room, pods)))
     numbers: dict[str, int] = {}
-    writer = NodeWriter(world, slots)
+    writer = NodeWriter(state, slots)
     nodes = []
-    for room, choice, contents in _in_order((*(room for room in world.existing if room.made), *world.new)):
+    for room, choice, contents in _in_order((*(room for room in state.existing if room.made), *state.new)):
         pool = choice.market.pool.name
         numbers[pool] = numbers.get(pool, 0) + 1
         nodes.append(writer.node(room, choice, contents, f"{pool}-{numbers[pool]}"))
-    pending = sorted((pod, reasons[world.groups.all[index]]) for index, pod in slots.left())
+    pending = sorted((pod, reasons[state.groups.all[index]]) for index, pod in slots.left())
     return Plan(
         nodes=tuple(nodes),
         existing=tuple(existing),
@@ -67,9 +67,9 @@ def _kind(choice: OfferChoice) -> tuple[object, ...]:
 class PodSlots:
     """Gives the pods of each group their places, in their order. Pods are told by their keys."""
 
-    def __init__(self, world: PlanState) -> None:
-        self._queues = {group.index: iter([pod.key for pod in group.pods]) for group in world.left}
-        self._apart = {group for group in world.left if group.head_room or group.constraints.claims}
+    def __init__(self, state: PlanState) -> None:
+        self._queues = {group.index: iter([pod.key for pod in group.pods]) for group in state.left}
+        self._apart = {group for group in state.left if group.head_room or group.constraints.claims}
         self._pods = {pod.key: pod for group in self._apart for pod in group.pods}
 
     def take(self, contents: Contents) -> tuple[str, ...]:
@@ -111,11 +111,11 @@ class NodeDescription:
 class NodeWriter:
     """Writes nodes down; what like nodes share is worked out once."""
 
-    def __init__(self, world: PlanState, slots: PodSlots) -> None:
+    def __init__(self, state: PlanState, slots: PodSlots) -> None:
         self._slots = slots
-        self._alternatives = OfferAlternatives(world)
-        self._resources = world.groups.resources
-        self._named = {group: tuple(group.constraints.requests.amounts) for group in world.left}
+        self._alternatives = OfferAlternatives(state)
+        self._resources = state.groups.resources
+        self._named = {group: tuple(group.constraints.requests.amounts) for group in state.left}
         self._labels: dict[OfferChoice, dict[str, str]] = {}
         self._open_to: dict[tuple[OfferChoice, tuple[int, ...]], tuple[tuple[Offer, ...], Requirements]] = {}
         self._said: dict[object, NodeDescription] = {}

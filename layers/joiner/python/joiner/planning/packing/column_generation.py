@@ -107,7 +107,7 @@ def generate_columns(
     demand: Whole,
     relaxation: Relaxation,
     packing: Packing,
-    chance: SearchContext,
+    context: SearchContext,
     *,
     share: float,
     good_enough: float,
@@ -116,25 +116,25 @@ def generate_columns(
     master = MasterProblem(problem, demand)
     for pattern in packing.patterns:
         master.add(pattern)
-    pricer = ColumnPricer.of(chance.bench, demand, relaxation)
+    pricer = ColumnPricer.of(context.bench, demand, relaxation)
     if pricer is None:
-        until = _share_for_columns(chance, share, GROWING)
-        worth, mix = _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=STALLS)
-        return _rounded_until(problem, demand, master, chance, packing, mix=mix, worth=worth, share=share, good_enough=good_enough)
-    until = _share_for_columns(chance, share, SURELY_GROWING)
-    _grow(problem, demand, relaxation, master, chance, share=until, good_enough=good_enough, stalls=0)
-    settling, best = ExactColumnGeneration(demand, relaxation, master, pricer, chance), packing
-    while not settling.ended and best.price > good_enough and not chance.meter.spent(share):
-        value, worth, mix = settling.go_on(share=_share_for_columns(chance, share, SURELY_GROWING))
-        good_enough = max(good_enough, chance.proven_for(demand) * (1 + CLOSE))
+        until = _share_for_columns(context, share, GROWING)
+        worth, mix = _grow(problem, demand, relaxation, master, context, share=until, good_enough=good_enough, stalls=STALLS)
+        return _rounded_until(problem, demand, master, context, packing, mix=mix, worth=worth, share=share, good_enough=good_enough)
+    until = _share_for_columns(context, share, SURELY_GROWING)
+    _grow(problem, demand, relaxation, master, context, share=until, good_enough=good_enough, stalls=0)
+    settling, best = ExactColumnGeneration(demand, relaxation, master, pricer, context), packing
+    while not settling.ended and best.price > good_enough and not context.meter.spent(share):
+        value, worth, mix = settling.go_on(share=_share_for_columns(context, share, SURELY_GROWING))
+        good_enough = max(good_enough, context.proven_for(demand) * (1 + CLOSE))
         enough = max(good_enough, value * (1 + CLOSE))  # not before there are better columns is anything better found
-        best = _rounded_until(problem, demand, master, chance, best, mix=mix, worth=worth, share=share, good_enough=enough)
+        best = _rounded_until(problem, demand, master, context, best, mix=mix, worth=worth, share=share, good_enough=enough)
     return best
 
 
-def _share_for_columns(chance: SearchContext, share: float, part: float) -> float:
+def _share_for_columns(context: SearchContext, share: float, part: float) -> float:
     """Until when columns are looked for, if so large a part of what is left is for them."""
-    used = min(chance.meter.share, share)
+    used = min(context.meter.share, share)
     return used + part * (share - used)
 
 
@@ -143,7 +143,7 @@ def _grow(
     demand: Whole,
     relaxation: Relaxation,
     master: MasterProblem,
-    chance: SearchContext,
+    context: SearchContext,
     *,
     share: float,
     good_enough: float,
@@ -155,13 +155,13 @@ def _grow(
     while True:
         value, worth, mix = master.solve()
         turn += 1
-        chance.meter.spend(master.steps)
-        if value <= good_enough or stalled > stalls or chance.meter.spent(share):
+        context.meter.spend(master.steps)
+        if value <= good_enough or stalled > stalls or context.meter.spent(share):
             return worth, mix
         smooth = SMOOTHING if not stalled else 0.0
         prices = floor_worth(problem, smooth * relaxation.worth + (1 - smooth) * worth)
         everything = turn % 3 == 1
-        added, hot = _price(problem, demand, master, chance, prices=prices, worth=worth, hot=hot, stalled=stalled, everything=everything)
+        added, hot = _price(problem, demand, master, context, prices=prices, worth=worth, hot=hot, stalled=stalled, everything=everything)
         stalled = 0 if added else stalled + 1
 
 
@@ -169,32 +169,32 @@ class ExactColumnGeneration:
     """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there is, and proven. It
     has ``ended`` then, or when nothing more is found."""
 
-    def __init__(self, demand: Whole, relaxation: Relaxation, master: MasterProblem, pricer: ColumnPricer, chance: SearchContext) -> None:
-        self._demand, self._master, self._pricer, self._chance = demand, master, pricer, chance
-        self._settled, self._hoped, self._proven = relaxation.worth, 0.0, 0.0
+    def __init__(self, demand: Whole, relaxation: Relaxation, master: MasterProblem, pricer: ColumnPricer, context: SearchContext) -> None:
+        self._demand, self._master, self._pricer, self._context = demand, master, pricer, context
+        self._best_prices, self._hoped, self._proven = relaxation.worth, 0.0, 0.0
         self._patience, self._idle = PATIENCE, 0
         self.ended = False
 
     def go_on(self, *, share: float) -> tuple[float, Floats, Floats]:
         """What ``MasterProblem.solve`` answers when it has ended, or this share of the effort is used up."""
-        meter = self._chance.meter
+        meter = self._context.meter
         while True:
             value, worth, mix = self._master.solve()
             meter.spend(self._master.steps)
             self.ended = value <= self._proven * (1 + CLOSE) or self._idle > 1
             if self.ended or meter.spent(share):
                 return value, worth, mix
-            self._look(worth if self._idle else SETTLING * self._settled + (1 - SETTLING) * worth)
+            self._look(worth if self._idle else SETTLING * self._best_prices + (1 - SETTLING) * worth)
 
     def _look(self, prices: Floats) -> None:
         priced = self._pricer.look(prices, self._patience)
-        self._chance.meter.spend(priced.spent)
+        self._context.meter.spend(priced.spent)
         whole = float(self._demand @ prices)
         if whole / priced.likely > self._hoped:
-            self._settled, self._hoped = prices, whole / priced.likely
+            self._best_prices, self._hoped = prices, whole / priced.likely
         if whole / priced.most > self._proven:
             self._proven = whole / priced.most
-            self._chance.prove(self._demand, self._proven)
+            self._context.prove(self._demand, self._proven)
         if sum(self._master.add(one) for one in priced.patterns):
             self._idle = 0
         elif self._patience < MOST_PATIENCE:
@@ -208,7 +208,7 @@ def _price(
     problem: PackingProblem,
     demand: Whole,
     master: MasterProblem,
-    chance: SearchContext,
+    context: SearchContext,
     *,
     prices: Floats,
     worth: Floats,
@@ -221,19 +221,19 @@ def _price(
     offers = np.flatnonzero(problem.open[:, active].any(axis=1))
     rounds: list[tuple[Whole, FillSettings]] = []
     if everything or stalled or not len(hot):
-        tilt = np.exp(0.5 * chance.dice.standard_normal((len(offers), problem.need.shape[1])))
+        tilt = np.exp(0.5 * context.rng.standard_normal((len(offers), problem.need.shape[1])))
         rounds += [(offers, FillSettings(1.0)), (offers, FillSettings(0.5, tilt=tilt))]
     if len(hot):
         times = min(12 * (1 + stalled) if stalled else 4, max(MOST_CELLS // (len(hot) * len(active)), 2))
         rows = np.repeat(hot, times)
-        strength = chance.dice.choice(np.array(STALLED_NOISE if stalled else USUAL_NOISE), (len(rows), 1))
-        noise = np.exp(strength * chance.dice.standard_normal((len(rows), len(active))))
-        tilt = np.exp(0.6 * chance.dice.standard_normal((len(rows), problem.need.shape[1])))
-        rounds.append((rows, FillSettings(chance.dice.choice(np.array([1.0, 0.5, 0.34]), len(rows)), noise, tilt)))
+        strength = context.rng.choice(np.array(STALLED_NOISE if stalled else USUAL_NOISE), (len(rows), 1))
+        noise = np.exp(strength * context.rng.standard_normal((len(rows), len(active))))
+        tilt = np.exp(0.6 * context.rng.standard_normal((len(rows), problem.need.shape[1])))
+        rounds.append((rows, FillSettings(context.rng.choice(np.array([1.0, 0.5, 0.34]), len(rows)), noise, tilt)))
     added, best = 0, np.full(len(problem.price), -1.0)
     for rows, way in rounds:
-        counts = chance.bench.fill(rows, active, demand[active], prices[active], way=way)
-        chance.meter.spend(filling_steps(counts.size * (1 if way.noise is None else 2)))  # dice cost as much as what they are for
+        counts = context.bench.fill(rows, active, demand[active], prices[active], way=way)
+        context.meter.spend(filling_steps(counts.size * (1 if way.noise is None else 2)))  # dice cost as much as what they are for
         ratio = (counts @ worth[active]) / problem.price[rows]
         np.maximum.at(best, rows, ratio)
         for row in np.argsort(-ratio, kind="stable")[:MOST_ADDED].tolist():
@@ -248,7 +248,7 @@ def _rounded_until(
     problem: PackingProblem,
     demand: Whole,
     master: MasterProblem,
-    chance: SearchContext,
+    context: SearchContext,
     packing: Packing,
     *,
     mix: Floats,
@@ -258,8 +258,8 @@ def _rounded_until(
 ) -> Packing:
     """The best of many roundings, at most as dear as ``packing``; until it is good enough, or this share of the effort is used up."""
     best, turn = packing, 0
-    while best.price > good_enough and not chance.meter.spent(share) and turn < TURNS:
-        made = _rounded(problem, demand, master, chance, mix=mix, worth=worth, turn=turn, under=best.price)
+    while best.price > good_enough and not context.meter.spent(share) and turn < TURNS:
+        made = _rounded(problem, demand, master, context, mix=mix, worth=worth, turn=turn, under=best.price)
         best = made if made.price < best.price - 1e-9 else best
         turn += 1
     return best
@@ -269,7 +269,7 @@ def _rounded(
     problem: PackingProblem,
     demand: Whole,
     master: MasterProblem,
-    chance: SearchContext,
+    context: SearchContext,
     *,
     mix: Floats,
     worth: Floats,
@@ -283,23 +283,23 @@ def _rounded(
         if mix[column] <= 1e-9:
             break
         one = master.patterns[column]
-        times = min(int(np.floor(mix[column] + chance.dice.random() * mode)), int((left[one.items] // one.counts).min()))
+        times = min(int(np.floor(mix[column] + context.rng.random() * mode)), int((left[one.items] // one.counts).min()))
         if times > 0:
             left[one.items] -= times * one.counts
             patterns.append(NodePattern(one.offer, one.items, one.counts, times))
             price += times * float(problem.price[one.offer])
-    chance.meter.spend(0.5)
+    context.meter.spend(0.5)
     if not left.any():
         return right_size(problem, patterns)
     if turn % 4 == 3:
-        rest = round_relaxation(problem, solve_relaxation(problem, left, chance), left, chance)
+        rest = round_relaxation(problem, solve_relaxation(problem, left, context), left, context)
     else:
         noise, tilt = (0.0, 0.1, 0.2)[turn // 3 % 3], (0.0, 0.4)[turn % 2]
         rest = pack_greedily(
             problem,
             left,
             floor_worth(problem, worth),
-            chance,
+            context,
             share=(1.0, 0.5)[turn % 2],
             noise=noise,
             tilt=tilt,

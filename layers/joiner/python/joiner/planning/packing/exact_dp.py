@@ -1,7 +1,7 @@
-"""A handful of pods: the cheapest packing there is, by dynamic programming over all parts of the batch.
+"""The cheapest packing of a few pods, by dynamic programming over all subsets of the batch.
 
-The price of every part (so many of this item, so many of that) on one node is looked up; the cheapest way to make up the whole from parts
-is then built up from below. Resources, offers and caps are respected; what else the scheduler asks is asked when the plan is carried out.
+The price of every subset on one node is computed first; then the cheapest way to combine subsets to the whole batch. Resources, offers and
+rules about hosts are kept; all other rules are checked in ``placement``.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""The greedy that other autoscalers use, run on the same arrays: what a plan is measured against, and never dearer than.
+"""First-fit as other autoscalers pack, on the same arrays: plans are compared with it, and are never more expensive.
 
-Karpenter's: pods by cpu, then memory, the largest first; each goes to the first node that some type could still be, the emptiest nodes
-first; a node is whatever cheapest offer holds all of its pods in the end. Domains were dealt out before, as for the search.
+Karpenter's order: pods by cpu, then memory, the largest first; each goes to the first node that some type could still be, the emptiest
+nodes first; a node becomes the cheapest offer that holds all of its pods in the end. Domains were assigned before, as for the search.
 """
 
 import numpy as np

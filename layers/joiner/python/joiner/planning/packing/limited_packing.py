@@ -1,7 +1,7 @@
-"""Where limits do not let everybody in: who is let in, and on which nodes, so that most of the limits is made of.
+"""Packing within limits that exclude some of the pods: which pods are packed, and on which nodes.
 
-The important come first; of equals those that take the least of the limits, for that places the most pods. Nodes are chosen by what they
-take of the limits, and only then by price.
+Pods of higher priority come first; of equal pods, those that use the least of the limits, because then the most pods are placed. Nodes are
+chosen by what they use of the limits, and only then by price.
 """
 
 from collections.abc import Mapping

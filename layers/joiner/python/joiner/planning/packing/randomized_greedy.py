@@ -1,8 +1,7 @@
-"""Small packings: many greedy attempts at once, side by side in the same arrays.
+"""Small packings: many randomized greedy attempts, computed side by side in the same arrays.
 
-What is best for a few nodes no rule of thumb knows: large nodes or small ones, this mix or that. So a *swarm* of attempts is made, each
-with a limit of its own on the price of a node, its own way of filling, its own dice; the cheapest wins. One attempt costs little more than
-the arrays' overhead, and the overhead is shared.
+For a few nodes no rule says whether large or small nodes are better. Each attempt has its own limit on the price of a node, its own way of
+filling, and its own random numbers; the cheapest attempt is returned. Side by side, an attempt adds little to the overhead of the arrays.
 """
 
 from dataclasses import dataclass
@@ -35,9 +34,9 @@ class GreedyAttempts:
     tilt: Floats
 
     @classmethod
-    def drawn(cls, number: int, value: float, cheapest: float, chance: SearchContext) -> "GreedyAttempts":
+    def drawn(cls, number: int, value: float, cheapest: float, context: SearchContext) -> "GreedyAttempts":
         """Attempts of every size of node that makes sense for what all is worth; the first few without dice."""
-        dice = chance.dice
+        dice = context.rng
         sizes = np.exp(np.linspace(np.log(max(value * 1.7, cheapest)), np.log(max(value / 12, cheapest)), number))
         return cls(
             limit=np.maximum(sizes, cheapest),
@@ -48,7 +47,7 @@ class GreedyAttempts:
 
 
 def pack_best_of_attempts(
-    problem: PackingProblem, demand: Whole, worth: Floats, chance: SearchContext, attempts: GreedyAttempts, *, under: float = np.inf
+    problem: PackingProblem, demand: Whole, worth: Floats, context: SearchContext, attempts: GreedyAttempts, *, under: float = np.inf
 ) -> Packing:
     """The cheapest packing that any attempt makes, if it is cheaper than ``under``."""
     active = np.flatnonzero(demand)
@@ -58,8 +57,8 @@ def pack_best_of_attempts(
     rows = [np.flatnonzero(_offers(problem, demand, limit)) for limit in attempts.limit]
     owner = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
     offers = np.concatenate(rows) if rows else np.zeros(0, np.int64)
-    noise = np.exp(attempts.noise[:, None] * chance.dice.standard_normal((len(rows), len(active))))
-    tilt = np.exp(attempts.tilt[:, None] * chance.dice.standard_normal((len(rows), problem.need.shape[1])))
+    noise = np.exp(attempts.noise[:, None] * context.rng.standard_normal((len(rows), len(active))))
+    tilt = np.exp(attempts.tilt[:, None] * context.rng.standard_normal((len(rows), problem.need.shape[1])))
     value = worth[active]
     left = np.tile(demand[active].astype(float), (len(rows), 1))
     price, made = np.zeros(len(rows)), [[] for _ in rows]  # type: tuple[Floats, list[list[NodePattern]]]
@@ -68,8 +67,8 @@ def pack_best_of_attempts(
         mine = np.flatnonzero(alive[owner])
         whose = owner[mine]
         way = FillSettings(attempts.share[whose], noise[whose], tilt[whose])
-        counts = chance.bench.fill(offers[mine], active, left[whose], value, way=way)
-        chance.meter.spend(filling_steps(counts.size))
+        counts = context.bench.fill(offers[mine], active, left[whose], value, way=way)
+        context.meter.spend(filling_steps(counts.size))
         chosen = _choose(problem.price[offers[mine]], counts, value, left, whose)
         for attempt, row in chosen.items():
             if row < 0:

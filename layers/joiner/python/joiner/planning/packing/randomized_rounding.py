@@ -62,7 +62,7 @@ def round_relaxation(
     problem: PackingProblem,
     relaxation: Relaxation,
     demand: Whole,
-    chance: SearchContext,
+    context: SearchContext,
     *,
     fewest: float = 1.5,
     depth: int = 0,
@@ -70,18 +70,18 @@ def round_relaxation(
     among: Marks | None = None,
 ) -> Packing:
     """All of this demand on whole nodes. The programme is solved anew again and again."""
-    pace = CAREFUL if chance.meter.allowance else HASTY
-    again = OFTEN if problem.items <= FEW_ITEMS and chance.meter.allowance else SELDOM
+    pace = CAREFUL if context.meter.allowance else HASTY
+    again = OFTEN if problem.items <= FEW_ITEMS and context.meter.allowance else SELDOM
     left, found, patterns = demand.copy(), relaxation, []
     little = pace.little_left * float(relaxation.worth @ demand)
     while left.any():
-        made = _bulk(problem, found, left, chance, pace=pace, again=again, fewest=fewest)
+        made = _bulk(problem, found, left, context, pace=pace, again=again, fewest=fewest)
         patterns += made
         if not made or float(relaxation.worth @ left) <= little:
             break
-        found = solve_relaxation(problem, left, chance, among=among)
+        found = solve_relaxation(problem, left, context, among=among)
     if left.any():
-        patterns += _tail(problem, found, left, chance, depth=depth, tries=tries).patterns
+        patterns += _tail(problem, found, left, context, depth=depth, tries=tries).patterns
     return (
         Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
         if _complete(demand, patterns)
@@ -97,7 +97,7 @@ def _complete(demand: Whole, patterns: list[NodePattern]) -> bool:
 
 
 def _bulk(
-    problem: PackingProblem, found: Relaxation, left: Whole, chance: SearchContext, *, pace: RoundingPace, again: float, fewest: float
+    problem: PackingProblem, found: Relaxation, left: Whole, context: SearchContext, *, pace: RoundingPace, again: float, fewest: float
 ) -> list[NodePattern]:
     """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left; ``left``
     shrinks."""
@@ -115,9 +115,9 @@ def _bulk(
         active = np.flatnonzero(left > 0)
         each = np.maximum(1, np.minimum(np.round(ROWS * rest[large] / rest[large].sum()), np.floor(rest[large]))).astype(np.int64)
         rows = np.repeat(large, each)
-        seed = sample_contents(chance.bench, chance.dice, found.offers[rows], active, mean=average[:, active][rows], demand=left[active])
-        counts = chance.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
-        chance.meter.spend(2 * filling_steps(counts.size))
+        seed = sample_contents(context.bench, context.rng, found.offers[rows], active, mean=average[:, active][rows], demand=left[active])
+        counts = context.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
+        context.meter.spend(2 * filling_steps(counts.size))
         made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest, pace=pace)
         if not made:
             return patterns
@@ -159,7 +159,7 @@ def _commit(
     return made
 
 
-def _tail(problem: PackingProblem, found: Relaxation, demand: Whole, chance: SearchContext, *, depth: int, tries: int) -> Packing:
+def _tail(problem: PackingProblem, found: Relaxation, demand: Whole, context: SearchContext, *, depth: int, tries: int) -> Packing:
     """The end: one node for all of it, the same rounding among smaller offers, or greedily. With no ``tries``, greedily only where smaller
     offers are no way."""
     best = pack_on_one_node(problem, demand)
@@ -168,9 +168,9 @@ def _tail(problem: PackingProblem, found: Relaxation, demand: Whole, chance: Sea
     if depth < DEPTH:
         among = offers_up_to_price(problem, demand, value / SMALLER)
         if among.any():
-            smaller = solve_relaxation(problem, demand, chance, among=among)
+            smaller = solve_relaxation(problem, demand, context, among=among)
             if smaller.nodes.sum() >= 3 and (smaller.nodes >= 1.5).any():
-                made = round_relaxation(problem, smaller, demand, chance, depth=depth + 1, tries=tries, among=among)
+                made = round_relaxation(problem, smaller, demand, context, depth=depth + 1, tries=tries, among=among)
                 made = right_size(problem, made.patterns) if made.patterns else NO_PACKING
                 best = made if made.price < best.price else best
                 if not tries and made.patterns:
@@ -182,11 +182,11 @@ def _tail(problem: PackingProblem, found: Relaxation, demand: Whole, chance: Sea
         noise, tilt = (0.0, 0.0) if number == 0 else (0.15, 0.0 if number == 1 else 0.5)
         share = (1.0, 0.5, 0.34)[number % 3]
         made = pack_greedily(
-            problem, demand, worth, chance, share=share, noise=noise, tilt=tilt, limit=limit, under=best.price, rates=rates
+            problem, demand, worth, context, share=share, noise=noise, tilt=tilt, limit=limit, under=best.price, rates=rates
         )
         best = made if made.price < best.price else best
     if not best.patterns:
-        best = pack_greedily(problem, demand, worth, chance, share=0.5, limit=np.inf)
+        best = pack_greedily(problem, demand, worth, context, share=0.5, limit=np.inf)
     return best
 
 
@@ -212,7 +212,7 @@ def pack_greedily(
     problem: PackingProblem,
     demand: Whole,
     worth: Floats,
-    chance: SearchContext,
+    context: SearchContext,
     *,
     share: float = 0.5,
     noise: float = 0.0,
@@ -237,11 +237,11 @@ def pack_greedily(
         offers = _shortlist(problem, left, everything, rates, float(worth @ left)) if anew else favourites
         way = FillSettings(
             share,
-            np.exp(noise * chance.dice.standard_normal((len(offers), len(active)))) if noise else None,
-            np.exp(tilt * chance.dice.standard_normal((len(offers), problem.need.shape[1]))) if tilt else None,
+            np.exp(noise * context.rng.standard_normal((len(offers), len(active)))) if noise else None,
+            np.exp(tilt * context.rng.standard_normal((len(offers), problem.need.shape[1]))) if tilt else None,
         )
-        counts = chance.bench.fill(offers, active, left[active], worth[active], way=way)
-        chance.meter.spend(filling_steps(counts.size))
+        counts = context.bench.fill(offers, active, left[active], worth[active], way=way)
+        context.meter.spend(filling_steps(counts.size))
         ratio = (counts @ worth[active]) / problem.price[offers]
         order = np.argsort(-ratio, kind="stable")
         if ratio[order[0]] <= 0:

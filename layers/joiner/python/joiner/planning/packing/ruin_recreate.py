@@ -1,7 +1,7 @@
-"""Local search: a few nodes are taken apart and packed anew, again and again; what is no dearer stays.
+"""Local search by ruin and recreate: a few nodes are emptied and their pods packed again; a result that is not more expensive stays.
 
-Nodes that cost more than their pods are worth are taken apart the most often, and with others of their domain. The compiled kernel does
-thousands a second; without it, swarms and exchanges do a few.
+Nodes that cost more than their pods are worth are chosen most often, together with others of their domain. The compiled kernel does
+thousands of steps a second. Without it, randomized greedy attempts and swaps do a few.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def ruin_and_recreate(
     problem: PackingProblem,
     packing: Packing,
     worth: Floats,
-    chance: SearchContext,
+    context: SearchContext,
     *,
     share: float,
     good_enough: float,
@@ -39,16 +39,16 @@ def ruin_and_recreate(
     """At most as dear as before; until this share of the effort is used up, the price is ``good_enough``, or ``patience`` turns for each
     node found nothing. With ``warmth``, what is taken apart may at first become dearer by so much of a node, less and less towards the end;
     that needs no patience."""
-    if chance.bench.kernel is None:
-        return _repack_slowly(problem, packing, worth, chance, share=share, good_enough=good_enough)
+    if context.bench.kernel is None:
+        return _ruin_and_recreate_in_numpy(problem, packing, worth, context, share=share, good_enough=good_enough)
     value = floor_worth(problem, worth)
-    plan, total, best, idle = _nodes(problem, packing, value, chance), packing.price, packing.price, 0
+    plan, total, best, idle = _nodes(problem, packing, value, context), packing.price, packing.price, 0
     lure = value * scarcity_factors(problem, plan.offer[: plan.number], np.ones(plan.number))
-    found, slack, began = plan, warmth * total / max(plan.number, 1), chance.meter.share
-    while plan.number > 1 and best > good_enough and not chance.meter.spent(share) and (warmth or idle < patience * plan.number):
-        cooled = min((chance.meter.share - began) / max(share - began, 1e-9), 1.0)
-        saved, cells = chance.bench.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))
-        chance.meter.spend(0.05 + STEPS_A_CELL * cells)
+    found, slack, began = plan, warmth * total / max(plan.number, 1), context.meter.share
+    while plan.number > 1 and best > good_enough and not context.meter.spent(share) and (warmth or idle < patience * plan.number):
+        cooled = min((context.meter.share - began) / max(share - began, 1e-9), 1.0)
+        saved, cells = context.bench.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))
+        context.meter.spend(0.05 + STEPS_A_CELL * cells)
         total -= saved
         if total < best - 1e-9:
             best, found, idle = total, plan.copy() if warmth else plan, 0
@@ -60,7 +60,7 @@ def ruin_and_recreate(
     return Packing(price, patterns) if price < packing.price - 1e-9 else packing
 
 
-def _nodes(problem: PackingProblem, packing: Packing, value: Floats, chance: SearchContext) -> KernelNodes:
+def _nodes(problem: PackingProblem, packing: Packing, value: Floats, context: SearchContext) -> KernelNodes:
     """The packing, node by node, with room for half as many nodes again."""
     most = packing.nodes + packing.nodes // 2 + MOST_AT_ONCE
     offer, counts, number = np.zeros(most, np.int64), np.zeros((most, problem.items), np.int64), 0
@@ -68,12 +68,12 @@ def _nodes(problem: PackingProblem, packing: Packing, value: Floats, chance: Sea
         offer[number : number + one.times] = one.offer
         counts[number : number + one.times, one.items] = one.counts
         number += one.times
-    dice = chance.dice.integers(1, 2**63, 1, np.uint64)
+    dice = context.rng.integers(1, 2**63, 1, np.uint64)
     return KernelNodes(number, offer, counts, problem.price[offer] - counts @ value, dice)
 
 
-def _repack_slowly(
-    problem: PackingProblem, packing: Packing, worth: Floats, chance: SearchContext, *, share: float, good_enough: float
+def _ruin_and_recreate_in_numpy(
+    problem: PackingProblem, packing: Packing, worth: Floats, context: SearchContext, *, share: float, good_enough: float
 ) -> Packing:
     value = floor_worth(problem, worth)
     nodes = [NodePattern(one.offer, one.items, one.counts, 1) for one in packing.patterns for _ in range(one.times)]
@@ -81,17 +81,17 @@ def _repack_slowly(
     losses = prices - np.array([float(value[one.items] @ one.counts) for one in nodes])
     total, idle = float(prices.sum()), 0
     cheapest = float(problem.price.min())
-    while len(nodes) > 1 and total > good_enough and not chance.meter.spent(share) and idle < 60 + 12 * len(nodes):
-        number = min(len(nodes), int(chance.dice.integers(2, MOST_AT_ONCE + 1)))
+    while len(nodes) > 1 and total > good_enough and not context.meter.spent(share) and idle < 60 + 12 * len(nodes):
+        number = min(len(nodes), int(context.rng.integers(2, MOST_AT_ONCE + 1)))
         chances = np.maximum(losses, 0) + 0.05 * prices.mean()
-        taken = chance.dice.choice(len(nodes), number, replace=False, p=chances / chances.sum())
+        taken = context.rng.choice(len(nodes), number, replace=False, p=chances / chances.sum())
         demand = np.zeros(problem.items, np.int64)
         for one in taken:
             demand[nodes[one].items] += nodes[one].counts
         before = float(prices[taken].sum())
-        attempts = GreedyAttempts.drawn(ATTEMPTS, before, cheapest, chance)
-        made = pack_best_of_attempts(problem, demand, value, chance, attempts, under=before * 1.1)
-        made = swap_pods(problem, made, chance, share=share)
+        attempts = GreedyAttempts.drawn(ATTEMPTS, before, cheapest, context)
+        made = pack_best_of_attempts(problem, demand, value, context, attempts, under=before * 1.1)
+        made = swap_pods(problem, made, context, share=share)
         idle += 1
         if made.patterns and made.price <= before + 1e-9:
             if made.price < before - 1e-9:

@@ -1,4 +1,4 @@
-"""What rows of nodes begin with when the relaxation's mix is rounded: so many pods of each item, drawn at random; and who comes first."""
+"""Random node contents for randomized rounding, and which pods are packed first."""
 
 from typing import Final
 

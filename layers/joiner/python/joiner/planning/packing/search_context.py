@@ -1,6 +1,6 @@
-"""What a search asks of the programme again and again: the relaxation of what is left, with prices that a search can pack by.
+"""What the steps of a search share, and the relaxations that they solve again and again.
 
-With domains put back where it was solved without them, and never so that a resource costs nothing that is used up almost everywhere.
+A relaxation that was solved without domains is returned with them. A resource that is almost used up always has a price.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ CAUTION: Final = 0.03
 class SearchContext:
     """What one search goes on with: its dice, the count of its work, and the programme that it solves again and again."""
 
-    dice: np.random.Generator
+    rng: np.random.Generator
     meter: Meter
     programme: ResourceLp
     bench: NodeFiller
@@ -54,7 +54,7 @@ class SearchContext:
             if found is not None:
                 self.offers = found.offers
                 return found
-        return _little(problem, demand, among) if little else self.programme.solve(demand, among)
+        return _solve_small(problem, demand, among) if little else self.programme.solve(demand, among)
 
     @classmethod
     def of(cls, problem: PackingProblem, seed: int, meter: Meter) -> "SearchContext":
@@ -63,7 +63,7 @@ class SearchContext:
         )
 
 
-def _little(problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:
+def _solve_small(problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:
     """The relaxation where few pods are left, by a programme that knows nothing of the others."""
     items = np.flatnonzero(demand)
     few = replace(
@@ -82,20 +82,20 @@ def _little(problem: PackingProblem, demand: Whole, among: Marks | None) -> Rela
     return replace(found, worth=worth, item=items[found.item])
 
 
-def solve_relaxation(problem: PackingProblem, demand: Whole, chance: SearchContext, *, among: Marks | None = None) -> Relaxation:
+def solve_relaxation(problem: PackingProblem, demand: Whole, context: SearchContext, *, among: Marks | None = None) -> Relaxation:
     """The relaxation with domains put back, and with prudent prices (see ``prudent``)."""
     merged = problem.merged
     shapes = among if among is None or merged is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
-    return _merged(problem, demand, lambda shape, total: chance.relax(shape, total, shapes))
+    return _merged(problem, demand, lambda shape, total: context.relax(shape, total, shapes))
 
 
-def tighten_relaxation(problem: PackingProblem, demand: Whole, chance: SearchContext, known: Relaxation) -> Relaxation:
+def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchContext, known: Relaxation) -> Relaxation:
     """A relaxation that is ``known`` already, with whole pods counted as such: a higher bound, and prices that know of it. By a programme
     of its own: what is solved again and again is to stay small."""
     offers = np.unique(known.offers if problem.merged is None else problem.merged.likes(known.offers))
 
     def relax(shape: PackingProblem, total: Whole) -> Relaxation:
-        chance.meter.spend(3.0 + 0.06 * shape.items)
+        context.meter.spend(3.0 + 0.06 * shape.items)
         return ResourceLp(shape, offers=offers).solve(total, whole=True)
 
     return _merged(problem, demand, relax)

@@ -1,8 +1,7 @@
-"""The search over arrays: a first packing at once, then cheaper ones until the gap to the bound is closed or the effort is used up.
+"""The search over arrays: a first packing, then cheaper ones until the gap to the bound is closed or the effort is used up.
 
-Which way is best depends on the size. A handful of pods is packed exactly. Otherwise nodes are taken apart and packed anew, thousands of
-times; where few nodes leave little to take apart, from several beginnings. Many nodes of few kinds of pods come from column generation
-first, which finds out which sizes go together.
+The method depends on the size. A few pods are packed exactly. Otherwise ruin and recreate runs thousands of steps, for few nodes from
+several first packings. For many nodes and few kinds of pods, column generation comes first: it finds which sizes fit together.
 """
 
 from dataclasses import replace
@@ -22,14 +21,14 @@ from joiner.planning.packing.swap_search import swap_pods
 from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.relaxation.resource_lp import Relaxation
 
-FEW_PODS: Final = 40
+MOST_SWAPPED_PODS: Final = 40
 """Up to so many pods, single ones that change places find what taking apart does not; with more it takes longer than it is worth."""
 FEW_NODES: Final = 12
 """Up to so many nodes (of the relaxation) a swarm finds the first packing."""
 MANY_NODES: Final = 60
 """From so many nodes on columns come first: taking apart only finds what is near."""
 FEW_ITEMS: Final = 120
-"""Up to so many items, or where there are MANY_TO_AN_ITEM nodes, columns settle in time; otherwise they are worth it only if there is
+"""Up to so many items, or where there are MANY_TO_AN_ITEM nodes, columns apply in time; otherwise they are worth it only if there is
 PLENTY_OF_TIME. With more, what was found for a part is repeated."""
 MANY_TO_AN_ITEM: Final = 2
 PLENTY_OF_TIME: Final = 1500.0
@@ -55,14 +54,14 @@ HASTE: Final = 80
 """The patience of later beginnings."""
 
 
-def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, chance: SearchContext) -> Packing:
+def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> Packing:
     """All of this demand on whole nodes."""
     if count_parts(demand) <= MOST_PARTS:
         return pack_exactly(problem, demand)
     times = _times(problem, demand, relaxation)
     if times > 1:
-        return _repeated(problem, demand, relaxation, chance, times)
-    return _searched(problem, demand, relaxation, chance)
+        return _repeated(problem, demand, relaxation, context, times)
+    return _searched(problem, demand, relaxation, context)
 
 
 def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> int:
@@ -73,66 +72,66 @@ def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> in
     return max(1, min(int(relaxation.nodes.sum() // ENOUGH_NODES), int(1 + 2 * LEFT_OVER / left_over)))
 
 
-def _repeated(problem: PackingProblem, demand: Whole, relaxation: Relaxation, chance: SearchContext, times: int) -> Packing:
+def _repeated(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, times: int) -> Packing:
     """So many times the same packing of a part, and what does not divide evenly beside it."""
     part = demand // times
-    made = _searched(problem, part, solve_relaxation(problem, part, chance), chance, share=PART)
+    made = _searched(problem, part, solve_relaxation(problem, part, context), context, share=PART)
     rest = demand - part * times
     patterns = [replace(one, times=one.times * times) for one in made.patterns]
     if rest.any():
-        patterns += first_packing(problem, rest, solve_relaxation(problem, rest, chance), chance).patterns
+        patterns += first_packing(problem, rest, solve_relaxation(problem, rest, context), context).patterns
     whole = Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
-    return ruin_and_recreate(problem, whole, relaxation.worth, chance, share=1.0, good_enough=relaxation.value * (1 + CLOSE))
+    return ruin_and_recreate(problem, whole, relaxation.worth, context, share=1.0, good_enough=relaxation.value * (1 + CLOSE))
 
 
-def _searched(problem: PackingProblem, demand: Whole, relaxation: Relaxation, chance: SearchContext, *, share: float = 1.0) -> Packing:
+def _searched(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, *, share: float = 1.0) -> Packing:
     """Until so much of the effort is used up."""
-    best = first_packing(problem, demand, relaxation, chance)
+    best = first_packing(problem, demand, relaxation, context)
     goal = relaxation.value * (1 + CLOSE)
-    if best.price <= goal or chance.meter.spent(share):
+    if best.price <= goal or context.meter.spent(share):
         return best
     many = best.nodes >= MANY_NODES
-    if many and (problem.items <= max(FEW_ITEMS, best.nodes // MANY_TO_AN_ITEM) or chance.meter.allowance >= PLENTY_OF_TIME):
+    if many and (problem.items <= max(FEW_ITEMS, best.nodes // MANY_TO_AN_ITEM) or context.meter.allowance >= PLENTY_OF_TIME):
         columns = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
-        best = generate_columns(problem, demand, relaxation, best, chance, share=columns * share, good_enough=goal)
-        goal = max(goal, chance.proven_for(demand) * (1 + CLOSE))
-    some = FEW_NODES <= best.nodes <= SOME_NODES and demand.sum() > FEW_PODS and share == 1.0 and chance.bench.kernel is not None
+        best = generate_columns(problem, demand, relaxation, best, context, share=columns * share, good_enough=goal)
+        goal = max(goal, context.proven_for(demand) * (1 + CLOSE))
+    some = FEW_NODES <= best.nodes <= SOME_NODES and demand.sum() > MOST_SWAPPED_PODS and share == 1.0 and context.bench.kernel is not None
     patience = SETTLED if some else PATIENCE
-    best = ruin_and_recreate(problem, best, relaxation.worth, chance, share=share, good_enough=goal, patience=patience)
+    best = ruin_and_recreate(problem, best, relaxation.worth, context, share=share, good_enough=goal, patience=patience)
     if some:
-        return ruin_and_recreate(problem, best, relaxation.worth, chance, share=share, good_enough=goal, warmth=WARMTH)
-    return _from_elsewhere(problem, demand, relaxation, best, chance, goal=goal) if share == 1.0 else best
+        return ruin_and_recreate(problem, best, relaxation.worth, context, share=share, good_enough=goal, warmth=WARMTH)
+    return _restart(problem, demand, relaxation, best, context, goal=goal) if share == 1.0 else best
 
 
-def first_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, chance: SearchContext) -> Packing:
+def first_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> Packing:
     """A first packing. Its end is packed with care where there are few nodes, and a search goes on from them: of many it is next to
     nothing."""
     if relaxation.nodes.sum() < FEW_NODES:
-        made = _swarmed(problem, demand, relaxation, chance, FIRST_ATTEMPTS)
+        made = _pack_randomized(problem, demand, relaxation, context, FIRST_ATTEMPTS)
         if made.patterns:
             return made
     few = relaxation.nodes.sum() < MANY_NODES
-    depth, tries = 0 if few and chance.meter.allowance else DEPTH, 2 if few else 1
-    return right_size(problem, round_relaxation(problem, relaxation, demand, chance, depth=depth, tries=tries).patterns)
+    depth, tries = 0 if few and context.meter.allowance else DEPTH, 2 if few else 1
+    return right_size(problem, round_relaxation(problem, relaxation, demand, context, depth=depth, tries=tries).patterns)
 
 
-def _swarmed(problem: PackingProblem, demand: Whole, relaxation: Relaxation, chance: SearchContext, number: int) -> Packing:
+def _pack_randomized(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, number: int) -> Packing:
     worth = floor_worth(problem, relaxation.worth)
-    attempts = GreedyAttempts.drawn(number, float(worth @ demand), float(problem.price.min()), chance)
-    return pack_best_of_attempts(problem, demand, worth, chance, attempts)
+    attempts = GreedyAttempts.drawn(number, float(worth @ demand), float(problem.price.min()), context)
+    return pack_best_of_attempts(problem, demand, worth, context, attempts)
 
 
-def _from_elsewhere(
-    problem: PackingProblem, demand: Whole, relaxation: Relaxation, packing: Packing, chance: SearchContext, *, goal: float
+def _restart(
+    problem: PackingProblem, demand: Whole, relaxation: Relaxation, packing: Packing, context: SearchContext, *, goal: float
 ) -> Packing:
     """The same from other beginnings, while there is time: taking apart a few nodes of a small plan ends where it began."""
-    few = int(demand.sum()) <= FEW_PODS
-    best, idle = swap_pods(problem, packing, chance) if few else packing, 0
-    while idle < BEGINNINGS and best.price > goal and not chance.meter.spent():
-        made = _swarmed(problem, demand, relaxation, chance, NEXT_ATTEMPTS)
+    few = int(demand.sum()) <= MOST_SWAPPED_PODS
+    best, idle = swap_pods(problem, packing, context) if few else packing, 0
+    while idle < BEGINNINGS and best.price > goal and not context.meter.spent():
+        made = _pack_randomized(problem, demand, relaxation, context, NEXT_ATTEMPTS)
         if made.patterns:
-            made = swap_pods(problem, made, chance) if few else made
-            made = ruin_and_recreate(problem, made, relaxation.worth, chance, share=1.0, good_enough=goal, patience=HASTE)
+            made = swap_pods(problem, made, context) if few else made
+            made = ruin_and_recreate(problem, made, relaxation.worth, context, share=1.0, good_enough=goal, patience=HASTE)
         idle = 0 if made.price < best.price - 1e-9 else idle + 1
         best = made if made.price < best.price - 1e-9 else best
     return best

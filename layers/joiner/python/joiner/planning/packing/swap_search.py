@@ -1,6 +1,6 @@
-"""Local search by exchange: pods move from node to node or change places, two nodes at a time, wherever that lets cheaper offers hold them.
+"""Local search by swaps: pods move between two nodes, or change places, where cheaper offers then hold them.
 
-All exchanges between two nodes are priced at once; the best is made, until no pair of nodes has a paying one.
+All moves between two nodes are priced at once and the best is made, until no pair of nodes has a move that saves money.
 """
 
 from collections import deque
@@ -51,7 +51,7 @@ def _able(problem: PackingProblem, counts: Whole) -> Marks:
     return able
 
 
-def swap_pods(problem: PackingProblem, packing: Packing, chance: SearchContext, *, share: float = 1.0) -> Packing:
+def swap_pods(problem: PackingProblem, packing: Packing, context: SearchContext, *, share: float = 1.0) -> Packing:
     """At most as dear as before."""
     if packing.nodes < 2:
         return packing
@@ -59,13 +59,13 @@ def swap_pods(problem: PackingProblem, packing: Packing, chance: SearchContext, 
     by_price = np.argsort(problem.price, kind="stable")
     queue = deque((one, other) for one in range(len(nodes.price)) for other in range(one))
     waiting = set(queue)
-    while queue and not chance.meter.spent(share):
+    while queue and not context.meter.spent(share):
         pair = queue.popleft()
         waiting.discard(pair)
         if not (nodes.counts[pair[0]].any() and nodes.counts[pair[1]].any()):
             continue
         changed = False
-        while _improve(problem, nodes, pair, by_price, chance):
+        while _improve(problem, nodes, pair, by_price, context):
             changed = True
         for one in pair if changed else ():
             for other in range(len(nodes.price)):
@@ -77,13 +77,13 @@ def swap_pods(problem: PackingProblem, packing: Packing, chance: SearchContext, 
     return found if found.price < packing.price - PAYS else packing
 
 
-def _improve(problem: PackingProblem, nodes: PackedNodes, pair: tuple[int, int], by_price: Whole, chance: SearchContext) -> bool:
+def _improve(problem: PackingProblem, nodes: PackedNodes, pair: tuple[int, int], by_price: Whole, context: SearchContext) -> bool:
     """Makes the best exchange between two nodes, if any pays."""
     one, other = pair
     given, taken = _exchanges(nodes.counts[one], nodes.counts[other])
     if not len(given):
         return False
-    chance.meter.spend(0.3 + 6e-5 * given.size + 2e-5 * len(given) * len(problem.price))
+    context.meter.spend(0.3 + 6e-5 * given.size + 2e-5 * len(given) * len(problem.price))
     moved = given @ problem.need - taken @ problem.need
     first, second = nodes.need[one] - moved, nodes.need[other] + moved
     price_first, offer_first = _priced(problem, first, nodes.able[one], taken, by_price)

@@ -1,7 +1,8 @@
-"""Whole domains for whom others keep out: pods that nobody may share a zone with find none once others are in all of them.
+"""Empty a domain of the pods that exclude a group from it.
 
-Pods that may go anywhere go where it is cheapest, and so may be the reason why others can go nowhere. Domain after domain is cleared of
-those who are in the way of a group that was left over, the group goes in, and the others go elsewhere; the plan that places more stays.
+Pods that may go anywhere go where it is cheapest, and may so exclude other pods from every domain. For a group that was left over, one
+domain after the other is emptied of the pods that exclude it; the group is placed, and the others are placed elsewhere. The plan that
+places more pods is kept.
 """
 
 from collections.abc import Mapping
@@ -22,28 +23,28 @@ A_TRIAL: Final = 2.0
 
 
 def clear_blocked_domains(
-    world: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], made: ScoredPlan, meter: Meter
+    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], made: ScoredPlan, meter: Meter
 ) -> ScoredPlan:
-    """The better of this attempt and of those with a domain cleared, in which the world is left."""
+    """The better of this attempt and of those with a domain cleared, in which the state is left."""
     best, trials = made, 0
-    for group in [one for one, number in world.left.items() if number and frontier.of(one)]:
-        for tally, domain in _taken(world, frontier, group):
-            if trials >= MOST_TRIALS or (trials and meter.spent()) or not world.left[group]:
+    for group in [one for one, number in state.left.items() if number and frontier.of(one)]:
+        for tally, domain in _taken(state, frontier, group):
+            if trials >= MOST_TRIALS or (trials and meter.spent()) or not state.left[group]:
                 break
             trials += 1
             meter.spend(A_TRIAL)
-            for room in [one for one in world.new if one.labels.get(tally.key) == domain]:
-                _clear(world, room, tally)
-            filler = SequentialPlacer(world, frontier, shares, PlacementStrategy())
+            for room in [one for one in state.new if one.labels.get(tally.key) == domain]:
+                _clear(state, room, tally)
+            filler = SequentialPlacer(state, frontier, shares, PlacementStrategy())
             filler.order.sort(key=lambda one: one is not group)
             filler.fill()
-            best = keep_better(world, best)
+            best = keep_better(state, best)
     return best
 
 
-def _taken(world: PlanState, frontier: OfferFrontier, group: PodGroup) -> list[tuple[DomainCounts, str]]:
+def _taken(state: PlanState, frontier: OfferFrontier, group: PodGroup) -> list[tuple[DomainCounts, str]]:
     """Domains that are closed to the group because of pods of this plan that could be moved, the cheapest first."""
-    own = world.rules[group.index]
+    own = state.rules[group.index]
     found: dict[tuple[DomainCounts, str], None] = {}
     for choice in frontier.of(group):
         for tally in (*own.away, *own.unwanted):
@@ -53,9 +54,9 @@ def _taken(world: PlanState, frontier: OfferFrontier, group: PodGroup) -> list[t
     return list(found)
 
 
-def _clear(world: PlanState, room: NodeState, tally: DomainCounts) -> None:
+def _clear(state: PlanState, room: NodeState, tally: DomainCounts) -> None:
     for group, number in list(room.planned.items()):
-        if tally in world.rules[group.index].feeds:
-            world.take(group, room, number)
+        if tally in state.rules[group.index].feeds:
+            state.take(group, room, number)
     if not room.planned:
-        world.close(room)
+        state.close(room)

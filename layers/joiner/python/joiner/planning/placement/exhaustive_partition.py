@@ -1,7 +1,7 @@
-"""A handful of pods on a few nodes: every way to divide them is tried, so that a tiny plan is as cheap as can be.
+"""Try every partition of a few pods among nodes, so that a very small plan is as cheap as possible.
 
-Resources and node rules decide the price of each part, in each domain that some rule between pods tells apart. The divisions are carried
-out in the world, the cheapest first, until the rules between pods let one stand.
+Resources and node rules decide the price of each part, in each domain that some rule between pods distinguishes. Partitions are placed in
+the plan state, the cheapest first, until one keeps the rules between pods.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.plan_state import NodeState, PlanState
 from joiner.planning.state.pod_topology import DomainCounts
 
-MOST_PODS: Final = 7
+MOST_PARTITION_PODS: Final = 7
 """877 ways to divide seven; each further pod makes it four times as many."""
 TRIALS: Final = 200
 """So many are carried out at most, of the cheapest LOOKED_AT that could stand as far as affinity goes."""
@@ -40,7 +40,7 @@ Options = list[tuple[float, OfferChoice]]
 
 
 def repartition_pods(
-    world: PlanState, frontier: OfferFrontier, rooms: Sequence[NodeState], meter: Meter, waiting: Sequence[PodGroup] = ()
+    state: PlanState, frontier: OfferFrontier, rooms: Sequence[NodeState], meter: Meter, waiting: Sequence[PodGroup] = ()
 ) -> bool:
     """Whether the pods of these rooms could be divided among cheaper ones, or together with some who wait (one of each group named, as
     often as it is) among any; then they are. No longer than the effort lasts."""
@@ -48,17 +48,17 @@ def repartition_pods(
         (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))), key=lambda one: one.index
     )
     weights = {room.choice.market.pool.weight for room in rooms if room.choice} or {weight for weight, _ in frontier.tiers}
-    if not 1 < len(pods) <= MOST_PODS or len(weights) != 1:
+    if not 1 < len(pods) <= MOST_PARTITION_PODS or len(weights) != 1:
         return False
     price = float("inf") if waiting else sum(room.price for room in rooms) - 1e-9
     kept = layout_of(rooms)
-    ways = _by_price(world, frontier, pods, weights.pop(), price)
+    ways = _by_price(state, frontier, pods, weights.pop(), price)
     meter.spend(A_DIVISION * WAYS[len(pods)])
     for room in rooms:
-        world.close(room)
-    if any(_carry_out(world, way) for way in islice(_promising(world, ways, meter), TRIALS)):
+        state.close(room)
+    if any(_realize(state, way) for way in islice(_promising(state, ways, meter), TRIALS)):
         return True
-    restore_layout(world, kept)
+    restore_layout(state, kept)
     return False
 
 
@@ -77,10 +77,10 @@ def partitions(pods: Sequence[PodGroup]) -> Iterator[tuple[Part, ...]]:
                 yield (together, *others)
 
 
-def _by_price(world: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup], weight: int, under: float) -> Iterator[Way]:
+def _by_price(state: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup], weight: int, under: float) -> Iterator[Way]:
     """Divisions with a choice for each part that cost less than this together, the cheapest first."""
     choices = next((choices for known, choices in frontier.tiers if known == weight), [])
-    keys = sorted({key for group in pods for key in world.keys_of(group)})
+    keys = sorted({key for group in pods for key in state.keys_of(group)})
     known: dict[Part, Options] = {}
     queue: list[tuple[float, int, tuple[int, ...], int]] = []
     ways: list[tuple[tuple[Part, ...], list[Options]]] = []
@@ -88,7 +88,7 @@ def _by_price(world: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup
         price, options = 0.0, []
         for part in parts:
             if part not in known:
-                known[part] = [] if _clash(world, part) else _options(choices, part, keys)
+                known[part] = [] if _clash(state, part) else _options(choices, part, keys)
             options.append(known[part])
             price += known[part][0][0] if known[part] else float("inf")
             if price >= under:
@@ -109,35 +109,35 @@ def _by_price(world: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup
                     heappush(queue, (dearer, number, (*picked[:place], at, *picked[place + 1 :]), place))
 
 
-def _promising(world: PlanState, ways: Iterable[Way], meter: Meter) -> Iterator[Way]:
+def _promising(state: PlanState, ways: Iterable[Way], meter: Meter) -> Iterator[Way]:
     for way in islice(ways, LOOKED_AT):
         meter.spend(A_LOOK)
         if meter.spent():
             return
-        if _could_stand(world, way):
+        if _could_stand(state, way):
             meter.spend(A_TRIAL)
             yield way
 
 
-def _clash(world: PlanState, part: Part) -> bool:
+def _clash(state: PlanState, part: Part) -> bool:
     """Whether rules about hosts keep these pods from one node of their own."""
-    counted = Counter(tally for group in part for tally in world.rules[group.index].feeds)
+    counted = Counter(tally for group in part for tally in state.rules[group.index].feeds)
     return any(
         any(counted[tally] > most for tally, most in own.of_hosts)
         or any(tally.key == names.HOSTNAME and not counted[tally] for tally in own.affinity)
-        for own in (world.rules[group.index] for group in set(part))
+        for own in (state.rules[group.index] for group in set(part))
     )
 
 
-def _could_stand(world: PlanState, way: Way) -> bool:
+def _could_stand(state: PlanState, way: Way) -> bool:
     """Whether nobody is in a domain with those that it is to be kept apart from, and everybody with those it wants beside it."""
     counted: Counter[tuple[DomainCounts, str | None]] = Counter()
     for number, (choice, part) in enumerate(way):
         for group in part:
-            counted.update((tally, _domain(tally, choice, number)) for tally in world.rules[group.index].feeds)
+            counted.update((tally, _domain(tally, choice, number)) for tally in state.rules[group.index].feeds)
     for number, (choice, part) in enumerate(way):
         for group in set(part):
-            own = world.rules[group.index]
+            own = state.rules[group.index]
             for tally, most in own.apart:
                 there = _domain(tally, choice, number)
                 if there is not None and counted[tally, there] + tally.by_domain.get(there, 0) > most:
@@ -168,14 +168,14 @@ def _options(choices: Iterable[OfferChoice], part: Part, keys: Sequence[str]) ->
     return list(found.values())
 
 
-def _carry_out(world: PlanState, way: Way) -> bool:
+def _realize(state: PlanState, way: Way) -> bool:
     """Whether the pods, one after the other, may all go where they are meant to; then they are there."""
     opened: list[tuple[NodeState, Counter[PodGroup]]] = []
     left = 0
     for choice, part in way:
-        if world.over_limit(choice):
+        if state.over_limit(choice):
             break
-        opened.append((world.open(choice), Counter(part)))
+        opened.append((state.open(choice), Counter(part)))
         left += len(part)
     else:
         moved = True
@@ -183,12 +183,12 @@ def _carry_out(world: PlanState, way: Way) -> bool:
             moved = False
             for room, missing in opened:
                 for group in missing:
-                    placed = world.put(group, room, missing[group])
+                    placed = state.put(group, room, missing[group])
                     missing[group] -= placed
                     left -= placed
                     moved |= placed > 0
-        if not left and keeps_all_rules(world):
+        if not left and keeps_all_rules(state):
             return True
     for room, _ in opened:
-        world.close(room)
+        state.close(room)
     return False

@@ -1,8 +1,8 @@
-"""Preferences at no price: the finished plan's nodes are moved to offers that cost the same and that their pods like better.
+"""Satisfy preferences at no cost: nodes of the finished plan move to offers of the same price that satisfy more preferences.
 
-kube-scheduler weighs preferences where several nodes would do; here several *offers* would do. Karpenter asks for what is preferred as
-if it were required, and gives in step by step; we never pay for a wish, and never leave a pod pending for one. Wishes are preferred
-node affinity, preferred pod affinity and anti-affinity, and spreads that may be broken (ScheduleAnyway).
+kube-scheduler weighs preferences where several nodes are possible; here several *offers* are possible. Karpenter first requires what is
+preferred, then relaxes it step by step. Joiner never pays for a preference, and never leaves a pod pending for one. Preferences are
+preferred node affinity, preferred pod affinity and anti-affinity, and spreads with ScheduleAnyway.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,80 +19,80 @@ MOST_AUDITS: Final = 60
 MOST_OFFERS: Final = 12
 
 
-def apply_preferences(world: PlanState) -> None:
+def apply_preferences(state: PlanState) -> None:
     """Fulfils what can be fulfilled; price, pods and number of nodes stay as they are."""
-    wishing = {group for group in world.left if _wishes(group, world)}
+    wishing = {group for group in state.left if _wishes(group, state)}
     if wishing:
-        PreferenceMover(world, wishing).settle()
+        PreferenceMover(state, wishing).apply()
 
 
-def preference_score(world: PlanState, group: PodGroup, labels: Mapping[str, str], name: str) -> float:
+def preference_score(state: PlanState, group: PodGroup, labels: Mapping[str, str], name: str) -> float:
     """How much one more pod of the group would like such a node, by weight: the more the better.
 
     Of pods that it would rather have near or far each counts as much as the wish; of those it is spread among each a little.
     """
     said = group.constraints
     liked = float(sum(wish.weight for wish in said.preferences if wish.term.suits(labels, name)))
-    for weight, tally in world.rules[group.index].wishes:
+    for weight, tally in state.rules[group.index].wishes:
         domain = labels.get(tally.key)
         if domain is not None:
             liked += weight * tally.by_domain.get(domain, 0)
     return liked
 
 
-def _wishes(group: PodGroup, world: PlanState) -> bool:
-    return bool(group.pods) and bool(group.constraints.preferences or world.rules[group.index].wishes)
+def _wishes(group: PodGroup, state: PlanState) -> bool:
+    return bool(group.pods) and bool(group.constraints.preferences or state.rules[group.index].wishes)
 
 
 class PreferenceMover:
     """One pass over the new nodes."""
 
-    def __init__(self, world: PlanState, wishing: set[PodGroup]) -> None:
-        self._world = world
+    def __init__(self, state: PlanState, wishing: set[PodGroup]) -> None:
+        self._state = state
         self._wishing = wishing
-        self._wished = {id(tally) for group in wishing for _, tally in world.rules[group.index].wishes}
+        self._wished = {id(tally) for group in wishing for _, tally in state.rules[group.index].wishes}
         self._audits = 0
         self._same_price: dict[tuple[PoolOffers, float], list[NodeOffer]] = {}
 
-    def settle(self) -> None:
-        for room in list(self._world.new):
+    def apply(self) -> None:
+        for room in list(self._state.new):
             if room.choice and not self._wishing.isdisjoint(room.planned):
                 self._move(room, room.choice)
 
     def _move(self, room: NodeState, own: OfferChoice) -> None:
         """Tries the offers of the same price, and leaves the node where its pods like it best."""
-        world, planned = self._world, dict(room.planned)
-        bound_by_others = any(not world.rules[group.index].free or self._counted(group) for group in planned)
-        world.close(room)
+        state, planned = self._state, dict(room.planned)
+        bound_by_others = any(not state.rules[group.index].free or self._counted(group) for group in planned)
+        state.close(room)
         best, moved = self._liked(planned, {**own.one.labels, **own.variant.labels}), False
         for choice in self._choices(own, planned):
             liked = self._liked(planned, {**choice.one.labels, **choice.variant.labels})
-            if liked <= best or (bound_by_others and self._audits >= MOST_AUDITS) or world.over_limit(choice):
+            if liked <= best or (bound_by_others and self._audits >= MOST_AUDITS) or state.over_limit(choice):
                 continue
-            new = world.open(choice)
-            if all(world.put(group, new, number) == number for group, number in planned.items()) and self._sound(bound_by_others):
+            new = state.open(choice)
+            if all(state.put(group, new, number) == number for group, number in planned.items()) and self._sound(bound_by_others):
                 moved = True
                 break
-            world.close(new)
+            state.close(new)
         if not moved:
-            world.reopen(room)
+            state.reopen(room)
             for group, number in planned.items():
-                world.take(group, room, -number)
+                state.take(group, room, -number)
 
     def _counted(self, group: PodGroup) -> bool:
         """Whether some rule (and not only a wish) of anybody counts such pods."""
-        own = self._world.rules[group.index]
+        own = self._state.rules[group.index]
         return any(id(tally) not in self._wished for tally in own.feeds)
 
     def _sound(self, bound_by_others: bool) -> bool:
         if not bound_by_others:
             return True
         self._audits += 1
-        return keeps_all_rules(self._world)
+        return keeps_all_rules(self._state)
 
     def _liked(self, planned: Mapping[PodGroup, int], labels: Mapping[str, str]) -> float:
         return sum(
-            number * preference_score(self._world, group, labels, labels.get(names.HOSTNAME, "")) for group, number in planned.items()
+            number * preference_score(self._state, group, labels, labels.get(names.HOSTNAME, "")) for group, number in planned.items()
         )
 
     def _choices(self, own: OfferChoice, planned: Mapping[PodGroup, int]) -> list[OfferChoice]:

@@ -1,7 +1,7 @@
-"""From a proposal to a plan: each node is opened in the world and every pod is put on it by the scheduler's rules, or not at all.
+"""Realize a packing: open its nodes, and place each pod by the scheduler's rules, or not at all.
 
-Classes cannot say everything: of pods that are alike to the search, one may clash with a neighbour where another does not. So members of
-an item are tried in turn, and whoever finds no place is left to the sequential placer.
+Arrays cannot express every rule: of pods that are equal to the search, one may conflict with a neighbor where another does not. So members
+of an item are tried in turn. Pods that find no place are left to sequential placement.
 """
 
 from collections import deque
@@ -34,10 +34,10 @@ Alike = dict[tuple[str, tuple[int, ...]], list[tuple[NodeState, PodGroup]]]
 
 
 class PackingRealizer:
-    """Puts the pods of one problem into the world, item by item; ``order`` says with which of those that are alike it begins."""
+    """Puts the pods of one problem into the state, item by item; ``order`` says with which of those that are alike it begins."""
 
-    def __init__(self, world: PlanState, problem: PackingProblem, deal: DomainAssignment, order: int = 0) -> None:
-        self._world = world
+    def __init__(self, state: PlanState, problem: PackingProblem, deal: DomainAssignment, order: int = 0) -> None:
+        self._state = state
         self._problem = problem
         self._queues: list[Queue] = [deque([group, number] for group, number in members) for members in problem.members]
         for queue in self._queues if order else ():
@@ -51,40 +51,40 @@ class PackingRealizer:
         owned: dict[DomainCounts, int] = {}
         for members in problem.members:
             for group, _ in members:
-                own = world.rules[group.index]
+                own = state.rules[group.index]
                 self._watched[group] = [(rule.tally, rule.spread.max_skew) for rule in own.spreads if rule.universe is None]
                 for tally, skew in self._watched[group]:
                     owned[tally] = min(skew, owned.get(tally, skew))
         for group in self._watched:
-            self._counted[group] = [tally for tally in world.rules[group.index].feeds if tally in owned]
+            self._counted[group] = [tally for tally in state.rules[group.index].feeds if tally in owned]
         self._freedom = [self._freedom_of(members) for members in problem.members]
         for group, (key, given) in deal.shares_of.items():
-            rule = world.rules[group.index].quoted
+            rule = state.rules[group.index].assigned_spread
             if rule is not None and rule.spread.topology_key == key:
-                world.quotas[group.index] = dict(given)
-        self._easy = {group for group in self._watched if world.easy(group)}
+                state.quotas[group.index] = dict(given)
+        self._easy = {group for group in self._watched if state.easy(group)}
 
-    def carry_out(self, packing: Packing) -> None:
+    def realize(self, packing: Packing) -> None:
         """Opens the nodes, and puts on each first, together, those whose rules are soon asked, then those who ask something of their
         neighbours; nodes that nobody could go to are closed."""
         for pattern in packing.patterns:
             choice = self._problem.choices[pattern.offer]
             contents = sorted(zip(pattern.items.tolist(), pattern.counts.tolist(), strict=True), key=lambda one: self._freedom[one[0]])
             for _ in range(pattern.times):
-                if self._world.over_limit(choice):
+                if self._state.over_limit(choice):
                     break
-                room = self._world.open(choice)
+                room = self._state.open(choice)
                 limits: dict[DomainCounts, int] = {}
                 self._limits[room] = limits
-                for item, number in self._put_easy(contents, room, choice, limits):
+                for item, number in self._place_together(contents, room, choice, limits):
                     missing = number - self._put(item, room, number, limits)
                     if missing and self._queues[item]:
                         self._refused.append((item, room))
                 if not room.planned:
-                    self._world.close(room)
-        self._mend()
+                    self._state.close(room)
+        self._resolve_conflicts()
 
-    def _put_easy(
+    def _place_together(
         self, contents: Sequence[tuple[int, int]], room: NodeState, choice: OfferChoice, limits: dict[DomainCounts, int]
     ) -> list[tuple[int, int]]:
         """Puts in at once what asks little of its neighbours, if that is kept; answers the rest, which is put in item by item."""
@@ -99,10 +99,10 @@ class PackingRealizer:
                 queues.append(queue)
             else:
                 rest.append(content)
-        if not self._world.put_together(together, room, choice):
+        if not self._state.place_together(together, room, choice):
             return list(contents)
         for queue, (group, number) in zip(queues, together.items(), strict=True):
-            self._took(queue, number)
+            self._mark_placed(queue, number)
             if self._watched[group]:
                 self._bind(group, limits)
         return rest
@@ -113,16 +113,16 @@ class PackingRealizer:
 
     def finish(self) -> None:
         """Back to the true skew: whoever comes now is placed one after the other."""
-        self._world.quotas.clear()
+        self._state.quotas.clear()
 
-    def _mend(self) -> None:
+    def _resolve_conflicts(self) -> None:
         """Pods that clash with a neighbour where they were meant to go change places with pods of their size elsewhere, or their neighbour
         does."""
         refused, self._refused = self._refused, []
         if not refused:
             return
         alike: Alike = {}
-        for other in self._world.new:
+        for other in self._state.new:
             place = self._place(other)
             for group in other.planned:
                 if group in self._watched:
@@ -135,7 +135,7 @@ class PackingRealizer:
             if room.planned and queue:
                 known = (self._place(room), queue[0][0].vector)
                 if not self._change_places(queue, room, alike.get(known, ())[:SWAPS]):
-                    self._make_way(queue, room, alike)
+                    self._move_neighbor(queue, room, alike)
         for item, room in refused:  # what room is left now is nobody's
             queue = self._queues[item]
             if room.planned and queue and not self._elsewhere(queue, room):
@@ -145,26 +145,26 @@ class PackingRealizer:
         """The first of the queue takes the place of one of these, who comes to this room; answers whether one did."""
         return any(other is not room and self._swap(queue, room, other, group) for other, group in candidates)
 
-    def _make_way(self, queue: Queue, room: NodeState, alike: Alike) -> None:
+    def _move_neighbor(self, queue: Queue, room: NodeState, alike: Alike) -> None:
         """The first of the queue goes where it was meant to go, if a neighbour can change places with a pod of that one's size
         elsewhere."""
         place, newcomer, limits = self._place(room), queue[0][0], self._limits[room]
         for neighbour in [group for group in room.planned if group in self._watched]:
-            self._world.take(neighbour, room, 1)
+            self._state.take(neighbour, room, 1)
             if self._admit(newcomer, room):
                 moving: Queue = deque([[neighbour, 1]])
                 if self._change_places(moving, room, alike.get((place, neighbour.vector), ())[:SWAPS]):
-                    self._took(queue)
+                    self._mark_placed(queue)
                     return
-                self._world.take(newcomer, room, 1)
+                self._state.take(newcomer, room, 1)
                 self._limits[room] = limits
-            self._world.take(neighbour, room, -1)
+            self._state.take(neighbour, room, -1)
 
     def _elsewhere(self, queue: Queue, room: NodeState) -> bool:
         """Whether the first of the queue found room that another left."""
         group = queue[0][0]
         if any(other.planned and fits(group, other.free) and self._admit(group, other) for other in self._near[self._place(room)]):
-            self._took(queue)
+            self._mark_placed(queue)
             return True
         return False
 
@@ -187,19 +187,19 @@ class PackingRealizer:
         """A pod of the group from the other room to this one, and the first of the queue to where it was."""
         if not other.planned.get(group):
             return False
-        world, newcomer, limits = self._world, queue[0][0], self._limits[other]
-        world.take(group, other, 1)
+        state, newcomer, limits = self._state, queue[0][0], self._limits[other]
+        state.take(group, other, 1)
         if self._admit(newcomer, other):
             if self._admit(group, room):
-                self._took(queue)
+                self._mark_placed(queue)
                 return True
-            world.take(newcomer, other, 1)
+            state.take(newcomer, other, 1)
             self._limits[other] = limits
-        world.take(group, other, -1)
+        state.take(group, other, -1)
         return False
 
     @staticmethod
-    def _took(queue: Queue, number: int = 1) -> None:
+    def _mark_placed(queue: Queue, number: int = 1) -> None:
         """So many of the first of the queue have their place."""
         queue[0][1] -= number
         if not queue[0][1]:
@@ -207,7 +207,7 @@ class PackingRealizer:
 
     def _admit(self, group: PodGroup, room: NodeState) -> bool:
         limits = self._limits[room]
-        if self._bearable(group, room, limits) <= 0 or not self._world.put(group, room, 1):
+        if self._allowed_by_neighbors(group, room, limits) <= 0 or not self._state.put(group, room, 1):
             return False
         self._limits[room] = {**limits}  # a trial that fails goes back to the old ones
         self._bind(group, self._limits[room])
@@ -221,25 +221,25 @@ class PackingRealizer:
     def _freedom_of(self, members: Sequence[tuple[PodGroup, int]]) -> int:
         """Items whose pods ask something of their node's other pods come first."""
         group = members[0][0]
-        return 2 if self._world.rules[group.index].free else 0 if self._watched[group] else 1
+        return 2 if self._state.rules[group.index].free else 0 if self._watched[group] else 1
 
     def _put(self, item: int, room: NodeState, number: int, limits: dict[DomainCounts, int]) -> int:
         """Puts as many of the item's pods in as may be there; answers how many."""
         queue, tried, wished = self._queues[item], 0, number
         while number > 0 and queue and tried < min(TRIED, len(queue)):
             group, there = queue[0]
-            wanted = min(number, there, self._bearable(group, room, limits))
-            placed = self._world.put(group, room, wanted) if wanted > 0 else 0
+            wanted = min(number, there, self._allowed_by_neighbors(group, room, limits))
+            placed = self._state.put(group, room, wanted) if wanted > 0 else 0
             if not placed:
                 queue.rotate(-1)
                 tried += 1
                 continue
             self._bind(group, limits)
             number -= placed
-            self._took(queue, placed)
+            self._mark_placed(queue, placed)
         return wished - number
 
-    def _bearable(self, group: PodGroup, room: NodeState, limits: dict[DomainCounts, int]) -> int:
+    def _allowed_by_neighbors(self, group: PodGroup, room: NodeState, limits: dict[DomainCounts, int]) -> int:
         """How many of the group the spreads of pods that are here already bear, though the scheduler would not ask them."""
         most = 1 << 30
         host = room.labels[names.HOSTNAME]
@@ -249,13 +249,13 @@ class PackingRealizer:
         return most
 
 
-def expressible_groups(world: PlanState, groups: Sequence[PodGroup], deal: DomainAssignment) -> list[PodGroup]:
+def expressible_groups(state: PlanState, groups: Sequence[PodGroup], deal: DomainAssignment) -> list[PodGroup]:
     """The groups whose rules arrays can express, more or less; all others are placed one after the other."""
-    return [group for group in groups if _plain_enough(world, group, deal)]
+    return [group for group in groups if _plain_enough(state, group, deal)]
 
 
-def _plain_enough(world: PlanState, group: PodGroup, deal: DomainAssignment) -> bool:
-    own = world.rules[group.index]
+def _plain_enough(state: PlanState, group: PodGroup, deal: DomainAssignment) -> bool:
+    own = state.rules[group.index]
     if own.together or own.alone or own.stock or (own.affinity and group not in deal.shares_of):
         return False
     return all(tally.key == names.HOSTNAME for tallies in (own.away, own.unwanted) for tally in tallies)

@@ -33,23 +33,23 @@ def solve_aggregated(problem: PackingProblem, demand: Whole, allowed: Marks, off
     slack, tightness = (ROUGH_SLACK, 1.0) if rough else (LARGE_SLACK, TIGHT)
     view = DemandView(problem, demand, allowed, np.flatnonzero(demand))
     kept, marks = np.zeros(len(problem.caps), bool), [view.kinds()]
-    lifted = None
+    disaggregate = None
     for _ in range(ROUGH_TURNS if rough else TURNS):
         bundle = number_rows([*marks, *view.under(kept)])
         if bundle.max() > MOST_BUNDLES * len(bundle):
             break
-        small, amount = view.drawn_together(bundle, kept)
+        small, amount = view.aggregate_problem(bundle, kept)
         found = ResourceLp(small, offers=offers).solve(amount, allowed)
         offers = found.offers
         tight = ~kept & (view.members > tightness * found.nodes.sum())
         if tight.any():  # the tightest first, as in the programme itself
             kept |= tight & (view.members >= view.members[tight].max() / 2)
             continue
-        lifted = view.lifted(found, bundle, kept)
-        if lifted.value >= found.value * (1 - slack):
-            return replace(lifted, firm=bool(problem.firm[kept][found.caps].all()))
-        marks = [bundle, *view.disagreements(found, lifted, kept, slack)]
-    return lifted if rough else None
+        disaggregate = view.disaggregate(found, bundle, kept)
+        if disaggregate.value >= found.value * (1 - slack):
+            return replace(disaggregate, firm=bool(problem.firm[kept][found.caps].all()))
+        marks = [bundle, *view.disagreements(found, disaggregate, kept, slack)]
+    return disaggregate if rough else None
 
 
 class DemandView:
@@ -84,7 +84,7 @@ class DemandView:
         alike = number_rows([self.need, np.packbits(self.open.T, axis=1), capped.T])
         return [np.where(capped.any(axis=0), alike + 1, 0)]
 
-    def drawn_together(self, bundle: Whole, kept: Marks) -> tuple[PackingProblem, Whole]:
+    def aggregate_problem(self, bundle: Whole, kept: Marks) -> tuple[PackingProblem, Whole]:
         """The problem with a bundle in the place of its items, and how many pods each has."""
         own = self.number
         amount: Whole = np.bincount(bundle, weights=own).astype(np.int64)
@@ -114,7 +114,7 @@ class DemandView:
         priced: Floats = np.where(self.open[found.offers[used]].T, whole, np.inf)
         return priced
 
-    def lifted(self, found: Relaxation, bundle: Whole, kept: Marks) -> Relaxation:
+    def disaggregate(self, found: Relaxation, bundle: Whole, kept: Marks) -> Relaxation:
         """What the bundles' relaxation says of the items. Its value is proven: no plan is cheaper."""
         used = np.flatnonzero(found.nodes > 0)
         own = self.number
@@ -137,12 +137,12 @@ class DemandView:
             rates=found.rates[used],
         )
 
-    def disagreements(self, found: Relaxation, lifted: Relaxation, kept: Marks, slack: float) -> list[Whole]:
+    def disagreements(self, found: Relaxation, disaggregate: Relaxation, kept: Marks, slack: float) -> list[Whole]:
         """What divides items that should not be in one bundle: the offer that is the cheapest for each, and whether it would rather be on
         one of those that earn too much."""
         cost = self.cost(found, kept)
         marks: list[Whole] = [cost.argmin(axis=1)]
-        others, worth = self._others(found), lifted.worth[self.items]
+        others, worth = self._others(found), disaggregate.worth[self.items]
         pull = self._pull(found, worth, kept, others)
         rates, need = self._rates(found)[found.nodes > 0], self._need(found, kept)
         for other in others[np.argsort(-pull, kind="stable")[:WORST]][np.sort(-pull)[:WORST] < -(1 + slack / 2)]:

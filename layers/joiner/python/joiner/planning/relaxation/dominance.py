@@ -1,7 +1,7 @@
-"""The offers worth looking at: those that no other offer of the same pool beats in every respect.
+"""The offers that no other offer of the same pool dominates.
 
-An offer is beaten by one that costs no more, has no less room of anything, is open to all groups that it is open to, means the
-same to every rule and wish about domains, and counts no more against the pool's limits. Nothing is lost by leaving it out.
+An offer dominates another if it costs no more, holds no less of any resource, is open to all groups that the other is open to, is in the
+same domain of every rule and preference, and counts no more against the pool's limits. Leaving out dominated offers loses nothing.
 """
 
 import numpy as np
@@ -16,16 +16,16 @@ from joiner.planning.state.plan_state import PlanState
 class OfferFrontier:
     """Choices, the heaviest pools first, then the cheapest offers first."""
 
-    def __init__(self, world: PlanState) -> None:
-        groups = [group for group in world.groups.pending if not group.refused]
+    def __init__(self, state: PlanState) -> None:
+        groups = [group for group in state.groups.pending if not group.refused]
         self.tiers: list[tuple[int, list[OfferChoice]]] = []
         self._of: dict[PodGroup, list[list[OfferChoice]]] = {}
-        if not groups or not any(market.launchable for market in world.markets):
+        if not groups or not any(market.launchable for market in state.markets):
             return
-        keys = distinguishing_keys(world.groups)
-        table = tabulate_offers(world, groups, keys)
+        keys = distinguishing_keys(state.groups)
+        table = tabulate_offers(state, groups, keys)
         kept = undominated_offers(table, np.ones(len(table.kinds), bool))
-        choices = OfferChoices(world, table, kept)
+        choices = OfferChoices(state, table, kept)
         found: dict[int, list[OfferChoice]] = {}
         for position in range(len(kept)):
             choice = choices[position]

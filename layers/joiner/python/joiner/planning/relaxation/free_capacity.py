@@ -1,4 +1,4 @@
-"""Which of many rooms have room for a pod at all: most nodes of a cluster are full, and only the others are worth asking anything else."""
+"""Which of many nodes have free capacity for a pod: most nodes of a cluster are full, and only the others need further checks."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,4 @@
-"""What limits of pools and ceilings of the cluster leave to a plan, as rows over offers: how much of each a node of an offer takes, and how
-much there is."""
+"""Limits of pools and ceilings of the cluster as rows over offers: what one node of an offer uses, and how much is left."""
 
 import numpy as np
 
@@ -8,16 +7,16 @@ from joiner.planning.relaxation.resource_lp import LimitRows, Relaxation
 from joiner.planning.state.plan_state import PlanState
 
 
-def limit_rows_of(world: PlanState, problem: PackingProblem) -> LimitRows | None:
+def limit_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None:
     """Of the offers of this problem; None where nothing is limited. What runs, or is on its way, has been taken off."""
     pools, rows, left = problem.choices.pools(), [], []
-    for number, market in enumerate(world.markets):
-        used, own = world.used.get(market.pool.key, {}), pools == number
+    for number, market in enumerate(state.markets):
+        used, own = state.used.get(market.pool.key, {}), pools == number
         for name, limit in market.pool.limits.items() if own.any() else ():
             each = np.ones(len(own)) if name == "nodes" else problem.choices.capacity(name)
             rows.append(np.where(own, each, 0.0))
             left.append(float(max(limit - used.get(name, 0), 0)))
-    nodes, price = world.below_ceilings
+    nodes, price = state.left_of_ceilings
     for spare, each in ((nodes, np.ones(len(pools))), (price, problem.price)):
         if spare is not None:
             rows.append(each)

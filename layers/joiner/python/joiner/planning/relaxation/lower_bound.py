@@ -1,8 +1,8 @@
-"""How cheap any plan could be, and what a pod of each group is worth: the relaxation (``resource_lp``) over everything that waits.
+"""The lower bound: what the cheapest plan could cost, and what one pod of each group is worth.
 
-Rules between pods are left out of it, but for those that every plan must keep (so many of a kind on one node); domains are left out; room
-that stands or is paid for already costs nothing. Limits of pools count where they could bind. Whatever is left out can only make plans
-dearer, so no plan is cheaper.
+The relaxation (``resource_lp``) of all pending pods. It leaves out topology domains, and rules between pods except how many pods of a kind
+one node may hold; free capacity of existing nodes costs nothing. Limits of pools count where they could bind. What is left out can only
+make plans more expensive, so no plan is cheaper than the bound.
 """
 
 from collections.abc import Mapping
@@ -27,27 +27,27 @@ class LowerBound:
     shares: Mapping[int, float]
 
 
-def compute_lower_bound(world: PlanState, *, limited: bool = False, whole: bool = True) -> LowerBound:
-    """Of all pods that are left to place in this world; ``limited``: pools' limits let them all in, and may keep them off cheaper nodes.
+def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool = True) -> LowerBound:
+    """Of all pods that are left to place in this state; ``limited``: pools' limits let them all in, and may keep them off cheaper nodes.
     ``whole`` counts whole pods as such, which is a sharper bound and takes longer."""
-    groups = [group for group in world.groups.pending if world.left[group] and not group.refused]
-    if not groups or not any(market.launchable for market in world.markets):
-        return LowerBound(0.0, {group.index: float("inf") for group in world.groups.pending})
-    problem = compile_problem(world, DomainAssignment(), groups, overflow=limited)
-    toll = limit_rows_of(world, problem) if limited else None
+    groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
+    if not groups or not any(market.launchable for market in state.markets):
+        return LowerBound(0.0, {group.index: float("inf") for group in state.groups.pending})
+    problem = compile_problem(state, DomainAssignment(), groups, overflow=limited)
+    toll = limit_rows_of(state, problem) if limited else None
     able = problem.open.any(axis=0)
-    spare = _spare(world, problem)
+    spare = _spare(state, problem)
     relaxed = ResourceLp(problem, spare=spare, firm_only=True, toll=toll).solve(np.where(able, problem.demand, 0), whole=whole)
-    shares = {group.index: float("inf") for group in world.groups.pending}
+    shares = {group.index: float("inf") for group in state.groups.pending}
     for item, members in enumerate(problem.members):
         for group, _ in members:
             shares[group.index] = float(relaxed.worth[item]) if problem.open[:, item].any() else float("inf")
     return LowerBound(
-        float(max(relaxed.value * (1 - 1e-9), single_item_bound(world, problem))), shares
+        float(max(relaxed.value * (1 - 1e-9), single_item_bound(state, problem))), shares
     )  # an answer holds no numbers of numpy
 
 
-def single_item_bound(world: PlanState, problem: PackingProblem) -> float:
+def single_item_bound(state: PlanState, problem: PackingProblem) -> float:
     """The largest price that one item alone forces: as many of its cheapest node as its pods need, if they cannot share."""
     caps = np.full(problem.items, np.inf)
     for row, cap in zip(problem.capped[problem.firm], problem.caps[problem.firm], strict=True):
@@ -55,27 +55,27 @@ def single_item_bound(world: PlanState, problem: PackingProblem) -> float:
     cheapest = np.where(problem.open, problem.price[:, None], np.inf).min(axis=0, initial=np.inf)
     able = np.flatnonzero(np.isfinite(cheapest))
     hosts = np.zeros(problem.items)
-    if world.existing:
-        vacancies = FreeCapacity(world.existing)
+    if state.existing:
+        vacancies = FreeCapacity(state.existing)
         for item in able.tolist():
             group = problem.members[item][0][0]
-            hosts[item] = sum(1 for room in vacancies.holding(group) if world.suits(group, room))
+            hosts[item] = sum(1 for room in vacancies.holding(group) if state.suits(group, room))
     nodes = np.where(np.isfinite(caps), np.maximum(problem.demand / caps - hosts, 0.0), hosts == 0)
     return float((np.ceil(nodes[able] - 1e-9) * cheapest[able]).max(initial=0.0))
 
 
-def _spare(world: PlanState, problem: PackingProblem) -> SpareCapacity | None:
+def _spare(state: PlanState, problem: PackingProblem) -> SpareCapacity | None:
     """What is free of what stands, added up over rooms that the same items may use; and supplies that can run out, as if they were free."""
     found: dict[bytes, tuple[list[float], Marks]] = {}
     samples = [members[0][0] for members in problem.members]
     most = (problem.demand @ problem.need).tolist()  # more is of no use, and what is endless is too much for a solver
-    vacancies = FreeCapacity(world.existing)
-    fitting = np.array([vacancies.marks(group) for group in samples], bool).reshape(len(samples), len(world.existing))
+    vacancies = FreeCapacity(state.existing)
+    fitting = np.array([vacancies.marks(group) for group in samples], bool).reshape(len(samples), len(state.existing))
     for position in np.flatnonzero(fitting.any(axis=0)).tolist():
-        room = world.existing[position]
+        room = state.existing[position]
         welcome = fitting[:, position].copy()
         for item in np.flatnonzero(welcome).tolist():
-            welcome[item] = world.suits(samples[item], room)
+            welcome[item] = state.suits(samples[item], room)
         if welcome.any():
             _add(found, welcome, problem.choices.amounts(room.free), most)
     for supply, amounts, open_to in problem.choices.supplies(samples):

@@ -87,9 +87,9 @@ class OfferTable:
         return *self.sections[section], column - int(self.starts[section])
 
 
-def tabulate_offers(world: PlanState, groups: Sequence[PodGroup], keys: Sequence[str]) -> OfferTable:
+def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence[str]) -> OfferTable:
     """Every offer, and which groups may use it as far as node rules go."""
-    sections = tuple((market, variant) for market in world.markets for variant in market.variants if market.launchable)
+    sections = tuple((market, variant) for market in state.markets for variant in market.variants if market.launchable)
     welcome = {market.pool.key: [one.constraints.untolerated(market.pool.taints) is None for one in groups] for market, _ in sections}
     ways: dict[tuple[int, ...], int] = {}
     kind_of: dict[PodGroup, int] = {}
@@ -97,14 +97,14 @@ def tabulate_offers(world: PlanState, groups: Sequence[PodGroup], keys: Sequence
         way = tuple(variant.bits[group.index] if welcome[market.pool.key][position] else 0 for market, variant in sections)
         kind_of[group] = ways.setdefault(way, len(ways))
     weights = sorted({market.pool.weight for market, _ in sections}, reverse=True)
-    pools = [market.pool.key for market in world.markets]
+    pools = [market.pool.key for market in state.markets]
     parts = [columns_of(market.stock) for market, _ in sections]
     sizes = np.array([len(market.launchable) for market, _ in sections], dtype=np.int64)
     domain, domains = _domains(sections, keys)
     return OfferTable(
         sections=sections,
         starts=np.cumsum(sizes) - sizes,
-        room=np.concatenate([np.zeros((0, len(world.groups.resources))), *(part.room for part in parts)]),
+        room=np.concatenate([np.zeros((0, len(state.groups.resources))), *(part.room for part in parts)]),
         price=np.concatenate([np.zeros(0), *(part.price for part in parts)]),
         limits=_limits(sections),
         tier=np.repeat(np.array([weights.index(market.pool.weight) for market, _ in sections], dtype=np.int64), sizes),
@@ -161,7 +161,7 @@ def unpack_bits(bits: int, width: int) -> Marks:
     return np.unpackbits(raw, count=width, bitorder="little").astype(bool)
 
 
-_unbeaten: dict[object, Whole] = {}
+_dominance_answers: dict[object, Whole] = {}
 
 
 def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
@@ -172,16 +172,16 @@ def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
         (market.stock, position) for (market, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
     )
     asked = (stocks, np.packbits(marks, axis=1).tobytes(), len(marks), table.domain.tobytes(), table.limits.tobytes())
-    found = _unbeaten.pop(asked, None)
+    found = _dominance_answers.pop(asked, None)
     if found is None:
-        found = _find_unbeaten(table, marks)
-    _unbeaten[asked] = found
-    if len(_unbeaten) > MOST_DOMINANCE_ANSWERS:
-        del _unbeaten[next(iter(_unbeaten))]
+        found = _find_undominated(table, marks)
+    _dominance_answers[asked] = found
+    if len(_dominance_answers) > MOST_DOMINANCE_ANSWERS:
+        del _dominance_answers[next(iter(_dominance_answers))]
     return found
 
 
-def _find_unbeaten(table: OfferTable, marks: Marks) -> Whole:
+def _find_undominated(table: OfferTable, marks: Marks) -> Whole:
     usable = np.flatnonzero(marks.any(axis=0))
     if not len(usable):
         return usable
@@ -225,11 +225,11 @@ def _maximal(facts: Floats, covers: Marks) -> Whole:
 
 
 class OfferChoices:
-    """Offers of a table as choices of the world, made when one is used."""
+    """Offers of a table as choices of the state, made when one is used."""
 
-    def __init__(self, world: PlanState, table: OfferTable, kept: Whole, used: Marks | None = None, units: Floats | None = None) -> None:
-        self._groups = [group for group in world.groups.pending if group in table.kind_of]
-        self._world = world
+    def __init__(self, state: PlanState, table: OfferTable, kept: Whole, used: Marks | None = None, units: Floats | None = None) -> None:
+        self._groups = [group for group in state.groups.pending if group in table.kind_of]
+        self._state = state
         self._table = table
         self._kept = kept
         self._kinds = np.array([table.kind_of[group] for group in self._groups], dtype=int)
@@ -240,7 +240,7 @@ class OfferChoices:
 
     def ordered(self, order: Whole) -> "OfferChoices":
         """The same in another order."""
-        return OfferChoices(self._world, self._table, self._kept[order], self._used, self._units)
+        return OfferChoices(self._state, self._table, self._kept[order], self._used, self._units)
 
     @property
     def has_supplies(self) -> bool:
@@ -251,7 +251,7 @@ class OfferChoices:
         return len(np.unique(self._table.tier)) <= 1
 
     def pools(self) -> Whole:
-        """For each offer the position of its pool among the world's."""
+        """For each offer the position of its pool among the state's."""
         return self._table.pool[self._kept]
 
     def capacity(self, name: str) -> Floats:

@@ -111,21 +111,21 @@ class MergedProblem:
 
 
 def compile_problem(
-    world: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup], *, overflow: bool = False, narrowed: bool = False
+    state: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup], *, overflow: bool = False, narrowed: bool = False
 ) -> PackingProblem:
     """The arrays for these groups (those that arrays can express), pods that are left only. ``overflow``: also open to them are the offers
     that they may use once heavier pools have come to their limits. ``narrowed``: of pools with minValues no node takes more than as many
     others could, so that it is no bound any more."""
-    table = tabulate_offers(world, [group for group in world.groups.pending if not group.refused], deal.keys)
+    table = tabulate_offers(state, [group for group in state.groups.pending if not group.refused], deal.keys)
     wanted = np.zeros(len(table.kinds), bool)
     wanted[[table.kind_of[group] for group in groups]] = True
     kept = undominated_offers(table, wanted)
     kept = kept[~table.limited[kept]]
-    items = _items(world, deal, groups, table.kind_of)
+    items = _items(state, deal, groups, table.kind_of)
     room = table.room[kept]
-    for number, market in enumerate(world.markets) if narrowed else ():
+    for number, market in enumerate(state.markets) if narrowed else ():
         mine = table.pool[kept] == number
-        room[mine] = np.minimum(room[mine], _held_by_enough(market, world.groups.resources))
+        room[mine] = np.minimum(room[mine], _held_by_enough(market, state.groups.resources))
     vectors = np.array([one.group.vector for one in items], float).reshape(len(items), room.shape[1])
     used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(room < UNBOUNDED_AMOUNT, axis=0)
     units = _coarse_units(vectors[:, used])
@@ -133,7 +133,7 @@ def compile_problem(
     open_to = table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy()
     for resource in range(need.shape[1]):
         open_to &= need[None, :, resource] <= room[:, resource, None]
-    limited = np.array([overflow and bool(market.pool.limits) for market in world.markets], bool)
+    limited = np.array([overflow and bool(market.pool.limits) for market in state.markets], bool)
     _heaviest_pools_only(open_to, table.tier[kept], limited[table.pool[kept]])
     asks, counts, caps, firm = _caps(items)
     whole = PackingProblem(
@@ -147,9 +147,9 @@ def compile_problem(
         caps=caps,
         firm=firm,
         members=tuple(tuple(one.members) for one in items),
-        choices=OfferChoices(world, table, kept, used, units),
+        choices=OfferChoices(state, table, kept, used, units),
         domain=table.domain[kept],
-        resources=tuple(name for name, here in zip(world.groups.resources, used.tolist(), strict=True) if here),
+        resources=tuple(name for name, here in zip(state.groups.resources, used.tolist(), strict=True) if here),
     )
     if not deal.keys:
         return whole
@@ -256,30 +256,30 @@ class ItemDraft:
 ANY: Final = "*"
 EVERY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - addresses that pods take ports on, not one to listen on
 
-FEW_PODS: Final = 6000
+PRECISE_RULES_PODS: Final = 6000
 """Up to here a pod that clashes with its neighbours costs a part of a node, so it is told apart who asks something of its neighbours and
 whom they count. With more it finds another place, and fewer items are worth more: whoever asks is taken to count as well."""
-FEW_GROUPS: Final = 60
+PRECISE_RULES_GROUPS: Final = 60
 """Of so many it is told apart whatever their number."""
 
 HostRow = tuple[object, int, bool]
 """A rule about hosts (its tally, or a port), how many pods under it may share a node, and whether every plan must keep to that."""
 
 
-def _items(world: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup], kind_of: Mapping[PodGroup, int]) -> list[ItemDraft]:
+def _items(state: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup], kind_of: Mapping[PodGroup, int]) -> list[ItemDraft]:
     found: dict[object, ItemDraft] = {}
     addresses: dict[tuple[int, str], set[str]] = {}
     for group in groups:
         for port in group.constraints.host_ports:
             addresses.setdefault((port.port, port.protocol), set()).add(ANY if port.ip in EVERY else port.ip)
-    precise = world.pods_left <= FEW_PODS or len(groups) <= FEW_GROUPS
-    asked = _asked(world, groups) if precise else {}
+    precise = state.pods_left <= PRECISE_RULES_PODS or len(groups) <= PRECISE_RULES_GROUPS
+    asked = _asked(state, groups) if precise else {}
     for group in groups:
-        rows = tuple(row for row in host_rows(group, world.rules[group.index], addresses) if precise or row[1])
-        feeds = world.rules[group.index].feeds
+        rows = tuple(row for row in host_rows(group, state.rules[group.index], addresses) if precise or row[1])
+        feeds = state.rules[group.index].feeds
         counted = tuple(row for row in rows if not precise or not isinstance(row[0], DomainCounts) or row[0] in feeds)
         counted += tuple(row for tally in feeds for row in asked.get(tally, ()) if row not in rows)
-        for key, value, number in deal.shares(group, world.left[group]):
+        for key, value, number in deal.shares(group, state.left[group]):
             identity = (group.vector, kind_of[group], key, value, rows, counted)
             if identity not in found:
                 found[identity] = ItemDraft(group, key, value, kind_of[group], rows, counted, [])
@@ -298,11 +298,11 @@ def host_rows(group: PodGroup, own: GroupRules, addresses: Mapping[tuple[int, st
     return (*rows, *((one, 1, True) for one in sorted(taken)))
 
 
-def _asked(world: PlanState, groups: Sequence[PodGroup]) -> dict[object, tuple[HostRow, ...]]:
+def _asked(state: PlanState, groups: Sequence[PodGroup]) -> dict[object, tuple[HostRow, ...]]:
     """By tally: the rules about hosts that some of these groups ask by it."""
     found: dict[object, dict[HostRow, None]] = {}
     for group in groups:
-        for row in host_rows(group, world.rules[group.index], {}):
+        for row in host_rows(group, state.rules[group.index], {}):
             found.setdefault(row[0], {})[row] = None
     return {tally: tuple(rows) for tally, rows in found.items()}
 

@@ -1,4 +1,4 @@
-"""From a snapshot to the world in which a plan is made: every rule is compiled here, once, before anybody looks for a plan."""
+"""Build the plan state of a snapshot: every rule is compiled here, once, before the search begins."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ def build_state(
     ceilings: Ceilings,
     strict: bool = True,
 ) -> PlanState:
-    """The world of this snapshot: nothing placed yet, all that stands in its room, every offer with whom it is open to."""
+    """The state of this snapshot: nothing placed yet, all that stands in its room, every offer with whom it is open to."""
     who = select_pods(snapshot)
     reserved = [pod for pods in who.reserved.values() for pod in pods]
     there = placed_pods(snapshot)

@@ -1,7 +1,7 @@
-"""Whether a finished plan breaks a rule between pods: asked where it was not made strictly one pod after the other.
+"""Whether a finished plan keeps every rule between pods.
 
-Dealing pods out beforehand and taking nodes apart again bypass the order in which rules were asked; what comes of it is looked
-at here as a whole, and thrown away if it does not hold.
+Some steps place pods in another order than the scheduler would: pods assigned to domains beforehand, nodes that are emptied and filled
+again. The whole result is checked here, and is discarded if it breaks a rule.
 """
 
 from collections.abc import Collection, Iterable
@@ -11,24 +11,24 @@ from joiner.planning.state.plan_state import NodeState, PlanState
 from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadRule
 
 
-def keeps_all_rules(world: PlanState) -> bool:
+def keeps_all_rules(state: PlanState) -> bool:
     """Whether every pod of the plan is where its own and everybody's rules allow."""
-    rooms = [room for room in (*world.existing, *world.new) if room.planned]
-    keys = {rule.spread.topology_key for group in world.left for rule in world.rules[group.index].spreads}
+    rooms = [room for room in (*state.existing, *state.new) if room.planned]
+    keys = {rule.spread.topology_key for group in state.left for rule in state.rules[group.index].spreads}
     carried = {key for key in keys if all(key in room.labels for room in rooms)}
     most: dict[DomainCounts, int] = {}
-    bound = {group for group in world.left if not _anywhere(world.rules[group.index], carried, most)}
+    bound = {group for group in state.left if not _anywhere(state.rules[group.index], carried, most)}
     if not bound:
         return True
     known: dict[tuple[SpreadRule, str | None], bool] = {}
-    beside: dict[PodGroup, list[NodeState]] = {group: [] for group in bound if world.rules[group.index].affinity}
+    beside: dict[PodGroup, list[NodeState]] = {group: [] for group in bound if state.rules[group.index].affinity}
     for room in rooms:
         for group in room.planned:
-            if group in bound and not _may_stay(world, group, room, known):
+            if group in bound and not _may_stay(state, group, room, known):
                 return False
             if group in beside:
                 beside[group].append(room)
-    return all(_one_beginning(world, group, there) for group, there in beside.items())
+    return all(_one_beginning(state, group, there) for group, there in beside.items())
 
 
 def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts, int]) -> bool:
@@ -46,9 +46,9 @@ def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts
     return level and all(most[tally] <= allowed for tally, allowed in apart)
 
 
-def _may_stay(world: PlanState, group: PodGroup, room: NodeState, known: dict[tuple[SpreadRule, str | None], bool]) -> bool:
+def _may_stay(state: PlanState, group: PodGroup, room: NodeState, known: dict[tuple[SpreadRule, str | None], bool]) -> bool:
     """``known`` remembers which domains are level enough for a spread."""
-    own = world.rules[group.index]
+    own = state.rules[group.index]
     for tally in (*own.away, *own.unwanted):
         domain = room.labels.get(tally.key)
         if domain is not None and tally.by_domain.get(domain, 0) > (1 if tally in own.feeds else 0):
@@ -68,10 +68,10 @@ def _may_stay(world: PlanState, group: PodGroup, room: NodeState, known: dict[tu
     return all(tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.affinity)
 
 
-def _one_beginning(world: PlanState, group: PodGroup, rooms: Iterable[NodeState]) -> bool:
+def _one_beginning(state: PlanState, group: PodGroup, rooms: Iterable[NodeState]) -> bool:
     """Pods that want to be beside their own kind may begin in one place only, and only if there were none of their kind anywhere; in these
     rooms they are."""
-    own = world.rules[group.index]
+    own = state.rules[group.index]
     mine: dict[tuple[str, ...], int] = {}
     for room in rooms:
         where = tuple(room.labels.get(tally.key, "") for tally in own.affinity)
@@ -84,6 +84,6 @@ def _one_beginning(world: PlanState, group: PodGroup, rooms: Iterable[NodeState]
     ]
     if not begun:
         return True
-    if len(begun) > 1 or not own.may_begin:
+    if len(begun) > 1 or not own.selects_itself:
         return False
     return all(tally.total <= counted * mine[begun[0]] for tally in own.affinity)

@@ -1,8 +1,7 @@
-"""Who goes to which domain: pods that spread over zones, and pods that must be together in one, are dealt out before nodes are made.
+"""Assign pods to topology domains before nodes are made: pods that spread over zones, and pods that must share one.
 
-Pods then fill whole nodes domain by domain instead of alternating. Whoever is *counted* by a spread is dealt out as well, whether it asks
-for it or not: a zone that fills up with pods that do not care would shut out those that do. The finished plan is checked against the
-true skew.
+Pods then fill whole nodes domain by domain. Pods that a spread counts are assigned as well, even if they have no spread of their own:
+otherwise they could fill one zone and exclude the pods that have one. The finished plan is checked against the true skew.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,29 +34,29 @@ class DomainAssignment:
                 yield key, value, number
 
 
-def assign_domains(world: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> DomainAssignment:
+def assign_domains(state: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> DomainAssignment:
     """Deals the groups out, those first that ask for it, the largest first among them."""
-    dealer = DomainAssigner(world, groups, worth)
-    asking = [group for group in groups if world.rules[group.index].quoted]
-    counted = [group for group in groups if not world.rules[group.index].quoted]
-    for group in sorted(asking, key=lambda one: (-worth[one] * world.left[one], one.index)):
+    dealer = DomainAssigner(state, groups, worth)
+    asking = [group for group in groups if state.rules[group.index].assigned_spread]
+    counted = [group for group in groups if not state.rules[group.index].assigned_spread]
+    for group in sorted(asking, key=lambda one: (-worth[one] * state.left[one], one.index)):
         dealer.spread(group)
-    dealer.gather([group for group in counted if world.rules[group.index].affinity])
-    for group in sorted(counted, key=lambda one: (-worth[one] * world.left[one], one.index)):
+    dealer.gather([group for group in counted if state.rules[group.index].affinity])
+    for group in sorted(counted, key=lambda one: (-worth[one] * state.left[one], one.index)):
         dealer.balance(group)
     return DomainAssignment(dealer.shares)
 
 
 class DomainAssigner:
-    """Keeps the counts that the dealing makes, beside the world's own."""
+    """Keeps the counts that the dealing makes, beside the state's own."""
 
-    def __init__(self, world: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> None:
-        self._world = world
+    def __init__(self, state: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> None:
+        self._state = state
         self._worth = worth
         self.shares: dict[PodGroup, tuple[str, Mapping[str, int]]] = {}
         self._watched: dict[DomainCounts, SpreadRule] = {}
         for group in groups:
-            for rule in world.rules[group.index].spreads:
+            for rule in state.rules[group.index].spreads:
                 if rule.universe:
                     self._watched.setdefault(rule.tally, rule)
         self._counts = {
@@ -70,7 +69,7 @@ class DomainAssigner:
 
     def spread(self, group: PodGroup) -> None:
         """A group with a spread of its own: as evenly as the skew asks, and no further than it allows."""
-        rule = self._world.rules[group.index].quoted
+        rule = self._state.rules[group.index].assigned_spread
         if rule is None or not rule.universe:
             return
         key = rule.spread.topology_key
@@ -81,7 +80,7 @@ class DomainAssigner:
         """A group that only counts for others' spreads: evenly over the domains, so that nobody is shut out."""
         if group in self.shares:
             return
-        watched = [tally for tally in self._world.rules[group.index].feeds if tally in self._watched]
+        watched = [tally for tally in self._state.rules[group.index].feeds if tally in self._watched]
         if watched:
             rule = self._watched[watched[0]]
             key = rule.spread.topology_key
@@ -90,24 +89,24 @@ class DomainAssigner:
     def gather(self, groups: Sequence[PodGroup]) -> None:
         """Groups that want to be beside each other in one domain: all that are tied together go to one, where friends are already or where
         least has been dealt to."""
-        for tied in _tied(self._world, groups):
-            keys = {tally.key for group in tied for tally in self._world.rules[group.index].affinity}
+        for tied in _tied(self._state, groups):
+            keys = {tally.key for group in tied for tally in self._state.rules[group.index].affinity}
             if len(keys) != 1:
                 continue
             key = keys.pop()
             reach = set.intersection(*(set(self._reachable(group, key)) for group in tied))
-            there = [self._world.rules[group.index].affinity[0].by_domain for group in tied]
+            there = [self._state.rules[group.index].affinity[0].by_domain for group in tied]
             pinned = {domain for counts in there for domain, number in counts.items() if number}
             reach = reach & pinned if pinned else reach
             if reach:
                 chosen = min(sorted(reach), key=lambda domain: self._load.get((key, domain), 0.0))
                 for group in tied:
-                    self._give(group, key, {chosen: self._world.left[group]})
+                    self._give(group, key, {chosen: self._state.left[group]})
 
     def _distribute(self, group: PodGroup, key: str, reach: Sequence[str], rule: SpreadRule | None = None) -> None:
         """Give the group's pods to these domains, the emptiest first; with a ``rule``, no further than its skew allows."""
-        left = self._world.left[group]
-        counting = [self._counts[tally] for tally in self._world.rules[group.index].feeds if tally in self._counts]
+        left = self._state.left[group]
+        counting = [self._counts[tally] for tally in self._state.rules[group.index].feeds if tally in self._counts]
         own = self._counts[rule.tally] if rule else {}
         adds = 1 if rule and rule.counts_itself else 0
         given = dict.fromkeys(reach, 0)
@@ -121,7 +120,7 @@ class DomainAssigner:
             for counts in counting:
                 counts[domain] = counts.get(domain, 0) + rounds
         share = self._worth[group]
-        dear = self._dearness(key) if left > rounds * len(reach) else {}
+        dear = self._price_by_domain(key) if left > rounds * len(reach) else {}
         for _ in range(left - rounds * len(reach)):
             allowed = reach
             if rule is not None:
@@ -144,11 +143,11 @@ class DomainAssigner:
                 counts[domain] = counts.get(domain, 0) + 1
         self._give(group, key, given, counted=True)
 
-    def _dearness(self, key: str) -> Mapping[str, float]:
+    def _price_by_domain(self, key: str) -> Mapping[str, float]:
         """What everything that is offered in all domains costs in each of them: who is left over goes where it is cheap."""
         if key not in self._dear:
             prices: dict[object, dict[str, float]] = {}
-            for market in self._world.markets:
+            for market in self._state.markets:
                 for one in market.launchable:
                     domain = one.label(key)
                     if domain is not None:
@@ -163,28 +162,28 @@ class DomainAssigner:
         for domain, number in given.items():
             self._load[key, domain] = self._load.get((key, domain), 0.0) + number * self._worth[group]
             if not counted:
-                for tally in self._world.rules[group.index].feeds:
+                for tally in self._state.rules[group.index].feeds:
                     if tally in self._counts:
                         self._counts[tally][domain] = self._counts[tally].get(domain, 0) + number
 
     def _reachable(self, group: PodGroup, key: str) -> tuple[str, ...]:
         """Domains in which the group has an offer, or a node with room; groups that agree in offers and size share the answer."""
-        world = self._world
-        bits = tuple(variant.bits[group.index] for market in world.markets for variant in market.variants)
-        asked = (key, bits, group.constraints.tolerations, group.vector, bool(world.existing) and group)
+        state = self._state
+        bits = tuple(variant.bits[group.index] for market in state.markets for variant in market.variants)
+        asked = (key, bits, group.constraints.tolerations, group.vector, bool(state.existing) and group)
         if asked not in self._reach:
-            self._reach[asked] = tuple(sorted(reachable_domains(world, group, key)))
+            self._reach[asked] = tuple(sorted(reachable_domains(state, group, key)))
         return self._reach[asked]
 
 
-def reachable_domains(world: PlanState, group: PodGroup, key: str) -> set[str]:
+def reachable_domains(state: PlanState, group: PodGroup, key: str) -> set[str]:
     """Domains in which the group has an offer, or a node with room."""
-    there = (room for room in world.existing if key in room.labels and world.suits(group, room) and fits(group, room.free))
-    return {room.labels[key] for room in there}.union(_offered(world, group, key))
+    there = (room for room in state.existing if key in room.labels and state.suits(group, room) and fits(group, room.free))
+    return {room.labels[key] for room in there}.union(_offered(state, group, key))
 
 
-def _offered(world: PlanState, group: PodGroup, key: str) -> Iterator[str]:
-    for market in world.markets:
+def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
+    for market in state.markets:
         if group.constraints.untolerated(market.pool.taints) is not None:
             continue
         for variant in market.variants:
@@ -196,7 +195,7 @@ def _offered(world: PlanState, group: PodGroup, key: str) -> Iterator[str]:
                     yield domain
 
 
-def _tied(world: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
+def _tied(state: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
     """Groups by who wants to be beside whom, as far as all of them want it: those that only others want are not tied."""
     rest = dict.fromkeys(groups)
     found = []
@@ -205,17 +204,19 @@ def _tied(world: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
         del rest[first]
         tied, waiting, whole = [first], [first], True
         while waiting:
-            own = world.rules[waiting.pop().index]
+            own = state.rules[waiting.pop().index]
             for friend in own.friends:
                 if friend in rest:
                     del rest[friend]
                     tied.append(friend)
                     waiting.append(friend)
-                elif friend not in tied and world.left.get(friend):
+                elif friend not in tied and state.left.get(friend):
                     whole = False
-        if whole and any(world.rules[one.index].may_begin or any(tally.total for tally in world.rules[one.index].affinity) for one in tied):
+        if whole and any(
+            state.rules[one.index].selects_itself or any(tally.total for tally in state.rules[one.index].affinity) for one in tied
+        ):
             found.append(sorted(tied, key=lambda one: one.index))
-    return sorted(found, key=lambda tied: (-sum(map(world.left.__getitem__, tied)), tied[0].index))
+    return sorted(found, key=lambda tied: (-sum(map(state.left.__getitem__, tied)), tied[0].index))
 
 
 def assign_quotas(state: PlanState, groups: Iterable[PodGroup]) -> None:
@@ -226,7 +227,7 @@ def assign_quotas(state: PlanState, groups: Iterable[PodGroup]) -> None:
     """
     expected: dict[tuple[str, object, str], dict[str, int]] = {}
     for group in groups:
-        rule = state.rules[group.index].quoted
+        rule = state.rules[group.index].assigned_spread
         if rule is None or not rule.universe:
             continue
         counts = expected.setdefault(

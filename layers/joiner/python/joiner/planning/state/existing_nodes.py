@@ -1,4 +1,4 @@
-"""What stands already: nodes as they are, claims on their way as they will be, and what both use of limits and ceilings."""
+"""Existing nodes, claims in flight, and how much both use of limits and ceilings."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A limit that one more node would exceed, as a value that can say how far it is used, how much is wanted, and who can raise it."""
+"""The limit that one more node would exceed, as a value: how much of it is used, how much is needed, and how to raise it."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,7 @@
-"""Where pods can go: nodes that are there, claims on their way, and nodes that this plan makes. The plan is made in here.
+"""The plan while it is made: existing nodes, nodes in flight, new nodes, and the pods on them.
 
-A ``PlanState`` is changed while a plan is being made and never leaves this room of the library: pods are put in and taken out again
-until a good plan is found, then it is read off as a value. Every rule of the scheduler is asked before a pod is put anywhere.
+``PlanState`` is changed by the search and never leaves ``planning``: pods are placed and removed until a good plan is found, then the plan
+is written as a value. Every rule of the scheduler is checked before a pod is placed.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ class NodeState:
     planned: dict[PodGroup, int] = field(default_factory=dict)
     ports: list[HostPort] = field(default_factory=list)
     attached: dict[tuple[int, str], int] = field(default_factory=dict)
-    remembered: dict[object, bool] = field(default_factory=dict)
+    answers: dict[object, bool] = field(default_factory=dict)
     choice: OfferChoice | None = None
     made: OfferChoice | None = None
     """What a room will be made of that this plan makes in any case: a node that a static pool lacks."""
@@ -99,7 +99,7 @@ class PlanState:
         self.new: list[NodeState] = []
         still_open = [market for market in markets if not _used_up(market.pool, used.get(market.pool.key, {}))]
         self.rules: tuple[GroupRules, ...] = compile_rules(groups.all, self.existing, still_open, namespaces)
-        self.quoted = tuple(own.quoted for own in self.rules)
+        self.assigned_spread = tuple(own.assigned_spread for own in self.rules)
         self._feeds = tuple(own.feeds for own in self.rules)
         self._of_hosts = tuple(own.of_hosts for own in self.rules)
         self._carefree = [
@@ -179,7 +179,7 @@ class PlanState:
         return None
 
     @property
-    def below_ceilings(self) -> tuple[int | None, float | None]:
+    def left_of_ceilings(self) -> tuple[int | None, float | None]:
         """How many more nodes the cluster's ceilings leave, and for how much an hour; None where there is no ceiling."""
         nodes, price = self._ceilings.nodes, self._ceilings.price_per_hour
         return (
@@ -212,12 +212,12 @@ class PlanState:
         """Whether taints, labels and name of the node let such pods in."""
         if room.choice:
             return bool(room.choice.groups >> group.index & 1)
-        known = room.remembered.get(group)
+        known = room.answers.get(group)
         if known is None:
             said = group.constraints
             known = said.untolerated(room.taints) is None and said.suits(room.labels, room.node or room.name)
             known = known and any(place.allow(room.labels) for place in group.places)
-            room.remembered[group] = known
+            room.answers[group] = known
         return known
 
     def offers(self, group: PodGroup) -> int:
@@ -245,7 +245,7 @@ class PlanState:
         self._move(group, room, fitting)
         return fitting
 
-    def put_together(self, contents: Mapping[PodGroup, int], room: NodeState, choice: OfferChoice) -> bool:
+    def place_together(self, contents: Mapping[PodGroup, int], room: NodeState, choice: OfferChoice) -> bool:
         """Puts all of this in an empty room of this choice, or nothing: for groups that are ``easy``. What they ask of each other is asked
         once all of them are in."""
         free, accepted = list(room.free), choice.groups
@@ -273,7 +273,9 @@ class PlanState:
 
     def _within_quotas(self, contents: Mapping[PodGroup, int], room: NodeState) -> bool:
         """Whether each group that was dealt out has so many left for this domain; then they are taken off."""
-        dealt = [(self.quotas[group.index], rule, number) for group, number in contents.items() if (rule := self.quoted[group.index])]
+        dealt = [
+            (self.quotas[group.index], rule, number) for group, number in contents.items() if (rule := self.assigned_spread[group.index])
+        ]
         domains = [room.labels.get(rule.spread.topology_key, "") for _, rule, _ in dealt]
         if any(quota.get(domain, 0) < number for (quota, _, number), domain in zip(dealt, domains, strict=True)):
             return False
@@ -294,7 +296,7 @@ class PlanState:
             or any(tally.key != names.HOSTNAME for tally in (*own.away, *own.unwanted))
         ):
             return False
-        dealt = self.quoted[group.index] if group.index in self.quotas else None
+        dealt = self.assigned_spread[group.index] if group.index in self.quotas else None
         return all(rule.universe is None or rule is dealt for rule in own.spreads)
 
     def limit(self, group: PodGroup, room: NodeState) -> tuple[int, str]:
@@ -303,7 +305,9 @@ class PlanState:
         if ports and any(port.conflicts(taken) for port in ports for taken in room.ports):
             return 0, PORTS_TAKEN
         quota = self.quotas.get(group.index)
-        most, why = (UNLIMITED, "") if own.free else own.limit(room, quota, self.quoted[group.index] if quota is not None else None)
+        most, why = (
+            (UNLIMITED, "") if own.free else own.limit(room, quota, self.assigned_spread[group.index] if quota is not None else None)
+        )
         if most and group.attaches:
             most = min(most, _attachable(group, room))
             why = why or ("" if most else TOO_MANY_VOLUMES)
@@ -317,14 +321,14 @@ class PlanState:
         need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
         for volume in group.attaches:
             need[volume[0]] += not room.attached.get(volume)
-        open_to = [one for one in self.stand_ins(choice, (*room.planned, group)) if all(map(ge, one.room, need))]
+        open_to = [one for one in self.replacement_offers(choice, (*room.planned, group)) if all(map(ge, one.room, need))]
         most = [min([(one.room[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to]
         for number in sorted({each for each in most if each > 0}, reverse=True):
             if meets_min_values((one for one, each in zip(open_to, most, strict=True) if each >= number), choice.market.pool.min_values):
                 return number
         return 0
 
-    def stand_ins(self, choice: OfferChoice, inside: Iterable[PodGroup]) -> list[NodeOffer]:
+    def replacement_offers(self, choice: OfferChoice, inside: Iterable[PodGroup]) -> list[NodeOffer]:
         """Offers of any size and price that these pods could be on in place of this one, as far as labels and their neighbours go."""
         bits, keys = -1, set[str]()
         for group in inside:
@@ -369,7 +373,7 @@ class PlanState:
                 room.ports.remove(port)
         quota = self.quotas.get(group.index) if self.quotas else None
         if quota is not None:
-            rule = self.quoted[group.index]
+            rule = self.assigned_spread[group.index]
             domain = room.labels.get(rule.spread.topology_key) if rule else None
             if domain is not None:
                 quota[domain] = quota.get(domain, 0) - number

@@ -35,7 +35,7 @@ class TopologyNode(Protocol):
     def taints(self) -> Sequence[Taint]: ...
 
     @property
-    def remembered(self) -> dict[object, bool]:
+    def answers(self) -> dict[object, bool]:
         """For answers about this place that never change."""
         ...
 
@@ -95,7 +95,7 @@ class SpreadRule:
 class GroupRules:
     """What one group asks of its neighbours, and what its pods change for others (``feeds``).
 
-    ``friends`` are the other groups beside which its affinity wants to be; ``may_begin`` says that it is its own friend. ``together``
+    ``friends`` are the other groups beside which its affinity wants to be; ``selects_itself`` says that it is its own friend. ``together``
     count the pods that share a volume which is not there yet: it is made where the first of them goes, and all others follow.
     ``alone`` count the pods that have a claim which is for one pod at a time. ``stock`` counts those that take one of a family of volumes
     made by hand, with how many of these there are in each domain.
@@ -104,7 +104,7 @@ class GroupRules:
     spreads: list[SpreadRule] = field(default_factory=list)
     affinity: list[DomainCounts] = field(default_factory=list)
     friends: list[PodGroup] = field(default_factory=list)
-    may_begin: bool = False
+    selects_itself: bool = False
     away: list[DomainCounts] = field(default_factory=list)
     unwanted: list[DomainCounts] = field(default_factory=list)
     feeds: list[DomainCounts] = field(default_factory=list)
@@ -174,10 +174,10 @@ class GroupRules:
             return False
         if all(tally.by_domain.get(domain or "", 0) for tally, domain in zip(self.affinity, domains, strict=True)):
             return True
-        return self.may_begin and not any(tally.total for tally in self.affinity)
+        return self.selects_itself and not any(tally.total for tally in self.affinity)
 
     @property
-    def quoted(self) -> SpreadRule | None:
+    def assigned_spread(self) -> SpreadRule | None:
         """The spread whose domains are dealt out beforehand. One that counts nobody who waits does not share them out: they may all go
         where it is level."""
         return next((rule for rule in self.spreads if rule.universe is not None and rule.moves), None)
@@ -274,7 +274,7 @@ class RuleCompiler:
             return
         own = self._found[group.index]
         meant = self._real(group, self._meant(wanted))
-        own.may_begin = group in meant
+        own.selects_itself = group in meant
         own.friends = [other for other in meant if other is not group]
         known = ("beside", wanted, group.head_room)
         own.affinity = [self._tally((*known, term.topology_key), term.topology_key, meant) for term in wanted]
@@ -404,7 +404,7 @@ def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[
     answer = object()  # a name for it among what places remember; the function itself would be a cycle
 
     def eligible(place: TopologyNode) -> bool:
-        known = place.remembered.get(answer)
+        known = place.answers.get(answer)
         if known is None:
             labels = place.labels
             known = all(key in labels for key in keys)
@@ -412,7 +412,7 @@ def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[
                 known = group.constraints.suits(labels, labels.get(names.HOSTNAME, ""))
             if known and spread.honors_taints:
                 known = group.constraints.untolerated(tuple(place.taints)) is None
-            place.remembered[answer] = known
+            place.answers[answer] = known
         return known
 
     return eligible

@@ -1,4 +1,4 @@
-"""Static pools: nodes that a pool with ``replicas`` lacks are made whoever waits, and are room for whoever does.
+"""Static pools: nodes that a pool with ``replicas`` lacks are planned without pending pods, and pods may be placed on them.
 
 Source: Karpenter, "NodePools", static capacity: as many nodes as the replicas say, no more than ``limits.nodes``.
 """

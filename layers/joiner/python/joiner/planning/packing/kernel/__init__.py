@@ -135,9 +135,9 @@ class Kernel:
         return counts
 
     def repack(self, plan: "KernelNodes", worth: Floats, lure: Floats, turns: int, slack: float = 0.0) -> tuple[float, float]:
-        """Takes a few nodes apart and packs them anew, so many times; what is no dearer stays, and what is dearer by less than some
-        chance of ``slack`` ($/h). ``lure`` is what items are worth while some nodes are filled. Answers what was saved in $/h, and how much
-        work it was, in cells of ``fill``."""
+        """Empty a few nodes and pack their pods again, ``turns`` times; a result that is not more expensive stays, and at random one
+        that is more expensive by less than ``slack`` ($/h). ``lure`` is what items are worth while some nodes are filled. Returns what was
+        saved in $/h, and the work in cells of ``fill``."""
         nodes, cells = ctypes.c_longlong(plan.number), ctypes.c_double(0.0)
         worth, lure = np.ascontiguousarray(worth), np.ascontiguousarray(lure)
         saved = self._repack(
