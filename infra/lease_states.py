@@ -1,42 +1,33 @@
-"""The lease as states: one execution at a time decides about nodes, each under a number of its own, and no ring is lost.
+"""States that take, ring and release the lease: one execution at a time decides about nodes, and no ring is lost.
 
-The item ``LEASE/scale-up`` holds its holder (an execution's ARN), until when, the number, and how often anybody rang.
+The item ``LEASE/scale-up`` holds the execution that has the lease (`holder`), until when (`leaseUntil`, epoch seconds),
+a number that each taking increases (`leaseNumber`), and how often the doorbell rang (`rings`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.states_language import (
-    EXECUTION_ARN,
-    NOW_SECONDS,
-    RESULT,
-    Catch,
-    ServiceIntegrations,
-    State,
-    TaskState,
-    jsonata,
-)
-from joiner.item_keys import LEASE, SCALE_UP, item_key
+from infra.item_keys import LEASE_KEY
+from infra.service_integrations import ItemUpdate, ServiceIntegrations
+from infra.states_language import EXECUTION_ARN, NOW_SECONDS, RESULT, Catch, State, jsonata
 
 LEASE_SECONDS: Final = 120
-"""Until the first function under the lease renews it; each renews it for its own timeout and half a minute."""
-
-LEASE_KEY: Final = item_key(LEASE, SCALE_UP)
+"""Until the first function under the lease renews it; each function renews it for its own timeout and 30 seconds."""
 
 LEASE_LOST: Final = ("LeaseLost",)
-"""What a function raises that finds the lease in other hands: that execution sees to the pods now."""
+"""The error of a function that finds another holder of the lease: that execution plans for the pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseStates:
-    """The lease in one table. A condition that does not hold is an error that the caller catches."""
+    """States for the lease in one table. A condition that is false is an error, which the caller catches."""
 
     integrations: ServiceIntegrations
     table: str
 
     def take(self, *, next: str, assign: Mapping[str, str], catch: Sequence[Catch]) -> State:
-        """Free, run out, or ours already: that is this very request, sent again."""
+        """Take the lease if it is free, expired, or this execution's already: then the same request was sent twice."""
         values = {
             ":now": {"N": jsonata(f"$string({NOW_SECONDS})")},
             ":until": {"N": jsonata(f"$string({NOW_SECONDS} + {LEASE_SECONDS})")},
@@ -59,35 +50,27 @@ class LeaseStates:
         unless_rung_since: str = "",
         output: Any = RESULT,
     ) -> State:
-        """Ours, and nobody's from now on; `unless_rung_since` is an expression for the rings that were noted."""
+        """Release the lease of this execution.
+
+        `unless_rung_since` is JSONata for the number of rings that the execution has read. If the doorbell rang since,
+        the condition is false: the execution keeps the lease and plans again.
+        """
         condition, values = "holder = :me", {}
         if unless_rung_since:
-            condition, values = (
-                "holder = :me AND rings = :noted",
-                {":noted": {"N": jsonata(f"$string({unless_rung_since})")}},
-            )
+            condition += " AND rings = :noted"
+            values = {":noted": {"N": jsonata(f"$string({unless_rung_since})")}}
         return self._update(
             "REMOVE holder, leaseUntil", condition, values, next=next, assign=assign, catch=catch, output=output
         )
 
     def ring(self, *, next: str, catch: Sequence[Catch]) -> State:
-        """Whoever holds the lease looks again before it gives it back."""
-        return TaskState(
-            resource=self.integrations.service("dynamodb:updateItem"),
-            arguments={
-                "TableName": self.table,
-                "Key": LEASE_KEY,
-                "UpdateExpression": "ADD rings :one",
-                "ExpressionAttributeValues": {":one": {"N": "1"}},
-            },
-            timeout=10,
-            next=next,
-            catch=catch,
-        ).render()
+        """Count a ring: the execution that holds the lease plans once more before it releases it."""
+        update = ItemUpdate(LEASE_KEY, "ADD rings :one", {":one": {"N": "1"}})
+        return self.integrations.update_item(self.table, update, next=next, catch=catch)
 
     def _update(
         self,
-        update: str,
+        expression: str,
         condition: str,
         values: Mapping[str, Any],
         *,
@@ -96,24 +79,16 @@ class LeaseStates:
         catch: Sequence[Catch],
         output: Any = RESULT,
     ) -> State:
-        return TaskState(
-            resource=self.integrations.service("dynamodb:updateItem"),
-            arguments={
-                "TableName": self.table,
-                "Key": LEASE_KEY,
-                "UpdateExpression": update,
-                "ConditionExpression": condition,
-                "ExpressionAttributeValues": {":me": {"S": EXECUTION_ARN}, **values},
-                "ReturnValues": "ALL_NEW",
-            },
-            timeout=10,
-            next=next,
-            assign=assign,
-            output=output,
-            catch=catch,
-        ).render()
+        update = ItemUpdate(
+            LEASE_KEY,
+            expression,
+            {":me": {"S": EXECUTION_ARN}, **values},
+            condition=condition,
+            return_values="ALL_NEW",
+        )
+        return self.integrations.update_item(self.table, update, next=next, assign=assign, output=output, catch=catch)
 
 
 def attribute(name: str) -> str:
-    """A number of the item, as it is after the update."""
+    """Return JSONata for a number of the item after the update."""
     return jsonata(f"$number($states.result.Attributes.{name}.N)")

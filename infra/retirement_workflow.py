@@ -1,5 +1,6 @@
-"""RETIRE and its functions: from claims that have to go until nothing of them is left. Two machines of the same states: one Standard, and
-one Express for nodes that are empty, which is the daily way down and costs next to nothing."""
+"""The retirement machines and their functions: from claims to retire until nothing of them is left. A Standard and an
+Express machine have the same states. The Express machine retires empty nodes, the most frequent retirement, and costs
+almost nothing."""
 
 from dataclasses import replace
 from typing import Final
@@ -10,16 +11,18 @@ from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
-from infra.retirement_states import EXPRESS_LIMITS, RetirementParts, retirement_definition
+from infra.retirement_expressions import EXPRESS_LIMITS
+from infra.retirement_states import RetirementParts, retirement_definition
 from infra.scale_up_workflow import called_function, construct_id
-from infra.states_language import ServiceIntegrations
+from infra.service_integrations import ServiceIntegrations
 
 FUNCTIONS: Final = ("begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes")
 
 
 class RetirementWorkflow(Construct):
-    """The machines `joiner-retire-<cluster>`, which the sweep and `handle_interruption` start, and `joiner-empty-<cluster>`, which only the
-    sweep starts, and what both call. Neither name begins with the other, or a cluster's could be another cluster's."""
+    """The state machines `joiner-retire-<cluster>`, which the sweep and `handle_interruption` start, and
+    `joiner-empty-<cluster>`, which only the sweep starts, and their functions. Neither name is a prefix of the other:
+    otherwise a machine of one cluster could have the name of another cluster's machine."""
 
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies, scale_up_arn: str) -> None:
         super().__init__(scope, id)

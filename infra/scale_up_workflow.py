@@ -1,4 +1,4 @@
-"""The SCALE UP machine and its functions: from a ring to nodes that run the pods it was about."""
+"""The scale-up machine and its functions: from a ring to nodes that run the pending pods."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from constructs import Construct
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
 from infra.scale_up_states import ScaleUpParts, scale_up_definition
-from infra.states_language import CalledFunction, ServiceIntegrations
+from infra.service_integrations import CalledFunction, ServiceIntegrations
 
 FUNCTIONS: Final = (
     "find_pending_pods",
@@ -23,10 +23,10 @@ FUNCTIONS: Final = (
 
 
 class ScaleUpWorkflow(Construct):
-    """The machine `joiner-scale-up-<cluster>` and what it calls."""
+    """The state machine `joiner-scale-up-<cluster>` and the functions that it invokes."""
 
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies, nodes: dict[str, str]) -> None:
-        """`nodes` is the part of the environment that says which nodes may be launched."""
+        """`nodes` is the part of the environment that limits which nodes may be launched."""
         super().__init__(scope, id)
         settings = dependencies.settings
         environments = {
@@ -61,12 +61,13 @@ class ScaleUpWorkflow(Construct):
 
 
 def called_function(function: LambdaFunction) -> CalledFunction:
-    """A function as its state machine calls it."""
+    """Return a function as its state machine invokes it."""
     return CalledFunction(function.published.function_arn, function.configuration.timeout_seconds)
 
 
 def construct_id(function_name: str) -> str:
-    """
+    """Return the construct id of a function.
+
     >>> construct_id("find_pending_pods")
     'FindPendingPods'
     """

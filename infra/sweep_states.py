@@ -1,12 +1,14 @@
-"""SWEEP, state by state: the minute's look at the cluster and at EC2, which starts what is due.
+"""States of the sweep machine: every minute it reads the cluster and EC2, and starts what is needed.
 
-It starts nothing itself from a function: a function in a VPC could not, and here everybody sees why something was started. Like every
-other ringer it counts its ring first: a holder whose lease the new execution finds taken looks again before it lets go.
+States start the other machines, not functions: a function in a VPC cannot reach Step Functions, and the execution shows
+why something was started. Before it starts a scale-up it rings, like the doorbell: an execution that holds the lease
+plans once more before it releases it.
 
-Each of the things that may be due is started by itself: one that cannot be started keeps no other, and is due again at the next sweep.
-Nodes that are empty, the daily way down, go by an Express execution, in which states cost nothing; all others may take their time.
+Each follow-up is started by itself. One that cannot be started stops no other, and the next sweep starts it. Empty
+nodes, the most frequent retirement, are retired by an Express execution, whose state transitions are free; other nodes
+by a Standard execution.
 
-Sweeps look one at a time (`infra/sweep_turn_states.py`): every way out gives the turn back before it ends.
+One sweep runs at a time (`infra/sweep_turn_states.py`): every path gives the turn back before it ends.
 """
 
 from collections.abc import Mapping
@@ -14,14 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.lease_states import LeaseStates
+from infra.service_integrations import CalledFunction, ServiceIntegrations, execution_name
 from infra.states_language import (
     EVERY_ERROR,
-    EXECUTION_EXISTS,
-    CalledFunction,
     Catch,
-    ServiceIntegrations,
     State,
-    TaskState,
+    States,
     choice_state,
     fail_state,
     jsonata,
@@ -35,12 +35,14 @@ from infra.states_language import (
 from infra.sweep_turn_states import TAKE_TURN, SweepTurnStates
 
 SWEEP_SECONDS: Final = 240
-"""Express executions end after five minutes at the latest."""
+"""Timeout of a sweep. AWS ends Express executions after five minutes."""
 
-DELAY_OF_THE_RING: Final = "$states.input.after"
-"""What the doorbell says: seconds until what it rang for is stored. The clock says nothing."""
+RING_DELAY: Final = "$states.input.after"
+"""JSONata: seconds until the API server has stored the deletion for which the doorbell rang. The schedule passes
+none."""
 
-SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.unwatchedClaims > 0 or $cluster_survey.staleClaims > 0
+SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.unwatchedClaims > 0 \
+or $cluster_survey.staleClaims > 0
   or $cluster_survey.closedNodes > 0
   or $instance_survey.leaseBroken or $instance_survey.deadWaves > 0 or $instance_survey.openLaunches > 0"""
 
@@ -54,6 +56,9 @@ DUE_CONDITIONS: Final[Mapping[str, str]] = {
     "garbage": "$count($instance_survey.garbage) > 0",
     "rebuilding": "$count($instance_survey.rebuild) > 0",
 }
+"""Each follow-up with the condition (JSONata) under which it is needed."""
+
+ANYTHING_DUE: Final = " or ".join(f"$due.{name}" for name in DUE_CONDITIONS)
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,
@@ -63,19 +68,14 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "paused": False,
     "due": dict.fromkeys(DUE_CONDITIONS, False),
 }
-"""What the ends read, whichever way leads to them."""
+"""Variables that the final states read, whichever path leads to them."""
 
-ANYTHING_DUE: Final = " or ".join(f"$due.{name}" for name in DUE_CONDITIONS)
 GIVE_BACK_TURN: Final = "Give the turn back"
-
-NOW_IN_NAMES: Final = "$now('[Y0001][M01][D01]T[H01][m01][s01]')"
-NOW_IN_MILLISECONDS: Final = "$now('[Y0001][M01][D01]T[H01][m01][s01]-[f001]')"
-"""Two sweeps may start a retirement in one second, each for claims of its own: deletions ring for a sweep between those of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepParts:
-    """What the machine is made of besides its states."""
+    """What the states refer to."""
 
     integrations: ServiceIntegrations
     cluster: str
@@ -85,40 +85,40 @@ class SweepParts:
     table: str
     functions: Mapping[str, CalledFunction]
 
+    @property
+    def turn(self) -> SweepTurnStates:
+        """The states of the turn."""
+        return SweepTurnStates(self.integrations, self.table, SWEEP_SECONDS)
+
 
 def sweep_definition(parts: SweepParts) -> State:
-    """The whole machine."""
+    """Return the definition of the machine."""
     states = {
-        **_taking_turns(parts),
-        **_looking(parts),
-        **_retiring(parts),
-        **_scaling_up(parts),
-        **_tidying(parts),
-        **_ends(parts),
+        **_turn_states(parts),
+        **_survey_states(parts),
+        **_decision_states(parts),
+        **_retirement_states(parts),
+        **_scale_up_states(parts),
+        **_repair_states(parts),
+        **_final_states(parts),
     }
     return state_machine(states, comment="The minute's look at the cluster and at EC2", timeout=SWEEP_SECONDS)
 
 
-def _taking_turns(parts: SweepParts) -> Mapping[str, State]:
-    # An update whose answer was lost may have taken the turn
-    failing = [Catch([EVERY_ERROR], GIVE_BACK_TURN)]
-    turn = {"waits": 0}
+def _turn_states(parts: SweepParts) -> States:
     return {
         "Who rang?": choice_state(
-            {f"$exists({DELAY_OF_THE_RING})": "Let the deletion be stored"}, otherwise=TAKE_TURN, assign=turn
+            {f"$exists({RING_DELAY})": "Let the deletion be stored"}, otherwise=TAKE_TURN, assign={"waits": 0}
         ),
-        "Let the deletion be stored": wait_state(jsonata(DELAY_OF_THE_RING), next=TAKE_TURN),
-        **_turn(parts).take(next="Describe the cluster", assign=INITIAL_VARIABLES, catch=failing),
+        "Let the deletion be stored": wait_state(jsonata(RING_DELAY), next=TAKE_TURN),
+        **parts.turn.take(
+            next="Describe the cluster", assign=INITIAL_VARIABLES, catch=[Catch([EVERY_ERROR], "The sweep failed")]
+        ),
     }
 
 
-def _turn(parts: SweepParts) -> SweepTurnStates:
-    return SweepTurnStates(parts.integrations, parts.table, SWEEP_SECONDS)
-
-
-def _looking(parts: SweepParts) -> Mapping[str, State]:
+def _survey_states(parts: SweepParts) -> States:
     failing = [Catch([EVERY_ERROR], GIVE_BACK_TURN)]
-    pause = parts.integrations.unless_paused(parts.cluster, next="Decide what is due", catch=failing)
     return {
         "Describe the cluster": parts.integrations.describe_cluster(
             parts.cluster, next="Survey the cluster", assign={}, catch=failing
@@ -140,6 +140,14 @@ def _looking(parts: SweepParts) -> Mapping[str, State]:
             assign={"instance_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
+    }
+
+
+def _decision_states(parts: SweepParts) -> States:
+    pause = parts.integrations.unless_paused(
+        parts.cluster, next="Decide what is due", catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
+    )
+    return {
         "Read the pause": pause["Read the pause"],
         "Is Joiner paused?": choice_state({"$paused": GIVE_BACK_TURN}, otherwise="Decide what is due"),
         "Decide what is due": pass_state(
@@ -151,7 +159,7 @@ def _looking(parts: SweepParts) -> Mapping[str, State]:
     }
 
 
-def _retiring(parts: SweepParts) -> Mapping[str, State]:
+def _retirement_states(parts: SweepParts) -> States:
     return {
         "Are nodes empty?": choice_state({"$due.emptiness": "Retire empty nodes"}, otherwise="Is a retirement due?"),
         "Retire empty nodes": _start_retirement(
@@ -163,40 +171,36 @@ def _retiring(parts: SweepParts) -> Mapping[str, State]:
 
 
 def _start_retirement(parts: SweepParts, machine_arn: str, claims: str, *, next: str) -> State:
-    return TaskState(
-        resource=parts.integrations.service("states:startExecution"),
-        arguments={
-            "StateMachineArn": machine_arn,
-            "Name": jsonata(f"'retire-' & {NOW_IN_MILLISECONDS} & '-sweep'"),
-            "Input": {"reason": "sweep", "claims": jsonata(f"[{claims}]")},
-        },
-        timeout=10,
+    """Start a retirement of `claims` (JSONata). Two sweeps may each start one within a second: deletions start sweeps,
+    too."""
+    return parts.integrations.start_execution(
+        machine_arn,
+        execution_name("retire", "sweep", milliseconds=True),
+        {"reason": "sweep", "claims": jsonata(f"[{claims}]")},
         next=next,
-        catch=[Catch(EXECUTION_EXISTS, next, kept=False), Catch([EVERY_ERROR], next)],
-    ).render()
+        on_error=next,
+        keep_error=True,
+    )
 
 
-def _scaling_up(parts: SweepParts) -> Mapping[str, State]:
+def _scale_up_states(parts: SweepParts) -> States:
     return {
         "Is a scale-up due?": choice_state({"$due.scaleUp": "Ring"}, otherwise="Is there garbage?"),
         "Ring": LeaseStates(parts.integrations, parts.table).ring(
             next="Start a scale-up", catch=[Catch([EVERY_ERROR], "Is there garbage?")]
         ),
-        "Start a scale-up": TaskState(
-            resource=parts.integrations.service("states:startExecution"),
-            arguments={
-                "StateMachineArn": parts.scale_up_arn,
-                "Name": jsonata(f"'up-' & {NOW_IN_NAMES} & '-sweep'"),
-                "Input": {"reason": "sweep", "reasons": jsonata("[$cluster_survey.reasons, $instance_survey.reasons]")},
-            },
-            timeout=10,
+        "Start a scale-up": parts.integrations.start_execution(
+            parts.scale_up_arn,
+            execution_name("up", "sweep"),
+            {"reason": "sweep", "reasons": jsonata("[$cluster_survey.reasons, $instance_survey.reasons]")},
             next="Is there garbage?",
-            catch=[Catch(EXECUTION_EXISTS, "Is there garbage?", kept=False), Catch([EVERY_ERROR], "Is there garbage?")],
-        ).render(),
+            on_error="Is there garbage?",
+            keep_error=True,
+        ),
     }
 
 
-def _tidying(parts: SweepParts) -> Mapping[str, State]:
+def _repair_states(parts: SweepParts) -> States:
     return {
         "Is there garbage?": choice_state({"$due.garbage": "Collect garbage"}, otherwise="Are claims missing?"),
         "Collect garbage": parts.integrations.invoke(
@@ -215,21 +219,21 @@ def _tidying(parts: SweepParts) -> Mapping[str, State]:
     }
 
 
-def _ends(parts: SweepParts) -> Mapping[str, State]:
-    seen = {"cluster": jsonata("$cluster_survey"), "instances": jsonata("$instance_survey")}
-    guard = "$cluster_survey.refused"
+def _final_states(parts: SweepParts) -> States:
+    surveys = {"cluster": jsonata("$cluster_survey"), "instances": jsonata("$instance_survey")}
+    refusal = "$cluster_survey.refused"
     ends = {
         "$exists($failure.Error)": "The sweep failed",
-        **refusal_branches(guard),
+        **refusal_branches(refusal),
         "$paused": "Joiner is paused",
         ANYTHING_DUE: "What was due was started",
     }
     return {
-        GIVE_BACK_TURN: _turn(parts).give_back(next="How did it end?"),
+        GIVE_BACK_TURN: parts.turn.give_back(next="How did it end?"),
         "How did it end?": choice_state(ends, otherwise="Nothing is due"),
-        **refusal_states(guard),
+        **refusal_states(refusal),
         "Joiner is paused": succeed_state({"paused": True}),
-        "What was due was started": succeed_state({"due": jsonata("$due"), **seen}),
-        "Nothing is due": succeed_state(seen),
+        "What was due was started": succeed_state({"due": jsonata("$due"), **surveys}),
+        "Nothing is due": succeed_state(surveys),
         "The sweep failed": fail_state(),
     }

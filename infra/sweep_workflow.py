@@ -1,4 +1,4 @@
-"""The SWEEP machine, its functions and its clock: the look that needs no signal."""
+"""The sweep machine, its functions and its schedule: it finds what no signal reported."""
 
 from typing import Final
 
@@ -11,14 +11,14 @@ from constructs import Construct
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
 from infra.scale_up_workflow import called_function, construct_id
-from infra.states_language import ServiceIntegrations
+from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
 
 FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims")
 
 
 class SweepWorkflow(Construct):
-    """The machine `joiner-sweep-<cluster>`, what it calls, and the schedule that starts it."""
+    """The state machine `joiner-sweep-<cluster>`, the functions that it invokes, and the schedule that starts it."""
 
     def __init__(
         self,

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Generic, TypeVar
 
-from infra.states_language import CalledFunction, State, state_machine, succeed_state
+from infra.service_integrations import CalledFunction
+from infra.states_language import State, state_machine, succeed_state
 from joiner.names import pause_parameter
 from tests.local.running_aws import RunningAws, eventually
 

@@ -25,7 +25,7 @@ from infra.retirement_states import RetirementParts, retirement_definition
 from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
 from infra.scale_up_states import ScaleUpParts, scale_up_definition
 from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
-from infra.states_language import ServiceIntegrations
+from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.adapters.payload import REASON_AT_MOST

@@ -8,15 +8,10 @@ from typing import Any
 
 import pytest
 
-from infra.retirement_states import (
-    EXPRESS_LIMITS,
-    ROUNDS_BETWEEN_PAUSE_CHECKS,
-    STANDARD_LIMITS,
-    RetirementParts,
-    retirement_definition,
-)
+from infra.retirement_expressions import EXPRESS_LIMITS, STANDARD_LIMITS
+from infra.retirement_states import ROUNDS_BETWEEN_PAUSE_CHECKS, RetirementParts, retirement_definition
 from infra.retirement_workflow import FUNCTIONS
-from infra.states_language import ServiceIntegrations
+from infra.service_integrations import ServiceIntegrations
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
 from joiner.names import pause_parameter
 from tests.infra.scripted import Answer, Line, Scripted, Stage, staged
@@ -403,7 +398,7 @@ def test_a_pause_that_was_deleted_pauses_no_drain(stage: Stage[World]) -> None:
 def test_a_wave_that_goes_on_and_on_ends_before_its_history_does(
     stage: Stage[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(World, "limits", replace(STANDARD_LIMITS, looks=3))
+    monkeypatch.setattr(World, "limits", replace(STANDARD_LIMITS, rounds=3))
     world = stage.world(evict_pods=[STAYS])
 
     execution = world.start(claim("a"))
@@ -432,7 +427,7 @@ def test_empty_nodes_go_by_the_same_states_in_an_express_execution(stage: Stage[
 def test_an_express_execution_ends_before_aws_ends_it_and_says_what_it_waited_for(
     stage: Stage[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(World, "limits_for_empty", replace(EXPRESS_LIMITS, goes_on_for=0))
+    monkeypatch.setattr(World, "limits_for_empty", replace(EXPRESS_LIMITS, last_round_after=0))
     world = stage.world(confirm_termination=[STAYS])
 
     ended = world.ran_for_empty(claim("a", "empty"))

@@ -9,7 +9,7 @@ import pytest
 
 from infra.scale_up_states import ScaleUpParts, scale_up_definition
 from infra.scale_up_workflow import FUNCTIONS
-from infra.states_language import ServiceIntegrations
+from infra.service_integrations import ServiceIntegrations
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
 from tests.infra.scripted import Answer, Line, Scripted, Stage, staged
 from tests.local.running_aws import RunningAws, eventually

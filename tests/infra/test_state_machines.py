@@ -12,15 +12,15 @@ import pytest
 
 from infra.function_configuration import CONFIGURATIONS
 from infra.lease_states import LEASE_SECONDS
-from infra.retirement_states import (
+from infra.retirement_expressions import (
     EXPRESS_LIMITS,
     LEASE_ATTEMPTS,
     MAX_DUE_WAIT_SECONDS,
     RETRY_SECONDS,
     TERMINATION_POLL_SECONDS,
 )
-from infra.scale_up_states import AWAIT_NODES_SECONDS, SUMMARY
-from infra.states_language import CLUSTER_FIELDS
+from infra.scale_up_expressions import AWAIT_NODES_SECONDS, SUMMARY
+from infra.service_integrations import CLUSTER_FIELDS
 from joiner.adapters.payload import EXPRESS_SECONDS
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import Synthesis, flat
@@ -176,8 +176,8 @@ def test_empty_nodes_go_by_the_states_of_any_other_but_within_the_time_of_an_exp
     before_the_first_look = MAX_DUE_WAIT_SECONDS + RETRY_SECONDS * LEASE_ATTEMPTS
     assert (
         before_the_first_look
-        < EXPRESS_LIMITS.goes_on_for
-        < EXPRESS_LIMITS.goes_on_for + max(TERMINATION_POLL_SECONDS, EXPRESS_LIMITS.seldom)
+        < EXPRESS_LIMITS.last_round_after
+        < EXPRESS_LIMITS.last_round_after + max(TERMINATION_POLL_SECONDS, EXPRESS_LIMITS.longest_pause)
         <= 240
     )
     assert brief["TimeoutSeconds"] == EXPRESS_LIMITS.seconds < EXPRESS_SECONDS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.states_language import ServiceIntegrations
+from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
 from infra.sweep_workflow import FUNCTIONS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS

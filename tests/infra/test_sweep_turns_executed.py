@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.states_language import ServiceIntegrations, state_machine, succeed_state
+from infra.service_integrations import ServiceIntegrations
+from infra.states_language import state_machine, succeed_state
 from infra.sweep_turn_states import SweepTurnStates
 from infra.sweep_workflow import FUNCTIONS
 from tests.infra.scripted import Scripted, Stage, staged

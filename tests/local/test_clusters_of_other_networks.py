@@ -10,7 +10,8 @@ import pytest
 
 from functions.describe_cluster import handler as describe_cluster
 from infra.manifest_installation import DESCRIBED_ATTRIBUTES
-from infra.states_language import ServiceIntegrations, state_machine, succeed_state
+from infra.service_integrations import ServiceIntegrations
+from infra.states_language import state_machine, succeed_state
 from joiner.adapters import environment
 from joiner.adapters.custom_resource import Request
 from joiner.adapters.payload import ClusterFacts, Task

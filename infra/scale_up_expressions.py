@@ -1,0 +1,101 @@
+"""Limits, waits and JSONata expressions of the scale-up machine."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from infra.states_language import jsonata
+
+MAX_REPLANS: Final = 10
+"""Plans of one execution after offerings were short. After that the pods wait for the sweep."""
+
+MAX_LAUNCH_GROUPS: Final = 400
+"""Launches of one execution, after which another execution continues. A launch that fails at every attempt writes 33
+events, one plan makes up to 300 launches, and a history ends at 25,000 events."""
+
+THROTTLE_BACKOFF_SECONDS: Final = "$ceil($min([$power(2, $throttles), 16]) * (1 + $random()) / 2)"
+"""Whole seconds before the next plan after EC2 throttled a launch: 1 to 2, then up to 4, 8 and 16. Half of them is
+random, so that clusters of one account do not retry together. The lease lasts longer: a function renews it for its own
+timeout and 30 seconds."""
+
+MAX_ROUNDS: Final = 100
+"""Rounds of an execution that is rung again and again and finds nothing to launch. Then another execution continues,
+long before the history ends at 25,000 events."""
+
+MAX_REGISTRATION_DELAY_SECONDS: Final = 10
+"""Time after its first launch in which an execution still plans. Then it checks the registration of its nodes. If the
+doorbell rings on, another execution takes the lease; otherwise nodes would stay tainted while new pods keep coming."""
+
+AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
+"""Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
+15 seconds."""
+
+MAY_PLAN_AGAIN: Final = (
+    f"$turn <= {MAX_ROUNDS} and ($not($watching) or $millis() - $launchedAt < {MAX_REGISTRATION_DELAY_SECONDS * 1000})"
+)
+"""Whether this execution may plan once more before it checks the registration of its nodes."""
+
+GATHER_SECONDS: Final = 1
+"""Nodes that are launched together ring together: after a ring, `check_registration` waits for the others. A wait
+inside the function costs a quarter of a state transition."""
+
+MUST_REPLAN: Final = (
+    f"($again or $claims.postponed > 0) and $not($paused) and $replans < {MAX_REPLANS} "
+    f"and $groups < {MAX_LAUNCH_GROUPS}"
+)
+"""Whether this execution plans once more, because something was not launched."""
+
+NODES_HAVE_WAITED: Final = f"$launched > 0 and $millis() - $launchedAt >= {MAX_REGISTRATION_DELAY_SECONDS * 1000}"
+"""Whether launched nodes have waited long enough. The sweep finds the pods that are left."""
+
+CONCURRENT_LAUNCHES: Final = 5
+"""EC2 allows an account about two CreateFleet calls a second; five calls take longer than that."""
+
+EXECUTION_SECONDS: Final = 3600
+"""Timeout of an execution. It gives up a node that has not registered in 15 minutes; an hour bounds everything else."""
+
+APPEND_EVENTS: Final = "$append($untold, $states.result.Payload.events)"
+"""JSONata: the keys of documents with events, which are recorded after the lease is released; two in a round at
+most."""
+
+INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
+    "turn": 1,
+    "rings": 0,
+    "replans": 0,
+    "throttles": 0,
+    "paused": False,
+    "watching": False,
+    "gather": 0,
+    "launchedAt": 0,
+    "releasedAt": jsonata("$millis()"),
+    "pods": 0,
+    "plan": {},
+    "registration": {},
+    "launched": 0,
+    "short": 0,
+    "failed": 0,
+    "groups": 0,
+    "untold": [],
+}
+
+SUMMARY: Final = """(
+  $started := $toMillis($states.context.Execution.StartTime);
+  {
+    "pods": $pods,
+    "nodes": $registration.nodes,
+    "pricePerHour": $plan.pricePerHour,
+    "lowerBoundPerHour": $plan.lowerBoundPerHour,
+    "gap": $plan.gap,
+    "launched": $launched,
+    "short": $short,
+    "failed": $failed,
+    "pending": $plan.pendingReasons,
+    "podsPlaced": $registration.podsPlaced,
+    "placedAsPlanned": $registration.placedAsPlanned,
+    "rounds": $turn,
+    "paused": $paused,
+    "seconds": {
+      "untilLaunched": $round(($releasedAt - $started) / 1000, 1),
+      "total": $round(($millis() - $started) / 1000, 1)
+    }
+  }
+)"""
