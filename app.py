@@ -1,4 +1,5 @@
-"""The CDK app: `node_modules/.bin/cdk deploy -c cluster=NAME` deploys Joiner for the cluster of `clusters/NAME.yaml`."""
+"""The CDK app: `node_modules/.bin/cdk deploy -c cluster=NAME` deploys Joiner for the cluster of
+`clusters/NAME.yaml`."""
 
 import json
 import sys
@@ -17,18 +18,19 @@ CLUSTERS = ROOT / "clusters"
 
 
 def main() -> None:
-    """One stack, for the cluster that the context names."""
+    """Synthesise the stack of the cluster that the context names. Raises SettingsError and BundlingError."""
     app = cdk.App(context=flags())
     cluster = app.node.try_get_context("cluster")
     if not cluster:
         known = ", ".join(sorted(path.stem for path in CLUSTERS.glob("*.yaml")))
-        raise SettingsError(f"which cluster? Say -c cluster=NAME; there are: {known}")
+        raise SettingsError(f"no cluster is named: pass -c cluster=NAME; known clusters: {known}")
     ClusterStack(app, load_settings(CLUSTERS / f"{cluster}.yaml"))
     app.synth()
 
 
 def flags() -> dict[str, Any]:
-    """CDK's feature flags. The command line hands them on from cdk.json; whoever runs this file without it gets the same template."""
+    """Return the CDK's feature flags. The CDK command line passes them from cdk.json; without it, the app reads them
+    here."""
     context: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     return context
 

@@ -1,10 +1,11 @@
-"""The few alarms that mean "look at Joiner".
+"""CloudWatch alarms.
 
-Alarms are few on purpose: a scale-up or a retirement that failed or ran out of time, sweeps that fail or do not come, a catalogue that is
-old, a doorbell that loses rings, an interruption that nobody handled. All else shows in the state machines' own history.
+There are few: a scale-up or a retirement that failed or timed out, sweeps that fail or are missing, an old catalogue, a
+doorbell that loses rings, an interruption that was not handled, and instances or records that Joiner refuses to touch.
+Everything else shows in the histories of the state machines.
 
-A schedule, a rule or an asynchronous invocation that fails tells nobody. So what it starts is watched by its result: no sweep that
-succeeds, no catalogue that is written. There, missing data is the alarm.
+A schedule, a rule or an asynchronous invocation that fails reports nothing. So an alarm watches the result of what it
+starts: no sweep that succeeds, no catalogue that is written. For these alarms, missing data is breaching.
 """
 
 from dataclasses import dataclass
@@ -24,14 +25,14 @@ from infra.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class DoorbellLogs:
-    """Where the doorbell's failures are written: its function's log, and its API's access log."""
+    """Log groups that show failures of the doorbell: of its function, and of its API."""
 
     function: logs.ILogGroup
     access: logs.ILogGroup
 
 
 class Alarms(Construct):
-    """The alarms, told to the settings' topic if there is one."""
+    """The alarms; they notify the topic of the settings, if there is one."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Alarms(Construct):
         for name, said, machine in watched:
             failed, timed_out = machine.metric_failed(period=minutes), machine.metric_timed_out(period=minutes)
             self._alarm_from(f"{name}Failed", failed, 1, 1, f"{said} failed: read its execution's last state.")
-            # One that timed out is no failed one to CloudWatch. One that was aborted has somebody who knows.
+            # For CloudWatch an execution that timed out has not failed. A user knows of one that was aborted
             self._alarm_from(
                 f"{name}TimedOut", timed_out, 1, 1, f"{said} ran out of time: read what its execution waited for."
             )
@@ -94,7 +95,7 @@ class Alarms(Construct):
         )
         self._watch_doorbell(doorbell_logs, settings.cluster)
         self._watch_interruptions(interruptions, dead_letters)
-        # Of the function that told it; its name and dimension are those of `joiner.adapters.metrics`
+        # Written by survey_instances, with the name and the dimension of `joiner.adapters.metrics`
         refused = cloudwatch.Metric(
             namespace="Joiner",
             metric_name="OrphansRefused",
@@ -148,7 +149,8 @@ class Alarms(Construct):
         )
 
     def _watch_doorbell(self, doorbell: DoorbellLogs, cluster: str) -> None:
-        """Both filters count into one metric, because each series costs money; it exists only while rings are lost."""
+        """Both filters count into one metric, because each metric costs money. It has data only while rings are
+        lost."""
         space, name = f"Joiner/{cluster}", "RingsLost"
         patterns = {
             "LostByTheFunction": (doorbell.function, '{ $.level = "ERROR" }'),
@@ -184,7 +186,7 @@ class Alarms(Construct):
             1,
             "An interruption event could not be delivered or handled: read the dead-letter queue.",
         )
-        # A message that gets too old for the queue is gone, and no dead letter either
+        # A message that exceeds the retention period of the queue does not become a dead letter
         self._alarm_from(
             "InterruptionsWait",
             interruptions.metric_approximate_age_of_oldest_message(period=Duration.minutes(1)),
@@ -195,7 +197,7 @@ class Alarms(Construct):
         )
 
     def _alarm_from(self, id: str, metric: cloudwatch.IMetric, threshold: int, periods: int, text: str) -> None:
-        """When it happens this often in each of the periods; no data is no alarm."""
+        """Alarm if the metric reaches the threshold in each of the periods; missing data is not breaching."""
         alarm = cloudwatch.Alarm(
             self,
             id,
@@ -209,7 +211,7 @@ class Alarms(Construct):
         self._notify(alarm)
 
     def _alarm_below(self, id: str, metric: cloudwatch.IMetric, text: str) -> None:
-        """When it does not happen in three periods; no data is the alarm."""
+        """Alarm if the metric is below 1 in three periods; missing data is breaching."""
         alarm = cloudwatch.Alarm(
             self,
             id,

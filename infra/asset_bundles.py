@@ -1,12 +1,12 @@
-"""What is uploaded: zip files of our own sources and of locked third-party parts, made without Docker.
+"""Zip files for Lambda: Joiner's sources, and locked packages. Docker is not needed.
 
-The same input gives the same bytes (sorted names, one date, no files of the machine that packs), so a second synthesis changes nothing
-and CloudFormation uploads nothing twice. Third-party parts are installed by pip *for the target*, from wheels only whose digests the lock
-file names, once for a lock file and a target. The result stays in the user's cache beside its own digest; one that differs from it is
-packed anew.
+The same input results in the same bytes (sorted names, one date, no files of the machine), so a second synthesis
+changes nothing, and CloudFormation uploads nothing twice. pip installs packages *for the target*, only from wheels with
+the digests of the lock file, once for each lock file and target. The result stays in the user's cache beside its own
+digest. A cached file whose digest differs is packed again.
 
-Where the target is an interpreter of this machine, as for the local stack, that one compiles modules, too: a sandbox that starts cold need
-not do it each time, which halves its start. For another machine nothing can be compiled here.
+If the target is an interpreter of this machine, as for the local stack, that interpreter compiles the modules, too: a
+cold sandbox need not compile them, and starts in half the time. For other machines nothing can be compiled here.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ from typing import Final
 from infra.settings import HOST_RUNTIME, RuntimeSettings
 
 BUNDLE_FORMAT: Final = "3"
-"""Part of every cache key; changes when the way of packing does."""
+"""Part of every cache key; changes with the way of packing."""
 
 MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
-"""Lambda's Amazon Linux 2023 has glibc 2.34. pip takes the tags it is told, and no older ones by itself."""
+"""Amazon Linux 2023 of Lambda has glibc 2.34. pip accepts only the tags that it is given, not older ones by itself."""
 
 MACHINES: Final = ("x86_64", "aarch64")
 
@@ -42,20 +42,20 @@ EXCLUDED: Final = (
     "*/test/*",
     "*.pyi",
     "*/__pycache__/*",
-    "*.dist-info/RECORD",  # lists what was left out, too
+    "*.dist-info/RECORD",  # lists excluded files, too
     "*.dist-info/INSTALLER",
     "*.dist-info/REQUESTED",
     "*.dist-info/direct_url.json",
 )
 
 EXCLUDED_SOURCES: Final = ("README.md", "event.json", "py.typed", ".*", "*/.*")
-"""What stands beside our code for people, tests and type checkers, and the caches that those leave."""
+"""Files beside the code for users, tests and type checkers, and the caches of those tools."""
 
 UNUSED_DAYS: Final = 30
-"""Bundles that no synthesis touched for so long leave the cache."""
+"""Bundles that no synthesis used for so many days are removed from the cache."""
 
 CACHE_LIMIT_BYTES: Final = 1_000_000_000
-"""Bytes. Beyond it the bundles that were not used for longest leave the cache: a deployment's take about 50 MB."""
+"""Above this size, the least recently used bundles are removed from the cache. One deployment needs about 50 MB."""
 
 
 COMPILE: Final = """
@@ -65,18 +65,19 @@ for source, bytecode, name in json.load(sys.stdin):
     try:
         py_compile.compile(source, cfile=bytecode, dfile=name, doraise=True, invalidation_mode=mode)
     except py_compile.PyCompileError:
-        pass  # a template for another version of Python, which nobody imports
+        pass  # a template for another version of Python, which is never imported
 """
-"""Runs in the interpreter that is the target."""
+"""Program that the target's interpreter runs to compile modules."""
 
 
 class BundlingError(RuntimeError):
-    """Something cannot be packed; the message names the file and line to change."""
+    """Something cannot be packed. The message names the file and the line to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class BundleTarget:
-    """What the functions run on. `interpreter` is a Python of this machine that is just that, if one is known."""
+    """The Python version and the architecture for which bundles are made. `interpreter` is a Python of this machine
+    with both, if one is known."""
 
     python: str
     architecture: str
@@ -84,10 +85,10 @@ class BundleTarget:
 
     @classmethod
     def of(cls, runtime: RuntimeSettings, interpreter: Path | None = None) -> "BundleTarget":
-        """The target that the settings ask for.
+        """Return the target of the settings.
 
-        With the architecture `host`, functions run on this machine: on `interpreter` if one is given, whatever version the settings name.
-        Else the Python `host` is the running interpreter.
+        With the architecture `host`, functions run on this machine: with `interpreter` if one is given, whatever
+        version the settings name. Otherwise the Python `host` is the running interpreter.
         """
         running = Path(sys.executable)
         if runtime.architecture != HOST_RUNTIME:
@@ -98,7 +99,8 @@ class BundleTarget:
 
     @property
     def pip_options(self) -> tuple[str, ...]:
-        """How pip is told the target. An interpreter is asked by pip itself, which knows best what it can load (macOS included)."""
+        """The options by which pip installs for the target. None for an interpreter of this machine: pip asks it what
+        it can load, also on macOS."""
         if self.interpreter:
             return ()
         platforms = tuple(option for tag in MANYLINUX for option in ("--platform", f"{tag}_{self.machine}"))
@@ -111,12 +113,12 @@ class BundleTarget:
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """Patterns of compiled libraries of ours that this target cannot load."""
+        """Patterns of Joiner's compiled libraries that this target cannot load."""
         return tuple(f"*-{machine}.so" for machine in MACHINES if machine != self.machine)
 
     @property
     def compiler(self) -> str:
-        """What compiles modules for this target; empty if nothing here can."""
+        """What compiles modules for this target; empty if nothing on this machine can."""
         return " ".join(_facts(self.interpreter)) if self.interpreter else ""
 
     def __str__(self) -> str:
@@ -125,21 +127,21 @@ class BundleTarget:
 
 @cache
 def _facts(interpreter: Path) -> tuple[str, str, str]:
-    """The platform, the tag of compiled modules and the version of an interpreter."""
-    asked = "import sys; print(sys.platform, sys.implementation.cache_tag, f'{sys.hexversion:x}')"
-    said = subprocess.run([interpreter, "-I", "-c", asked], capture_output=True, text=True, check=True).stdout
-    platform_, tag, version = said.split()
+    """Return the platform, the tag of compiled modules and the version of an interpreter."""
+    program = "import sys; print(sys.platform, sys.implementation.cache_tag, f'{sys.hexversion:x}')"
+    output = subprocess.run([interpreter, "-I", "-c", program], capture_output=True, text=True, check=True).stdout
+    platform_, tag, version = output.split()
     return platform_, tag, version
 
 
 def _version(interpreter: Path) -> str:
-    """Such as ``3.13``."""
+    """Return the version of an interpreter, such as ``3.13``."""
     version = int(_facts(interpreter)[2], 16)
     return f"{version >> 24}.{version >> 16 & 0xFF}"
 
 
 def cache_folder() -> Path:
-    """Where bundles stay: the user's cache, shared by all clones."""
+    """Return the folder of the bundles: the user's cache, which all checkouts share."""
     root = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(root) if root else Path.home() / ".cache") / "joiner" / "bundles"
     folder.mkdir(parents=True, exist_ok=True)
@@ -165,7 +167,8 @@ def bundle_sources(name: str, trees: Mapping[str, Path], target: BundleTarget) -
 
 
 def bundle_requirements(layer: Path, target: BundleTarget) -> Path:
-    """A zip of a layer's locked third-party parts for the target, under `python/` as Lambda wants it."""
+    """Install a layer's locked packages for the target, pack them under `python/` as Lambda requires, and return the
+    zip file. Raises BundlingError if pip fails."""
     lock, omit = layer / "requirements.lock", layer / "omit.txt"
     left_out = tuple(_lines(omit)) if omit.exists() else ()
     locked = tuple(_lines(lock))
@@ -188,7 +191,15 @@ def _pip_install(lock: Path, into: Path, target: BundleTarget) -> None:
     command = (
         *(sys.executable, "-m", "pip", *(("--python", str(target.interpreter)) if target.interpreter else ())),
         *("install", "--quiet", "--disable-pip-version-check", "--no-input"),
-        *("--require-hashes", "--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(into), *target.pip_options),
+        *(
+            "--require-hashes",
+            "--no-deps",
+            "--no-compile",
+            "--only-binary=:all:",
+            "--target",
+            str(into),
+            *target.pip_options,
+        ),
         *("--requirement", str(lock)),
     )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -197,8 +208,8 @@ def _pip_install(lock: Path, into: Path, target: BundleTarget) -> None:
 
 
 def _explain_pip_failure(lock: Path, complaint: str, target: BundleTarget) -> str:
-    """pip's complaint, with the lock file's line that it is about."""
-    last = complaint.strip().splitlines()[-1] if complaint.strip() else "pip said nothing"
+    """Return pip's error, with the line of the lock file that causes it."""
+    last = complaint.strip().splitlines()[-1] if complaint.strip() else "pip printed nothing"
     lines = lock.read_text(encoding="utf-8").splitlines()
     if "DO NOT MATCH THE HASHES" in complaint:
         named = re.search(r"^\s+([\w.-]+)==\S+ from ", complaint, re.MULTILINE)
@@ -210,8 +221,10 @@ def _explain_pip_failure(lock: Path, complaint: str, target: BundleTarget) -> st
             ),
             1,
         )
-        told = "what pip got is not a file whose digest stands here: find out why before you write the lock anew"
-        return f"{lock}:{found}: {told}. pip: {last.strip()}"
+        cause = (
+            "pip downloaded a file whose digest is not in the lock file: find out why before you update the lock file"
+        )
+        return f"{lock}:{found}: {cause}. pip: {last.strip()}"
     named = re.search(r"(?:No matching distribution found for|satisfies the requirement) ([\w.-]+)", complaint)
     for number, line in enumerate(lines, 1):
         if named and re.match(rf"{re.escape(named[1])}\b", line, re.IGNORECASE):
@@ -231,7 +244,7 @@ def _is_excluded(inside: str, more: tuple[str, ...] = ()) -> bool:
 
 
 def _cached_zip(name: str, files: Mapping[str, Path], target: BundleTarget) -> Path:
-    """The zip of these files in the cache, made if it is not there; two syntheses at once do no harm."""
+    """Return the zip file of these files from the cache, or pack it. Two syntheses may pack at the same time."""
     path = cache_folder() / name
     if _is_cached_intact(path):
         return path
@@ -240,25 +253,25 @@ def _cached_zip(name: str, files: Mapping[str, Path], target: BundleTarget) -> P
         compiled = _compiled(files, Path(work), target.interpreter) if target.interpreter else {}
         with zipfile.ZipFile(packed, "w") as archive:
             for inside, file in sorted({**files, **compiled}.items()):
-                entry = zipfile.ZipInfo(inside, date_time=(1980, 1, 1, 0, 0, 0))  # the oldest that a zip can say
+                entry = zipfile.ZipInfo(inside, date_time=(1980, 1, 1, 0, 0, 0))  # the earliest date of a zip entry
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o100644 << 16
                 archive.writestr(entry, file.read_bytes())
         digest = Path(work) / "digest"
         digest.write_text(_digest(packed), encoding="ascii")
-        digest.replace(_digest_path(path))  # first: a bundle without its own digest is packed anew
+        digest.replace(_digest_path(path))  # first: a bundle with another digest is packed again
         packed.replace(path)
     _remove_unused_bundles()
     return path
 
 
 def _is_cached_intact(path: Path) -> bool:
-    """Is the bundle in the cache, with the content that was put there? It counts as used now."""
+    """Return whether the cache has the bundle with the content that was packed, and mark it as used."""
     try:
         if _digest_path(path).read_text(encoding="ascii") != _digest(path):
             return False
         path.touch()
-    except OSError:  # not there, or removed by another synthesis this moment
+    except OSError:  # missing, or another synthesis has just removed it
         return False
     return True
 
@@ -273,7 +286,8 @@ def _digest(path: Path) -> str:
 
 
 def _compiled(files: Mapping[str, Path], work: Path, interpreter: Path) -> dict[str, Path]:
-    """Each module's bytecode where an import looks for it. It is trusted unread: a zip's dates say nothing, and layers are never edited."""
+    """Return the bytecode of each module, by the path where an import finds it. It is not checked against the source:
+    dates in a zip are meaningless, and layers are never edited."""
     modules = {inside: work / f"{number}.pyc" for number, inside in enumerate(sorted(files)) if inside.endswith(".py")}
     wanted = json.dumps([[str(files[inside]), str(bytecode), inside] for inside, bytecode in modules.items()])
     subprocess.run([interpreter, "-I", "-c", COMPILE], input=wanted, text=True, check=True)
@@ -286,7 +300,7 @@ def _compiled(files: Mapping[str, Path], work: Path, interpreter: Path) -> dict[
 
 
 def _remove_unused_bundles() -> None:
-    """Those that are too old, and those that are too much, the least recently used first."""
+    """Remove bundles that are too old, then the least recently used ones until the cache is small enough."""
     oldest, left = time.time() - UNUSED_DAYS * 86_400, CACHE_LIMIT_BYTES
     for path, used, size in sorted(_bundles(), key=lambda bundle: -bundle[1]):
         left -= size
@@ -296,7 +310,7 @@ def _remove_unused_bundles() -> None:
 
 
 def _bundles() -> Iterable[tuple[Path, float, int]]:
-    """Every bundle of the cache, when it was last used, and its bytes."""
+    """Return every bundle of the cache, the time of its last use, and its size in bytes."""
     for path in cache_folder().glob("*.zip"):
         try:
             known = path.stat()

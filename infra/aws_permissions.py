@@ -1,7 +1,8 @@
-"""What each function may ask of EC2 and other services: creation only with our tags, changes only of what carries them.
+"""Permissions for EC2 and other AWS services: resources are created only with the cluster's tags, and changed only if
+they carry them.
 
-Keys of IAM conditions hold the cluster's name, which is why the name is known at synthesis: CloudFormation resolves values, never keys.
-The tag keys are those of `joiner.names`, which the launching code uses: the two cannot drift apart.
+Keys of IAM conditions contain the name of the cluster. CloudFormation resolves values but no keys, so the name must be
+known at synthesis. The tag keys are those of `joiner.names`, which the launching code uses, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ LAUNCHED_KINDS: Final = (
     "spot-instances-request",
     "volume",
 )
-"""What a launch makes; each must carry our tags in the request that makes it."""
+"""What a launch creates. The request must tag each of them with the cluster's tags."""
 
 CREATE_ACTIONS: Final = ("CreateFleet", "CreateLaunchTemplate", "RunInstances")
 
@@ -40,31 +41,39 @@ FLEET_DESCRIBE_CALLS: Final = (
     "SpotPriceHistory",
     "Subnets",
 )
-"""What a launch reads. Our code asks for Instances and LaunchTemplateVersions; the others CreateFleet may ask for in the caller's name, so
-they are in the policy that Karpenter publishes for its controller (DescribeInstanceStatus aside, which only its interruption handling
-uses). The local EC2 does not ask for them: no local run shows whether one of them is needed."""
+"""What a launch reads. Joiner's code calls Instances and LaunchTemplateVersions. CreateFleet may make the other calls
+in the caller's name, so they are in the policy that Karpenter publishes for its controller (except
+DescribeInstanceStatus, which only its interruption handling uses). The local EC2 does not make them, so no local test
+shows which of them are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountRegion:
-    """Where the deployment is; account and region may be known to CloudFormation only."""
+    """Partition, region and account of the deployment. Region and account may be tokens that only CloudFormation
+    resolves."""
 
     partition: str
     region: str
     account: str
 
     def ec2(self, kind: str) -> str:
-        """All resources of a kind in the account."""
+        """Return the ARN pattern of all EC2 resources of a kind in the account."""
         return f"arn:{self.partition}:ec2:{self.region}:{self.account}:{kind}/*"
 
     def public_ec2(self, kind: str) -> str:
-        """Images and snapshots: their ARNs name no account."""
+        """Return the ARN pattern of images or snapshots, whose ARNs contain no account."""
         return f"arn:{self.partition}:ec2:{self.region}::{kind}/*"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterNetwork:
-    """Ids of the subnets and of the security group that EKS describes as the cluster's own; CloudFormation resolves them."""
+    """Ids of the subnets and of the security group that EKS describes as the cluster's own; CloudFormation resolves
+    them.
+
+    They are as of the last deployment that changed anything. A subnet that is added to the cluster later is allowed
+    from the next such deployment on, unless it carries the cluster's tags; one that is removed stays allowed until
+    then.
+    """
 
     subnets: Sequence[str]
     security_groups: Sequence[str]
@@ -73,13 +82,14 @@ class ClusterNetwork:
 def allow_launches(
     settings: Settings, where: AccountRegion, node_roles: Sequence[str], own: ClusterNetwork
 ) -> list[iam.PolicyStatement]:
-    """CreateFleet and all that it does in the caller's name (RunInstances, PassRole), and tagging what was launched."""
+    """Allow CreateFleet with the calls that it makes in the caller's name (RunInstances, PassRole), and tagging at the
+    launch."""
     asked = _cluster_tag_conditions("aws:RequestTag", settings.cluster)
     owned = _cluster_tag_conditions("aws:ResourceTag", settings.cluster)
     launching = ["ec2:CreateFleet", "ec2:RunInstances"]
     owners = _owner_condition_values(settings.image_owners, where)
     return [
-        # A fleet needs both permissions for everything, so one of them is enough to hold images to their owners
+        # A fleet needs both permissions for every resource, so a condition on one of them limits the owners of images
         _allow(["ec2:RunInstances"], [where.public_ec2("image")], {"StringEquals": {"ec2:Owner": owners}}),
         _allow(["ec2:CreateFleet"], [where.public_ec2("image")]),
         *_allow_use_of(launching, where.ec2("subnet"), subnet_limit(settings), {"ec2:SubnetID": own.subnets}),
@@ -110,14 +120,14 @@ def allow_launches(
 
 
 def allow_naming_instances(settings: Settings, where: AccountRegion) -> iam.PolicyStatement:
-    """Tag an instance of ours with its claim after the launch, and with nothing else."""
+    """Allow two tags on instances of the cluster after their launch: the name, and the NodeClaim."""
     owned = _cluster_tag_conditions("aws:ResourceTag", settings.cluster)
     named = {**owned, "ForAllValues:StringEquals": {"aws:TagKeys": [NAME_TAG, NODECLAIM]}}
     return _allow(["ec2:CreateTags"], [where.ec2("instance")], named)
 
 
 def allow_terminations(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
-    """End instances that carry our tags, and no others."""
+    """Allow terminating instances that carry the cluster's tags, and no others."""
     return [
         _allow(
             ["ec2:TerminateInstances"],
@@ -129,10 +139,10 @@ def allow_terminations(settings: Settings, where: AccountRegion) -> list[iam.Pol
 
 
 def allow_resolving_node_classes(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
-    """Look up what a node class names."""
+    """Allow looking up what a node class names."""
     return [
         allow_describing(settings, "Images", "SecurityGroups", "Snapshots", "Subnets"),
-        # Calls without resources, as the Describe calls
+        # Like the Describe calls, these have no resources
         _allow(["ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"], ["*"], _in_region(settings)),
         _allow(
             ["ssm:GetParameter", "ssm:GetParameters"],
@@ -145,10 +155,10 @@ def allow_resolving_node_classes(settings: Settings, where: AccountRegion) -> li
 def allow_keeping_node_access(
     settings: Settings, where: AccountRegion, node_roles: Sequence[str]
 ) -> list[iam.PolicyStatement]:
-    """Make access entries for nodes, of the roles of the settings and no others; remove what a deployment made, and nothing else."""
+    """Allow creating access entries for the node roles of the settings, and removing what a deployment created."""
     cluster = f"arn:{where.partition}:eks:{where.region}:{where.account}:cluster/{settings.cluster}"
     entries = f"arn:{where.partition}:eks:{where.region}:{where.account}:access-entry/{settings.cluster}/*"
-    # IAM's ARNs hold a path without its first slash; listing by a path asks for the path itself
+    # An ARN of IAM contains the path without its first slash; a call that lists by path passes the path itself
     profiles = (
         f"arn:{where.partition}:iam::{where.account}:instance-profile{profile_path(settings.cluster, settings.region)}*"
     )
@@ -194,7 +204,8 @@ def allow_keeping_node_access(
 
 
 def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
-    """Instance types, where they are offered, and what they cost; the price list has no resources and one region."""
+    """Allow reading instance types, their offerings and their prices. The price list has one region and no
+    resources."""
     return [
         allow_describing(settings, "InstanceTypeOfferings", "InstanceTypes", "SpotPriceHistory"),
         _allow(["pricing:GetProducts"], ["*"]),
@@ -202,7 +213,7 @@ def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
 
 
 def allow_describing(settings: Settings, *what: str) -> iam.PolicyStatement:
-    """EC2's Describe calls know no resources; they are held to the cluster's region."""
+    """Allow EC2's Describe calls. They have no resources, so they are limited to the cluster's region."""
     return _allow([f"ec2:Describe{each}" for each in what], ["*"], _in_region(settings))
 
 
@@ -211,14 +222,15 @@ def _in_region(settings: Settings) -> dict[str, Any]:
 
 
 def _owner_condition_values(named: Sequence[str], where: AccountRegion) -> list[str]:
-    """Owners as the condition key ``ec2:Owner`` has them: a number, or an alias of AWS."""
+    """Return owners as values of the condition key ``ec2:Owner``: an account number, or an alias of AWS."""
     return [where.account if owner == "self" else owner for owner in named]
 
 
 def _allow_use_of(
     actions: Sequence[str], every: str, limit: NodeClassLimit, own: Mapping[str, Sequence[str]] | None = None
 ) -> list[iam.PolicyStatement]:
-    """One statement an alternative, for IAM joins the conditions of a statement by *and*: each tag, the ids, the cluster's own."""
+    """Return one statement for each alternative (each tag, the ids, the cluster's own), since IAM joins the conditions
+    of one statement with *and*."""
     by_tag = [
         _allow(
             actions,
@@ -244,9 +256,11 @@ def _allow_snapshots_of_owners(
 
 
 def _allow_encryption(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
-    """What EC2 does with a customer-managed key in the name of who launches; without it the instance ends seconds after its launch.
+    """Allow what EC2 does with a customer-managed key in the caller's name. Without it an instance terminates seconds
+    after its launch.
 
-    Source: Amazon EBS user guide, "Permissions for IAM users" of EBS encryption. ReEncrypt* is spelled out.
+    Source: Amazon EBS user guide, "Permissions for IAM users" of EBS encryption. ReEncrypt* is written as its two
+    actions.
     """
     keys = list(settings.node_classes.kms_keys)
     if not keys:
@@ -260,7 +274,8 @@ def _allow_encryption(settings: Settings, where: AccountRegion) -> list[iam.Poli
 
 
 def _cluster_tag_conditions(kind: str, cluster: str) -> dict[str, Any]:
-    """That something carries, or is made with, the three tags by which it is known as ours."""
+    """Return the condition that a resource carries, or a request sets, the three tags that identify Joiner's resources.
+    `kind` is `aws:ResourceTag` or `aws:RequestTag`."""
     return {
         "StringEquals": {f"{kind}/{cluster_tag(cluster)}": "owned", f"{kind}/{CLUSTER_NAME_TAG}": cluster},
         "StringLike": {f"{kind}/{NODEPOOL}": "*"},

@@ -1,4 +1,4 @@
-"""The catalogue of instance types, offerings and prices: refreshed every hour, and once before the deployment is done."""
+"""Refresh of the catalogue of instance types, offerings and prices: every hour, and once during the deployment."""
 
 from aws_cdk import CustomResource, Duration
 from aws_cdk import aws_iam as iam
@@ -10,7 +10,7 @@ from infra.lambda_function import FunctionDependencies, LambdaFunction
 
 
 class CatalogueRefresh(Construct):
-    """`refresh_catalogue`, its clock, and its first run."""
+    """`refresh_catalogue`, its schedule, and its first run."""
 
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:
         super().__init__(scope, id)
@@ -23,7 +23,7 @@ class CatalogueRefresh(Construct):
             service_token=self.first_run.function.function_arn,
             resource_type="Custom::FirstCatalogue",
             service_timeout=Duration.seconds(self.first_run.configuration.timeout_seconds + 30),
-            # The version changes with the code: a catalogue of the new shape is there before anything of the new code reads it
+            # The version changes with the code, so a catalogue of the new schema exists before new code reads it
             properties={"Function": self.function.published.function_arn},
         )
         self.first.node.add_dependency(self.function, self.first_run)

@@ -1,4 +1,5 @@
-"""The stack of one cluster: where the constructs meet, and where every permission beyond a function's own memory is granted."""
+"""The stack of one cluster: it connects the constructs, and grants every permission beyond a function's own items and
+documents."""
 
 from pathlib import Path
 
@@ -155,7 +156,7 @@ class ClusterStack(Stack):
 
     def _grant_machine(self, machine: LoggedStateMachine, functions: list[LambdaFunction]) -> None:
         cluster = self.format_arn(service="eks", resource="cluster", resource_name=self.settings.cluster)
-        # By name, not by reference: a machine that starts itself would depend on its own role's policy
+        # By name, not by reference: a machine that starts itself would depend on the policy of its own role
         scale_up = self._states_arn("stateMachine", self.scale_up.name)
         machine.grant(
             iam.PolicyStatement(
@@ -167,7 +168,7 @@ class ClusterStack(Stack):
         )
 
     def _describe_executions(self) -> iam.PolicyStatement:
-        machines = (self.scale_up.name, self.retirement.name)  # nobody can ask after an Express execution
+        machines = (self.scale_up.name, self.retirement.name)  # no API describes an Express execution
         return iam.PolicyStatement(
             actions=["states:DescribeExecution"],
             resources=[self._states_arn("execution", f"{name}:*") for name in machines],
@@ -179,10 +180,11 @@ class ClusterStack(Stack):
         )
 
     def _order_resources(self) -> None:
-        """Nothing rings or sweeps before everything is there; at the end the clock stops and the webhook goes before anything else."""
+        """Set dependencies: nothing rings or sweeps before everything exists. At deletion the schedule and the webhook
+        are deleted first."""
         installed = self.installation.revoked
         self.installation.granted.node.add_dependency(self.access, self.scale_up, self.doorbell, self.catalogue.first)
-        # There before anything writes to the bucket, so that a deployment that fails empties it, too
+        # Created before anything writes to the bucket, so that the rollback of a deployment empties it, too
         self.catalogue.first.node.add_dependency(self.emptied)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
         deploy_after_role_policies(self)
@@ -191,7 +193,8 @@ class ClusterStack(Stack):
         )  # two of them ask for what these do first
 
     def _empty_bucket_on_deletion(self, dependencies: FunctionDependencies) -> CustomResource:
-        """There in any case: if it went with the change to `retainData: true`, its end would empty the bucket that is to be kept."""
+        """Return the custom resource that empties the bucket. It exists also if data is kept: if it were removed with
+        the change to `retainData: true`, its deletion would empty the bucket that is to be kept."""
         keeps = self.settings.retain_data or self.settings.deletion_protection
         function = LambdaFunction(self, "EmptyBucket", name="empty_bucket", dependencies=dependencies)
         bucket = self.storage.bucket

@@ -1,4 +1,5 @@
-"""What stops the deletion of a stack whose nodes run: a custom resource that CloudFormation deletes before anything else."""
+"""A custom resource that refuses the deletion of the stack while nodes run. CloudFormation deletes it before anything
+else."""
 
 from collections.abc import Iterable
 
@@ -9,7 +10,8 @@ from infra.lambda_function import FunctionDependencies, LambdaFunction
 
 
 class DeletionGuard(Construct):
-    """`guard_deletion` and its custom resource, which depends on everything `before` it: what a resource depends on is deleted after it."""
+    """`guard_deletion` and its custom resource. The resource depends on everything in `before`: CloudFormation deletes
+    a resource before those on which it depends."""
 
     def __init__(
         self, scope: Construct, id: str, *, dependencies: FunctionDependencies, before: Iterable[IConstruct]

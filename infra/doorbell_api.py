@@ -1,10 +1,13 @@
-"""The doorbell: the HTTP API that the cluster's API server rings, through a validating webhook that never refuses anything.
+"""The doorbell: an HTTP API that the cluster's API server calls through a validating webhook, which never denies a
+request.
 
-Pods, nodes and deletions have routes and throttles of their own: a flood of unschedulable pods must not keep a node's registration waiting.
-They share one function, because the pods' rings keep it warm for the nodes that come half a minute later; what is set aside for it is more
-than the bursts of pods and pools together. Rings that take long may still fill it, and what is lost then is the sweep's.
-The path holds a token that each installation replaces (EKS lets an API server send no other credential), so nothing writes the path
-down: the access log names the route.
+Pods, nodes and deletions have separate routes with separate throttles, so that many unschedulable pods do not delay the
+registration of nodes. The routes share one function: rings of pods keep it warm for the nodes, which ring half a minute
+later. Its reserved concurrency is larger than the bursts of pods and pools together. Slow rings may still use all of
+it; then the sweep finds what was lost.
+
+The path contains a token that each installation replaces, since EKS lets an API server send no other credential. So
+nothing may log the path: the access log has the name of the route.
 """
 
 import json
@@ -31,8 +34,10 @@ ACCESS_LOG_FORMAT: Final = {
     "sourceIp": "$context.identity.sourceIp",
     "userAgent": "$context.identity.userAgent",
 }
-"""One line a request. No path: it holds the token.
-https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-logging-variables.html"""
+"""One line for each request, without the path, which contains the token.
+
+Source: https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-logging-variables.html
+"""
 
 
 class DoorbellApi(Construct):
@@ -63,7 +68,7 @@ class DoorbellApi(Construct):
             )
         ]
         stage = http.HttpStage(self, "Stage", http_api=self.api, stage_name="$default", auto_deploy=True)
-        # Groups of this prefix need no line of their own in CloudWatch Logs' resource policy, which has room for few
+        # Log groups with this prefix need no statement in CloudWatch Logs' resource policy, whose size is limited
         self.access_log = logs.LogGroup(
             self,
             "AccessLog",
@@ -71,7 +76,7 @@ class DoorbellApi(Construct):
             retention=log_retention(dependencies.settings.logs.retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
-        resource = cast(http.CfnStage, stage.node.default_child)  # the L2 knows one throttle for all routes
+        resource = cast(http.CfnStage, stage.node.default_child)  # the L2 construct has one throttle for all routes
         resource.access_log_settings = http.CfnStage.AccessLogSettingsProperty(
             destination_arn=self.access_log.log_group_arn, format=json.dumps(ACCESS_LOG_FORMAT)
         )
@@ -84,11 +89,11 @@ class DoorbellApi(Construct):
         resource.route_settings = {
             f"POST /ring/{{token}}/{kind}": _render_throttle(throttle) for kind, throttle in throttles.items()
         }
-        stage.node.add_dependency(*routes)  # settings of a route that is not there yet are refused
+        stage.node.add_dependency(*routes)  # API Gateway refuses settings of a route that does not exist
 
     @property
     def url(self) -> str:
-        """Without the token, and without what follows it."""
+        """The URL without the token and the route."""
         return f"{self.api.api_endpoint}/ring"
 
 

@@ -1,7 +1,7 @@
 """EKS access entries of the functions that call the Kubernetes API.
 
-The entry of a function's role has the groups of its configuration; RBAC in the cluster defines what each group may do. The entry of the
-installer gives no rights: `elevate_installer` makes it an administrator while it runs.
+The entry of a function's role has the groups of its configuration; RBAC in the cluster defines what each group may do.
+The entry of the installer gives no rights: `elevate_installer` makes it an administrator while it runs.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from infra.settings import Settings
 
 
 class FunctionAccessEntries(Construct):
-    """The access entries of the functions that talk to Kubernetes, and of the installer."""
+    """The access entries of the functions that call the Kubernetes API, and of the installer."""
 
     def __init__(
         self,

@@ -1,8 +1,10 @@
-"""Who does what: every function with its side, its size, and all that it may touch. One table, to be read as a whole.
+"""Size and permissions of every function, in one table.
 
-Two kinds of functions, never mixed: those that talk to Kubernetes (they may sit in the cluster's VPC, and reach nothing else there but
-S3 and DynamoDB through the free gateway endpoints), and those that talk to EC2 and other AWS services (they sit in no VPC).
-The kinds of items are those of the table's partition key; the kinds of documents are the first part of a key in the bucket.
+A function calls either the Kubernetes API or AWS APIs, never both. Functions that call the Kubernetes API may run in
+the cluster's VPC. From there they reach no other AWS API than S3 and DynamoDB, through the gateway endpoints, which are
+free. Functions that call EC2 and other AWS services run outside any VPC.
+
+A kind of item is a value of the table's partition key; a kind of document is the first part of a key in the bucket.
 """
 
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
 
 
 class CalledApi(Enum):
-    """Whom a function talks to."""
+    """Which API a function calls."""
 
     KUBERNETES = "kubernetes"
     AWS = "aws"
@@ -22,14 +24,15 @@ class CalledApi(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FunctionConfiguration:
-    """What one function is, and may do."""
+    """The configuration of one function."""
 
     description: str
     calls: CalledApi
     timeout_seconds: int
-    """Seconds. Under the lease it is shorter than the lease, which each function renews for its own timeout and half a minute."""
+    """For a function under the lease less than the lease, which each function renews for its own timeout and 30
+    seconds."""
     needs_planner: bool = False
-    """Does it look for plans, so that numpy and HiGHS come along?"""
+    """Whether the function needs the layer with numpy and HiGHS."""
     memory_mb: int = 256
     """MB. CPU comes with it: 1,769 MB is one core."""
     gets_items: tuple[str, ...] = ()
@@ -40,18 +43,18 @@ class FunctionConfiguration:
     queries_items: tuple[str, ...] = ()
     """Those it lists (Query)."""
     updates_items: tuple[str, ...] = ()
-    """Those it updates; whoever updates an item that is not there makes it."""
+    """Kinds for `dynamodb:UpdateItem`, which also creates an item that does not exist."""
     puts_items: tuple[str, ...] = ()
-    """Those it puts whole."""
+    """Kinds for `dynamodb:PutItem`."""
     checks_items: tuple[str, ...] = ()
-    """Those on which a transaction of its hangs."""
+    """Kinds for condition checks in transactions."""
     deletes_items: tuple[str, ...] = ()
     reads_documents: tuple[str, ...] = ()
     writes_documents: tuple[str, ...] = ()
     reads_pause: bool = False
-    """Reads the pause parameter right before it acts."""
+    """Whether the function reads the pause parameter immediately before it acts."""
     groups: tuple[str, ...] = ()
-    """Groups in the cluster that its access entry gives it."""
+    """Kubernetes groups of the function's access entry."""
 
     @property
     def all_gets_items(self) -> tuple[str, ...]:
@@ -292,4 +295,4 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         "Custom resource: empties the bucket before the stack deletes it", CalledApi.AWS, timeout_seconds=600
     ),
 }
-"""By name of the function, which is also its folder's."""
+"""By the name of the function, which is the name of its folder, too."""

@@ -1,7 +1,7 @@
-"""What EC2 and AWS Health say about instances: rules, a queue, and the function that judges it.
+"""Interruption notices of EC2 and AWS Health: event rules, a queue, and the function that handles the messages.
 
-EventBridge knows no tags of instances, so the rules let through what is said about any instance of the account; the function knows ours
-from the ledger and drops the rest without a call to EC2.
+EventBridge cannot filter by tags of instances, so the rules match notices of every instance of the account. The
+function knows Joiner's instances from the table, and drops other notices without a call of EC2.
 """
 
 from collections.abc import Mapping
@@ -39,25 +39,26 @@ PATTERNS: Final[Mapping[str, events.EventPattern]] = {
 }
 
 RETENTION_PERIOD: Final = Duration.hours(1)
-"""A notice of two minutes is worth nothing after an hour, and the sweep has seen the rest by then."""
+"""A notice of two minutes is useless after an hour; by then the sweep has found the rest."""
 
 
 MAX_RECEIVES: Final = 6
-"""A message that could not be handled comes again after half a minute, not after the six timeouts that AWS advises: a notice of two minutes
-is to be tried three times more while it lasts."""
+"""A message that was not handled becomes visible after 30 seconds, not after six timeouts as AWS recommends: a notice
+of two minutes is then retried three times before the instance ends."""
 
 
 BATCH_SIZE: Final = 10
-"""Messages of one call. There is no batching window: with one, AWS documents that a quiet queue may wait up to 20 seconds for a message
-(Lambda developer guide, "Using Lambda with Amazon SQS"), a sixth of a notice of two minutes. Without one a batch is larger only while
-messages come faster than they are handled, which is when it saves calls."""
+"""Messages in one invocation. There is no batching window: with one, a quiet queue may wait up to 20 seconds for
+messages (Lambda developer guide, "Using Lambda with Amazon SQS"), a sixth of a notice of two minutes. Without one,
+batches grow only while messages arrive faster than they are handled."""
 
 MAX_CONCURRENCY: Final = 5
-"""Calls at a time: fifty warnings at once. More would only wait for each other, since about one retirement a second is started."""
+"""Concurrent invocations: fifty notices at a time. More would wait for each other, since about one retirement a second
+is started."""
 
 
 class InterruptionQueue(Construct):
-    """The rules, the queue with its dead letters, and `handle_interruption` behind it."""
+    """The rules, the queue with its dead-letter queue, and `handle_interruption`."""
 
     def __init__(
         self, scope: Construct, id: str, *, dependencies: FunctionDependencies, scale_up_arn: str, retire_arn: str
@@ -86,7 +87,7 @@ class InterruptionQueue(Construct):
             visibility_timeout=Duration.seconds(2 * self.function.configuration.timeout_seconds),
             dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=MAX_RECEIVES, queue=self.dead_letters),
         )
-        # EventBridge drops what it cannot deliver, and nobody hears of it, unless the rule's target has dead letters, too
+        # Without a dead-letter queue of the target, EventBridge drops what it cannot deliver, and reports nothing
         target = targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters, max_event_age=RETENTION_PERIOD)
         for id_, pattern in PATTERNS.items():
             events.Rule(self, id_, event_pattern=pattern, targets=[target])

@@ -1,4 +1,5 @@
-"""One function: its code, its role, its log group and its published version. No two share any of them."""
+"""One Lambda function: its code, its role, its log group and its published version. No two functions share any of
+them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,14 +30,16 @@ VPC_ACTIONS: Final = (
     "ec2:DescribeSubnets",
     "ec2:UnassignPrivateIpAddresses",
 )
-"""What Lambda itself does in the name of a function's role, to place it in a VPC; none of it can be held to one VPC's interfaces."""
+"""Calls that Lambda makes with a function's role to place the function in a VPC. IAM cannot limit them to the
+interfaces of one VPC."""
 
 NETWORK_INTERFACE_ACTIONS: Final = (*VPC_ACTIONS, "ec2:AttachNetworkInterface", "ec2:DetachNetworkInterface")
-"""What the function's own code must not do with these rights."""
+"""Calls that the code of a function must not make with these permissions."""
 
 
 class LambdaLayers(Construct):
-    """Our library, what every function imports, and what only some need: the Kubernetes client, the planner's arithmetic."""
+    """The layers: Joiner's library, packages that every function imports, and packages for some functions (the
+    Kubernetes client, the numerical libraries of the planner)."""
 
     def __init__(self, scope: Construct, id: str, *, target: BundleTarget) -> None:
         super().__init__(scope, id)
@@ -54,7 +57,7 @@ class LambdaLayers(Construct):
         )
 
     def of(self, configuration: FunctionConfiguration) -> list[lambda_.ILayerVersion]:
-        """The layers of a function with this duty; a later one covers an earlier one's files."""
+        """Return the layers of a function; files of a later layer replace those of an earlier one."""
         kubernetes = [self.kubernetes] if configuration.calls is CalledApi.KUBERNETES else []
         planning = [self.planning] if configuration.needs_planner else []
         return [self.joiner, self.runtime, *kubernetes, *planning]
@@ -72,7 +75,7 @@ class LambdaLayers(Construct):
 
 @dataclass(frozen=True, slots=True)
 class FunctionDependencies:
-    """What every function stands on."""
+    """What every function depends on."""
 
     settings: Settings
     target: BundleTarget
@@ -81,7 +84,7 @@ class FunctionDependencies:
 
 
 class LambdaFunction(Construct):
-    """The function of one folder under `functions/`, as its configuration says."""
+    """The function of one folder under `functions/`, with its entry of `CONFIGURATIONS`."""
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class LambdaFunction(Construct):
                 **(environment or {}),
             },
             reserved_concurrent_executions=reserved_concurrency,
-            # An execution that began before an upgrade calls the version it began with: versions stay until the function goes.
+            # An execution invokes the version with which it started, so versions are retained as long as the function
             current_version_options=lambda_.VersionOptions(removal_policy=RemovalPolicy.RETAIN),
         )
         if self.configuration.calls is CalledApi.KUBERNETES and settings.vpc is not None:
@@ -140,16 +143,17 @@ class LambdaFunction(Construct):
 
     @property
     def published(self) -> lambda_.IVersion:
-        """The version that state machines call."""
+        """The version that state machines invoke."""
         return self.function.current_version
 
     @property
     def arns(self) -> list[str]:
-        """What a caller may invoke: the function in all its versions, because an old execution calls an old one."""
+        """What a caller may invoke: every version of the function, since an execution invokes the version with which it
+        started."""
         return [self.function.function_arn, f"{self.function.function_arn}:*"]
 
     def grant(self, *statements: iam.PolicyStatement) -> None:
-        """Grant this function more; only the stack does."""
+        """Add statements to the policy of the function's role; only the stack does."""
         for statement in statements:
             self.role.add_to_policy(statement)
 
@@ -168,7 +172,8 @@ class LambdaFunction(Construct):
         return role
 
     def _sit_in(self, subnets: tuple[str, ...], security_group: str) -> None:
-        # By ids through the L1: the L2 wants a VPC with all its subnets' zones, which only a look-up in the account could tell
+        # By ids through the L1 construct: the L2 construct needs the zones of all subnets, which only a look-up in the
+        # account could find
         resource = cast(lambda_.CfnFunction, self.function.node.default_child)
         resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
             subnet_ids=list(subnets), security_group_ids=[security_group]
@@ -177,10 +182,13 @@ class LambdaFunction(Construct):
         self.role.add_to_policy(self._deny_interfaces_to_code())
 
     def _deny_interfaces_to_code(self) -> iam.PolicyStatement:
-        """Deny the code what Lambda itself needs: only calls from within a function carry `lambda:SourceFunctionArn`.
+        """Deny the function's code the calls that Lambda makes itself: only calls of the code carry
+        `lambda:SourceFunctionArn`.
 
-        Source: AWS Lambda developer guide, "Giving Lambda functions access to resources in an Amazon VPC". Any function stands for this
-        one: nobody else assumes its role, and a policy that named it would depend on the function that depends on the policy.
+        The condition matches any function. No other function assumes this role, and a policy that named the function
+        would depend on the function, which depends on the policy.
+
+        Source: AWS Lambda developer guide, "Giving Lambda functions access to resources in an Amazon VPC".
         """
         functions = Stack.of(self).format_arn(
             service="lambda", resource="function", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
@@ -201,18 +209,20 @@ def bundle_function(name: str, files: Mapping[str, Path], target: BundleTarget) 
 
 
 def lambda_runtime(target: BundleTarget) -> lambda_.Runtime:
-    """Lambda's name of the target's Python; the local stack may run one that Lambda never had."""
+    """Return Lambda's name of the target's Python. The local stack may run a version that Lambda never had."""
     return lambda_.Runtime(f"python{target.python}", lambda_.RuntimeFamily.PYTHON)
 
 
 def lambda_architecture(target: BundleTarget) -> lambda_.Architecture:
-    """
-    >>> architecture_of(Target("3.14", "arm64")).name
+    """Return Lambda's name of the target's architecture.
+
+    >>> lambda_architecture(BundleTarget("3.14", "arm64")).name
     'arm64'
     """
     return lambda_.Architecture.ARM_64 if target.architecture == "arm64" else lambda_.Architecture.X86_64
 
 
 def log_retention(days: int) -> logs.RetentionDays:
-    """CDK's word for a period: it lists them in order, but gives their days to nobody in Python."""
+    """Return the CDK's constant for a number of days. The CDK lists its constants in order, but does not expose their
+    days in Python."""
     return dict(zip(RETENTION_DAYS, logs.RetentionDays, strict=False))[days]

@@ -1,8 +1,9 @@
-"""AWS's own rules for what is deployed: cfn-lint and cdk-nag over the templates of all clusters' settings. Run by `make check`.
+"""Checks of the templates of all clusters by cfn-lint and cdk-nag. `make check` runs them.
 
-cfn-lint reads templates as CloudFormation's schemas and documentation have them. A state machine's definition is a text with references
-in a template, which no linter reads: it is rendered as an object first. cdk-nag's AwsSolutions pack reads the constructs;
-`nag_suppressions.py` says why each of its findings stays. Synthesis for a deployment runs neither.
+cfn-lint checks templates against CloudFormation's schemas and documentation. The definition of a state machine is a
+text with references, which no linter reads, so it is rendered as an object first. cdk-nag's AwsSolutions pack checks
+the constructs; `nag_suppressions.py` has a reason for each finding that is accepted. A synthesis for a deployment runs
+neither.
 """
 
 import json
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 if __name__ == "__main__":
-    os.environ.pop("CDK_VALIDATION", None)  # "false", which tests say, would turn cdk-nag off
+    os.environ.pop("CDK_VALIDATION", None)  # tests set it to "false", which turns cdk-nag off
 
 import aws_cdk as cdk  # jsii reads its environment when it starts
 
@@ -31,31 +32,33 @@ IGNORED: Final = {"W3005": "CDK writes a DependsOn beside many a reference that 
 
 
 def main(names: Sequence[str]) -> int:
-    """Check the clusters of these names, all that there are by default; 1 if anything is found."""
+    """Check the clusters of these names, all clusters by default. Return 1 if anything is found."""
     names = names or sorted(path.stem for path in (ROOT / "clusters").glob("*.yaml"))
     with tempfile.TemporaryDirectory(prefix="joiner-lint-") as work:
         stacks = [synthesise(name, Path(work) / name) for name in names]
         findings = [finding for _, found in stacks for finding in found]
-        said = [
+        messages = [
             f"cdk-nag: {finding} has no reason in infra/nag_suppressions.py"
             for finding in without_reason(findings, SUPPRESSIONS)
         ]
-        said += [
+        messages += [
             f"cdk-nag: no finding needs the reason for {reason.rule} any more"
             for reason in without_finding(findings, SUPPRESSIONS)
         ]
-        said += cfn_lint([template for template, _ in stacks])
-    for line in said:
+        messages += cfn_lint([template for template, _ in stacks])
+    for line in messages:
         print(line)
     explained = len(findings) - len(without_reason(findings, SUPPRESSIONS))
     print(
-        f"linters: {', '.join(names)}: {len(said)} to repair; cdk-nag: {explained} findings have one of {len(SUPPRESSIONS)} reasons"
+        f"linters: {', '.join(names)}: {len(messages)} to fix; "
+        f"cdk-nag: {explained} findings have one of {len(SUPPRESSIONS)} reasons"
     )
-    return 1 if said else 0
+    return 1 if messages else 0
 
 
 def synthesise(name: str, folder: Path) -> tuple[Path, list[NagFinding]]:
-    """The template of a cluster with its state machines as objects, and what cdk-nag finds in its stack."""
+    """Return the template of a cluster, with its state machines as objects, and the findings of cdk-nag in its
+    stack."""
     from cdk_nag import AwsSolutionsChecks
 
     flags: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
@@ -64,7 +67,7 @@ def synthesise(name: str, folder: Path) -> tuple[Path, list[NagFinding]]:
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     try:
         app.synth()
-    except RuntimeError as reason:  # jsii has one class for all errors
+    except RuntimeError as reason:  # jsii raises one class for all errors
         if "Validation failed" not in str(reason):
             raise
     path = folder / f"{stack.stack_name}.template.json"
@@ -75,7 +78,7 @@ def synthesise(name: str, folder: Path) -> tuple[Path, list[NagFinding]]:
 
 
 def nag_findings(report: Mapping[str, Any]) -> list[NagFinding]:
-    """Every construct of every violation, cdk-nag's and CDK's own."""
+    """Return every construct of every violation of a report, those of cdk-nag and of the CDK."""
     return [
         NagFinding(violation["ruleName"], construct["constructPath"])
         for plugin in report["pluginReports"]
@@ -85,17 +88,17 @@ def nag_findings(report: Mapping[str, Any]) -> list[NagFinding]:
 
 
 def without_reason(findings: Iterable[NagFinding], reasons: Sequence[NagSuppression]) -> list[NagFinding]:
-    """Those that nothing explains."""
+    """Return the findings that no suppression explains."""
     return [finding for finding in findings if not any(reason.explains(finding) for reason in reasons)]
 
 
 def without_finding(findings: Sequence[NagFinding], reasons: Iterable[NagSuppression]) -> list[NagSuppression]:
-    """Those that explain nothing (any more)."""
+    """Return the suppressions that explain no finding."""
     return [reason for reason in reasons if reason.always and not any(reason.explains(finding) for finding in findings)]
 
 
 def with_definitions(template: Mapping[str, Any]) -> dict[str, Any]:
-    """The template with each state machine's definition as an object instead of a text."""
+    """Return the template with the definition of each state machine as an object instead of a text."""
     return {**template, "Resources": {name: _with_definition(each) for name, each in template["Resources"].items()}}
 
 
@@ -108,8 +111,9 @@ def _with_definition(resource: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_times(state: dict[str, Any]) -> dict[str, Any]:
-    """cfn-lint 1.58 knows no expressions for a task's limits, which JSONata states may have.
-    https://docs.aws.amazon.com/step-functions/latest/dg/state-task.html
+    """Replace expressions in a task's timeouts: cfn-lint 1.58 does not know them, but JSONata states may have them.
+
+    Source: https://docs.aws.amazon.com/step-functions/latest/dg/state-task.html
 
     >>> _with_times({"Type": "Task", "TimeoutSeconds": "{% $seconds %}"})
     {'Type': 'Task', 'TimeoutSeconds': 1}
@@ -119,7 +123,7 @@ def _with_times(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_text(value: Any) -> str:
-    """A text with references as ARNs that nobody has.
+    """Return a text in which references are replaced by example ARNs.
 
     >>> _as_text({"Fn::Join": ["", ["a", {"Ref": "Table"}]]})
     'aarn:aws:lambda:eu-west-1:123456789012:function:Table'
@@ -138,7 +142,7 @@ def _as_text(value: Any) -> str:
 
 
 def cfn_lint(templates: Sequence[Path]) -> list[str]:
-    """What cfn-lint says of the templates, one line a finding: rule, place, text."""
+    """Return the findings of cfn-lint in the templates, one line each: rule, place, text."""
     program = str(Path(sys.executable).parent / "cfn-lint")
     command = [program, "--format", "parseable", "--ignore-checks", *IGNORED, "--template"]
     done = subprocess.run([*command, *map(str, templates)], capture_output=True, text=True, check=False)

@@ -12,13 +12,13 @@ from infra.states_language import State
 
 
 class LoggedStateMachine(Construct):
-    """A state machine from its states, with its log group and a name that people find in the console."""
+    """A state machine with a fixed name, its log group, and the level ALL of its logs."""
 
     def __init__(
         self, scope: Construct, id: str, *, name: str, definition: State, kind: sfn.StateMachineType, settings: Settings
     ) -> None:
         super().__init__(scope, id)
-        # Groups of this prefix need no line of their own in CloudWatch Logs' resource policy, which has room for few
+        # Log groups with this prefix need no statement in CloudWatch Logs' resource policy, whose size is limited
         log_group = logs.LogGroup(
             self,
             "Logs",
@@ -39,10 +39,10 @@ class LoggedStateMachine(Construct):
 
     @property
     def arn(self) -> str:
-        """The machine's ARN."""
+        """The ARN of the machine."""
         return self.machine.state_machine_arn
 
     def grant(self, *statements: iam.PolicyStatement) -> None:
-        """Grant the machine's role more; only the stack does."""
+        """Add statements to the policy of the machine's role; only the stack does."""
         for statement in statements:
             self.machine.add_to_role_policy(statement)

@@ -1,11 +1,13 @@
-"""What the deployment puts into the cluster: CRDs, RBAC, and the webhook that rings the doorbell.
+"""What the deployment installs in the cluster: CRDs, RBAC, and the webhook that calls the doorbell.
 
-The installer may sit in the cluster's VPC, where no AWS endpoint is, so another custom resource, outside, describes the cluster to it and
-records the endpoint and the CA for all functions. Two more surround the installer: it is an administrator only while it runs. The
-installer applies the manifests of its own package and nothing else, and only if their digest is the one that the template names.
+The installer may run in the cluster's VPC, where it reaches no AWS API. So another function, outside the VPC, describes
+the cluster for it and records the endpoint and the CA for all functions. A third one makes the installer an
+administrator, and revokes this afterwards. The installer applies the manifests of its own package, and only if their
+digest is the one in the template.
 
-Every deployment that changes anything runs both again, because each replaces the doorbell's secret. CloudFormation calls a custom resource
-only if its properties changed, so one of them is the digest of all that a template is made of.
+Every deployment that changes anything runs all of them, because each installation replaces the secret of the doorbell.
+CloudFormation updates a custom resource only if its properties change, so one property is the digest of everything from
+which a template is made.
 """
 
 import hashlib
@@ -34,13 +36,15 @@ DESCRIBED_ATTRIBUTES: Final = (
     "SubnetIds",
     "Version",
 )
-"""What `describe_cluster` answers. It is one of the resource's properties, so that an upgrade that needs a new attribute asks anew."""
+"""The attributes that `describe_cluster` returns. They are a property of the resource, so that an upgrade that needs
+another attribute calls the function again."""
 
 ADMINISTRATOR_POLICY: Final = "AmazonEKSClusterAdminPolicy"
-"""RBAC asks of whoever grants something to hold it; no lesser access policy of EKS covers CRDs, webhooks and RBAC."""
+"""Kubernetes lets a subject grant only rights that it holds. No smaller access policy of EKS covers CRDs, webhooks and
+RBAC."""
 
 REPEAT_INTERVAL: Final = Duration.minutes(5)
-"""How often the cluster is described again, and an installer's left-over access looked for."""
+"""How often the cluster is described again, and a leftover access of the installer is revoked."""
 
 TEMPLATE_SOURCES: Final = (
     "app.py",
@@ -88,7 +92,7 @@ class ManifestInstallation(Construct):
             service_token=self.describer.function.function_arn,
             resource_type="Custom::ClusterDescription",
             service_timeout=Duration.seconds(self.describer.configuration.timeout_seconds + 30),
-            # Described anew whenever there is something to install: the CA may have been rotated since
+            # Describes the cluster whenever there is something to install: EKS may have rotated the CA
             properties={
                 "Cluster": settings.cluster,
                 "Manifests": digest,
@@ -121,13 +125,15 @@ class ManifestInstallation(Construct):
         self._grant_describing(settings.cluster, parameter)
         self._grant_elevating(settings.cluster)
         self._schedule("Describing", self.describer, "The cluster's endpoint and CA").node.add_dependency(self.cluster)
-        # Before access is granted and, at deletion, until it is revoked: so a deployment or a deletion that fails in between leaves none
+        # The schedule exists before access is granted and, at deletion, until it is revoked: a deployment or a deletion
+        # that fails in between leaves no administrator
         self.granted.node.add_dependency(
             self._schedule("Revoking", self.elevator, "An installer that is an administrator no longer than it runs")
         )
 
     def _installer_access(self, id: str, place: str, installed: Mapping[str, str]) -> CustomResource:
-        """One of the two that surround the installer; they change whenever it runs."""
+        """Return the custom resource that grants the installer's access, or the one that revokes it; they run whenever
+        the installer runs."""
         return CustomResource(
             self,
             id,
@@ -147,7 +153,7 @@ class ManifestInstallation(Construct):
         )
 
     def _grant_elevating(self, cluster: str) -> None:
-        """One policy, on one entry."""
+        """Allow `elevate_installer` one access policy, on one access entry."""
         stack = Stack.of(self)
         entry = stack.format_arn(
             service="eks",
@@ -168,13 +174,14 @@ class ManifestInstallation(Construct):
 
     @property
     def own_network(self) -> ClusterNetwork:
-        """What EKS described as the cluster's own at the deployment."""
+        """The subnets and the security group that EKS describes as the cluster's own, as of the last change of the
+        resource."""
         subnets = Fn.split(",", self.cluster.get_att_string("SubnetIds"))
         return ClusterNetwork(subnets, [self.cluster.get_att_string("SecurityGroupId")])
 
     @property
     def egress(self) -> str:
-        """What the cluster's egress mode means for the doorbell, in a sentence for people."""
+        """Whether the cluster's API server reaches the doorbell, as a sentence for users."""
         return self.cluster.get_att_string("ControlPlaneEgress")
 
     def _grant_describing(self, cluster: str, parameter: str | None) -> None:
@@ -186,7 +193,8 @@ class ManifestInstallation(Construct):
 
 
 def rotation_digest(settings: Settings, asked: str) -> str:
-    """Another one for every change of what a template is made of, and for every other word in `asked` (`cdk deploy -c rotate=WORD`)."""
+    """Return a digest that changes with everything from which a template is made, and with `asked` (`cdk deploy -c
+    rotate=WORD`)."""
     digest = hashlib.sha256(f"{settings!r} {asked} {manifests_digest(MANIFESTS)}".encode())
     for path in sorted({path for pattern in TEMPLATE_SOURCES for path in ROOT.glob(pattern)}):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -194,7 +202,8 @@ def rotation_digest(settings: Settings, asked: str) -> str:
 
 
 def manifests_digest(folder: Path) -> str:
-    """The digest that the installer computes from its own package, too (`functions/install_manifests`): paths and bytes, in order."""
+    """Return the digest of the paths and contents of all manifests, in order. The installer computes it from its own
+    package, too (`functions/install_manifests`)."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.yaml"), key=lambda each: each.relative_to(folder).as_posix()):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

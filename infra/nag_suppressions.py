@@ -1,6 +1,6 @@
-"""Why the stack does what the rules of cdk-nag's AwsSolutions pack advise against: one reason for each kind of finding.
+"""Why the stack differs from rules of cdk-nag's AwsSolutions pack: one reason for each kind of finding.
 
-A finding without a reason fails `make check`, and so does a reason without a finding: the list stays as long as it has to be.
+A finding without a reason fails `make check`, and so does a reason without a finding.
 """
 
 import re
@@ -21,18 +21,20 @@ class NagFinding:
 
 @dataclass(frozen=True, slots=True)
 class NagSuppression:
-    """Why findings of a rule at these constructs stay; both are regular expressions for the whole name."""
+    """Why findings of a rule at some constructs are accepted; both are regular expressions that must match the whole
+    name."""
 
     rule: str
     constructs: str
     text: str
     always: bool = True
-    """Is there a finding on every machine?"""
+    """Whether the finding occurs on every machine."""
 
     def explains(self, finding: NagFinding) -> bool:
-        """Is it about this finding?
+        """Return whether the suppression covers a finding.
 
-        >>> Reason(r"AwsSolutions-S1", r"[^/]+/Memory/.*", "why").explains(Finding("AwsSolutions-S1", "joiner-x/Memory/Decisions/Resource"))
+        >>> finding = NagFinding("AwsSolutions-S1", "joiner-x/Memory/Decisions/Resource")
+        >>> NagSuppression(r"AwsSolutions-S1", r"[^/]+/Memory/.*", "why").explains(finding)
         True
         """
         return bool(re.fullmatch(self.rule, finding.rule) and re.fullmatch(self.constructs, finding.construct))

@@ -1,4 +1,5 @@
-"""The setting `nodeClasses` with its defaults worked out: one value, from which the resolver's settings and the permissions are made."""
+"""The setting `nodeClasses` with its defaults resolved: the values from which both the environment of the resolver and
+the IAM permissions are made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,40 +11,48 @@ from joiner.names import DISCOVERY_TAG, cluster_tag
 
 @dataclass(frozen=True, slots=True)
 class NodeClassLimit:
-    """Resources by id or by tag (key -> values, one of which is enough); `of_cluster`: those that EKS describes as the cluster's own."""
+    """Allowed resources by id or by tag (key to values, one of which suffices). `of_cluster` also allows those that EKS
+    describes as the cluster's own."""
 
     ids: tuple[str, ...]
     tags: Mapping[str, tuple[str, ...]]
     of_cluster: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As `joiner.launching.Allowed` reads it."""
+        """Return the limit as the resolver of node classes (`joiner.launching`) reads it."""
         tags = {key: list(values) for key, values in self.tags.items()}
         return {"ids": list(self.ids), "tags": tags, **({"ofCluster": True} if self.of_cluster else {})}
 
 
 def cluster_tags(cluster: str) -> Mapping[str, tuple[str, ...]]:
-    """The tags by which EKS and Karpenter's documentation mark what belongs to a cluster."""
+    """Return the tags by which EKS and Karpenter's documentation mark the resources of a cluster."""
     return {cluster_tag(cluster): ("owned", "shared"), DISCOVERY_TAG: (cluster,)}
 
 
 def subnet_limit(settings: Settings) -> NodeClassLimit:
+    """Return which subnets node classes may select."""
     return _limit(settings, settings.node_classes.subnets)
 
 
 def security_group_limit(settings: Settings) -> NodeClassLimit:
+    """Return which security groups node classes may select."""
     return _limit(settings, settings.node_classes.security_groups)
 
 
 def snapshot_limit(settings: Settings) -> NodeClassLimit:
-    """Snapshots by id or tag; those of whole owners are `nodeClasses.snapshots.owners`."""
-    said = settings.node_classes.snapshots
-    tags = cluster_tags(settings.cluster) if said.tags is None else {key: (value,) for key, value in said.tags.items()}
-    return NodeClassLimit(said.ids, tags)
+    """Return which snapshots node classes may name, by id or tag; those of whole owners are
+    `nodeClasses.snapshots.owners`."""
+    setting = settings.node_classes.snapshots
+    tags = (
+        cluster_tags(settings.cluster)
+        if setting.tags is None
+        else {key: (value,) for key, value in setting.tags.items()}
+    )
+    return NodeClassLimit(setting.ids, tags)
 
 
 def node_class_limits(settings: Settings) -> dict[str, Any]:
-    """All of them, as `joiner.launching.Ceilings.with_limits` reads it."""
+    """Return all limits as the resolver of node classes (`joiner.launching`) reads them."""
     return {
         "subnets": subnet_limit(settings).to_json(),
         "securityGroups": security_group_limit(settings).to_json(),
@@ -52,7 +61,7 @@ def node_class_limits(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _limit(settings: Settings, said: AllowedSubnets | AllowedSecurityGroups | None) -> NodeClassLimit:
-    if said is None:
+def _limit(settings: Settings, setting: AllowedSubnets | AllowedSecurityGroups | None) -> NodeClassLimit:
+    if setting is None:
         return NodeClassLimit((), cluster_tags(settings.cluster), of_cluster=True)
-    return NodeClassLimit(said.ids, {key: (value,) for key, value in said.tags.items()})
+    return NodeClassLimit(setting.ids, {key: (value,) for key, value in setting.tags.items()})

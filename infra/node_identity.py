@@ -19,14 +19,15 @@ NODE_POLICIES = (
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonSSMManagedInstanceCore",
 )
-"""What EKS asks of a node, and what lets people in without SSH."""
+"""The policies that EKS requires of nodes, and the one for sessions of Systems Manager instead of SSH."""
 
 
 class NodeIdentity(Construct):
-    """The roles that nodes may have, the default one's instance profile, and their entry into the cluster.
+    """The roles that nodes may have, the instance profile of the default role, and the roles' access entries.
 
-    None of it goes with the stack or with a change of the settings while instances use it: CloudFormation retains the role and the
-    profiles, and `keep_node_access` makes the access entries and removes all three when no instance uses them (docs/decisions/0016).
+    All of them outlive the stack, and a change of the settings, while instances use them. CloudFormation retains the
+    role and the profiles; `keep_node_access` makes the access entries, and removes all three when no instance uses them
+    (docs/decisions/0016).
     """
 
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:
@@ -39,7 +40,7 @@ class NodeIdentity(Construct):
         self.arns = [
             stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names
         ]
-        # One a role: a profile whose role changes would change what running instances may do
+        # One profile for each role: if the role of a profile changed, so would the permissions of running instances
         self.profile = iam.CfnInstanceProfile(
             self,
             f"Profile-{self.names[0]}",
@@ -83,7 +84,7 @@ class NodeIdentity(Construct):
         return function, access
 
     def environment(self, settings: Settings) -> dict[str, str]:
-        """What the functions that choose a node's identity and image must know."""
+        """Return the environment of the functions that choose the identity and the image of a node."""
         return {
             "JOINER_NODE_ROLES": ",".join(self.names),
             "JOINER_INSTANCE_PROFILE": self.profile.ref,
@@ -96,7 +97,7 @@ class NodeIdentity(Construct):
         role = iam.Role(
             self,
             "Role",
-            role_name=node_role_name(settings),  # people name it in their node classes
+            role_name=node_role_name(settings),  # users name it in their node classes
             assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
             description=f"Nodes that joiner launches for {settings.cluster}",
         )

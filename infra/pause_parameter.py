@@ -1,8 +1,9 @@
-"""The switch that stops Joiner: one SSM parameter. While its value is `true`, machines end as *Joiner is paused* and nothing acts. `drain`
-and `keep` are written by `joiner uninstall`; `joiner.names` says what each value stops.
+"""The SSM parameter that pauses Joiner. While its value is `true`, state machines end as *Joiner is paused* and nothing
+acts. `joiner uninstall` writes `drain` and `keep`; `joiner.names` defines what each value stops.
 
-The deployment makes it with `false` and leaves whatever people wrote since, as long as no property of the parameter changes in the
-template: CloudFormation then writes the value again. So it has no property but its value and a description that stays.
+The deployment creates the parameter with `false`. CloudFormation would write that value again if a property of the
+parameter changed in the template, and so undo a user's pause. So its properties are only the value and a description
+that does not change.
 """
 
 from aws_cdk import aws_iam as iam
@@ -14,7 +15,7 @@ from joiner.names import pause_parameter
 
 
 class PauseParameter(Construct):
-    """The parameter, and who may read it."""
+    """The parameter, and the permissions to use it."""
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -27,9 +28,9 @@ class PauseParameter(Construct):
         )
 
     def allow_reading(self) -> iam.PolicyStatement:
-        """What whoever honours the pause needs."""
+        """Return the permission of everything that is paused by the parameter."""
         return iam.PolicyStatement(actions=["ssm:GetParameter"], resources=[self.parameter.parameter_arn])
 
     def allow_writing(self) -> iam.PolicyStatement:
-        """For the deletion of the stack, which must not race a launch."""
+        """Return the permission of `guard_deletion`, which stops launches before the stack is deleted."""
         return iam.PolicyStatement(actions=["ssm:PutParameter"], resources=[self.parameter.parameter_arn])

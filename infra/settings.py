@@ -1,8 +1,9 @@
-"""The settings of one cluster, `clusters/NAME.yaml`: every field with its type, its unit, its default and why that default.
+"""Settings of one cluster, `clusters/NAME.yaml`: every field with its type, its unit, its default and the reason for
+the default.
 
-What stands in the file is the whole of what may differ between two deployments. A key that nobody knows, a value of the wrong type or
-out of range stops the synthesis with an error that names the file, the field, the value and what to write instead; all such mistakes of a
-file are told together.
+Deployments differ only by these settings. An unknown key, and a value of the wrong type or out of range, stop the
+synthesis with an error that names the file, the field, the value and the remedy. All mistakes of a file are reported
+together.
 """
 
 from collections.abc import Mapping
@@ -22,8 +23,8 @@ from infra.settings_reader import (
 )
 
 HOST_RUNTIME: Final = "host"
-"""In `runtime`, the word for "as on this machine": the local stack runs the functions on the newest Python that the machine has; without
-the stack it is the interpreter that synthesises."""
+"""In `runtime`, the word for this machine: the local stack runs the functions with the newest Python of the machine.
+Without the stack it is the interpreter that synthesises."""
 
 ROLE_NAME_LIMIT: Final = 64
 
@@ -61,31 +62,32 @@ class RuntimeSettings:
     """What the functions run on."""
 
     python: Literal["3.12", "3.13", "3.14", "host"] = "3.14"
-    """Lambda's newest runtime that every dependency has wheels for."""
+    """Lambda's newest runtime for which every dependency has wheels."""
     architecture: Literal["arm64", "x86_64", "host"] = "arm64"
-    """A fifth cheaper a GB-second than x86_64."""
+    """A GB-second costs a fifth less than on x86_64."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRoleSettings:
-    """Which IAM roles nodes may have: a ceiling, nobody with kubectl can add to it."""
+    """IAM roles that nodes may have: a limit that users of kubectl cannot raise."""
 
     names: Annotated[tuple[str, ...], RoleName] = ()
-    """Names of existing roles; the first is the default and gets an instance profile. None: the deployment makes one, with the four
-    policies that EKS asks of a node."""
+    """Names of existing roles. The first is the default and gets an instance profile. Empty: the deployment creates a
+    role with the four policies that EKS requires of nodes."""
     manage_node_access_entry: bool = True
-    """Make the EC2_LINUX access entries of these roles; one that exists (a node group of the cluster uses the role) is used as it is. Turn
-    it off where aws-auth maps the roles."""
+    """Create the EC2_LINUX access entries of these roles. An entry that exists, because a node group of the cluster
+    uses the role, is used as it is. Set it to false where aws-auth maps the roles."""
 
 
 @dataclass(frozen=True, slots=True)
 class CeilingSettings:
-    """What no NodePool can lift, whatever its limits say."""
+    """Limits that no NodePool can raise, whatever its own limits are."""
 
     nodes: Annotated[int, NumberRange(0, 5000)] = 100
-    """Nodes of Joiner at any time. Enough for a first cluster, few enough that a mistake is noticed before the bill."""
+    """Nodes of Joiner at any time. Enough for a first cluster, and few enough that a mistake is noticed before the
+    bill."""
     price_per_hour: Annotated[float, NumberRange(0, 1_000_000)] = 50.0
-    """US$ an hour of all nodes of Joiner, at the catalogue's prices; 100 nodes of 8 vCPUs cost about 40."""
+    """US$ an hour of all nodes of Joiner, at the prices of the catalogue. 100 nodes of 8 vCPUs cost about 40."""
 
 
 KeyArn = TextPattern(
@@ -96,29 +98,29 @@ KeyArn = TextPattern(
 
 @dataclass(frozen=True, slots=True)
 class AllowedSubnets:
-    """Subnets that node classes may select: those listed here, by id or by tag."""
+    """Subnets that node classes may select, by id or by tag."""
 
     ids: Annotated[tuple[str, ...], TextPattern(r"subnet-[0-9a-f]{8,17}", "subnet ids: subnet-0123456789abcdef0")] = ()
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """One of these tags is enough; the value * stands for any."""
+    """One of these tags suffices; the value * matches any value."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedSecurityGroups:
-    """Security groups that node classes may select: those listed here, by id or by tag."""
+    """Security groups that node classes may select, by id or by tag."""
 
     ids: Annotated[
         tuple[str, ...], TextPattern(r"sg-[0-9a-f]{8,17}", "ids of security groups: sg-0123456789abcdef0")
     ] = ()
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """One of these tags is enough; the value * stands for any."""
+    """One of these tags suffices; the value * matches any value."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedSnapshots:
-    """Snapshots that a node class's volumes may begin as: those listed here, by owner, id or tag.
+    """Snapshots that volumes of a node class may be created from, by owner, id or tag.
 
-    The snapshots of an image that nodes may boot are not meant: EC2 takes them with the image.
+    The snapshots of an image that nodes may boot need no entry: EC2 uses them with the image.
     """
 
     owners: Annotated[
@@ -130,98 +132,108 @@ class AllowedSnapshots:
     """`self` would let node classes mount every snapshot of the account."""
     ids: Annotated[tuple[str, ...], TextPattern(r"snap-[0-9a-f]{8,17}", "snapshot ids: snap-0123456789abcdef0")] = ()
     tags: Mapping[str, str] | None = None
-    """One of these tags is enough; the value * stands for any. None: the cluster's tags, as for subnets."""
+    """One of these tags suffices; the value * matches any value. None: the cluster's tags, as for subnets."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeClassSettings:
-    """What node classes may name, whoever may write them: ceilings that nobody with kubectl can lift."""
+    """What node classes may name: limits that users of kubectl cannot raise."""
 
     subnets: AllowedSubnets | None = None
-    """None: those tagged for the cluster (`kubernetes.io/cluster/NAME` owned or shared, or `karpenter.sh/discovery: NAME`), and those
-    that EKS describes as the cluster's own."""
+    """None: subnets that are tagged for the cluster (`kubernetes.io/cluster/NAME` owned or shared, or
+    `karpenter.sh/discovery: NAME`), and those that EKS describes as the cluster's own."""
     security_groups: AllowedSecurityGroups | None = None
-    """None: those tagged for the cluster, and the one that EKS made for it."""
+    """None: security groups that are tagged for the cluster, and the one that EKS created for it."""
     snapshots: AllowedSnapshots = AllowedSnapshots()
     kms_keys: Annotated[tuple[str, ...], KeyArn] = ()
-    """Customer-managed keys that volumes may be encrypted with: those that node classes name in kmsKeyID, and the account's default key
-    for EBS if that is one. `launch_instances` gets what EC2 needs of them; the key's own policy must allow it, too (docs/kms.md)."""
+    """Customer-managed keys that may encrypt volumes: those that node classes name in kmsKeyID, and the account's
+    default key for EBS if it is one. `launch_instances` gets the permissions that EC2 needs; the policy of the key must
+    allow them, too (docs/kms.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class VpcSettings:
-    """Where the functions that talk to Kubernetes sit if the cluster's endpoint is private. Those that talk to EC2 sit in none."""
+    """Where functions that call the Kubernetes API run if the cluster's endpoint is private. Functions that call EC2
+    run outside any VPC."""
 
     subnets: Annotated[
         tuple[str, ...],
         TextPattern(r"subnet-[0-9a-f]{8,17}", "subnet ids: subnet-0123456789abcdef0"),
         NotEmpty("at least one subnet, or leave vpc out"),
     ]
-    """With a route to the endpoint and to the (free) gateway endpoints of S3 and DynamoDB. No NAT is needed."""
+    """With a route to the endpoint and to the gateway endpoints of S3 and DynamoDB, which are free. No NAT gateway is
+    needed."""
     security_group: Annotated[str, TextPattern(r"sg-[0-9a-f]{8,17}", "a security group's id: sg-0123456789abcdef0")]
-    """One that the cluster's security group lets in on port 443."""
+    """A group from which the cluster's security group accepts port 443."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteThrottle:
-    """What one kind of route lets through. Past it the API server reads 429 and goes on; nothing is lost but the sweep's minute."""
+    """Limits of a route of the doorbell. Beyond them the API server gets 429 and continues; the sweep finds the pods
+    and nodes within a minute."""
 
     rate: Annotated[int, NumberRange(1, 10_000)]
     """Requests a second."""
     burst: Annotated[int, NumberRange(1, 5_000)]
-    """Requests at once."""
+    """Requests at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoorbellSettings:
-    """The HTTP API that the cluster's API server rings."""
+    """The HTTP API that the cluster's API server calls."""
 
     pods: RouteThrottle = RouteThrottle(rate=5, burst=10)
-    """Unschedulable pods, and pools or classes that changed. A scale-up folds all rings of a second into one look, so that five a second
-    are as good as five hundred."""
+    """For unschedulable pods, and for pools and node classes that changed. A scale-up plans once for all rings of a
+    second, so five a second suffice."""
     nodes: RouteThrottle = RouteThrottle(rate=25, burst=50)
-    """A node rings about five times while it joins (created, ready, taints), and ten may join in the same second."""
+    """A node rings about five times while it registers (created, ready, taints), and ten may register in the same
+    second."""
     concurrency: Annotated[int | None, NumberRange(1, 100)] = 30
-    """Sandboxes set aside for ring_doorbell, so that no other function of the account can starve it: more than the bursts of pods and of
-    pools (ten each), so that nodes find room beside a flood of quick rings. (The throttles bound what a flood costs.) null: none. Lambda
-    keeps 100 of an account's quota for those without a share: where it is below 130, and a new account's is 10, set less aside, or none."""
+    """Reserved concurrency of ring_doorbell, so that no other function of the account can use it up: more than the
+    bursts of pods and of pools (ten each), so that rings of nodes are handled during many quick rings of pods. (The
+    throttles limit what rings cost.) null: none. Lambda keeps 100 of an account's quota unreserved: in an account with
+    less than 130, and a new one has 10, reserve less, or none."""
     ca_parameter: Annotated[str | None, TextPattern(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
-    """SSM parameter with the CA of the door's certificate. Only the local stack needs it: API Gateway's is a public one."""
+    """SSM parameter with the CA of the doorbell's certificate. Only the local stack needs it: API Gateway has a public
+    certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepSettings:
-    """The look that needs no signal: it mends every lost ring and every dead execution."""
+    """The sweep reads the cluster and EC2 without a signal. It finds what a lost ring or a crashed execution left."""
 
     every_minutes: Annotated[int, NumberRange(1, 60)] = 1
-    """EventBridge Scheduler's finest rate. A sweep costs about US$ 0.000005."""
+    """1 is the highest rate of EventBridge Scheduler. A sweep costs about US$ 0.000005."""
     looks_apart_seconds: Annotated[int, NumberRange(1, 3600)] = 45
-    """What is not there is believed after two looks so far apart: EC2 may show a new instance a while after it was launched."""
+    """Seconds between two sweeps that must both miss something before Joiner treats it as gone: EC2 may show a new
+    instance only some time after its launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What is written down, and for how long."""
+    """What is logged, and how long logs are kept."""
 
     retention_days: Annotated[int, OneOf(RETENTION_DAYS)] = 14
-    """As long as decisions stay in the bucket."""
+    """Documents with decisions stay in the bucket as long."""
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """Of the functions. DEBUG tells more of each decision, and costs ingestion."""
+    """Of the functions. DEBUG logs more of each decision, and costs ingestion."""
     execution_data: bool = True
-    """Inputs and outputs of states in the state machines' logs. They name pods, nodes and pools; turn it off where that is not allowed."""
+    """Inputs and outputs of states in the logs of the state machines. They contain names of pods, nodes and pools; set
+    it to false where that is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All that differs between two clusters."""
+    """Everything in which two clusters differ."""
 
     cluster: Annotated[
         str, TextPattern(r"[0-9A-Za-z][\w-]{0,63}", "the EKS cluster's name (up to 64 letters, digits, - and _)")
     ]
-    """Known at synthesis, because keys of IAM conditions hold it. 64, because a state machine's name has 80 characters."""
+    """Known at synthesis, because keys of IAM conditions contain it. At most 64 characters, because the name of a state
+    machine has at most 80."""
     region: Annotated[str, TextPattern(r"[a-z]{2,4}(-[a-z]+)+-\d", "a region's name, such as eu-west-1")]
     account: Annotated[str | None, TextPattern(r"\d{12}", "twelve digits")] = None
-    """None: the account of whoever deploys."""
+    """None: the account of the credentials that deploy."""
     runtime: RuntimeSettings = RuntimeSettings()
     node_roles: NodeRoleSettings = NodeRoleSettings()
     ceilings: CeilingSettings = CeilingSettings()
@@ -230,62 +242,72 @@ class Settings:
         TextPattern(
             r"self|amazon|aws-marketplace|\d{12}", "amazon, self, aws-marketplace, or account numbers in quotes"
         ),
-        NotEmpty("an owner, else no image may boot, or leave the key out"),
+        NotEmpty("at least one owner, since no image could boot otherwise, or leave the key out"),
     ] = ("amazon", "self")
-    """Whose images nodes may boot."""
+    """Owners of the images that nodes may boot."""
     node_classes: NodeClassSettings = NodeClassSettings()
     vpc: VpcSettings | None = None
     """None: the cluster's endpoint is public."""
     loopback_endpoint: bool = False
-    """The API server is at an address of the machine that runs the functions, and nowhere else. Only the local stack's is: without this,
-    functions send their tokens to EKS endpoints of the region only."""
+    """Whether the API server is at a loopback address of the machine that runs the functions. Only the local stack's is.
+    With false, functions send their tokens only to EKS endpoints of the region."""
     doorbell: DoorbellSettings = DoorbellSettings()
     sweep: SweepSettings = SweepSettings()
     logs: LogSettings = LogSettings()
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """On everything that the deployment makes."""
+    """Tags of every resource of the deployment."""
     permissions_boundary: Annotated[
         str | None,
         TextPattern(r"arn:[\w-]+:iam::(\d{12}|aws):policy/[\w+=,.@/-]+|[\w+=,.@-]{1,128}", "a policy's name or ARN"),
     ] = None
-    """A policy that bounds every role of the deployment, where an organisation asks for one."""
+    """A policy that limits every role of the deployment, where an organisation requires one."""
     alarm_topic: Annotated[
         str | None, TextPattern(r"arn:[\w-]+:sns:[a-z0-9-]+:\d{12}:[\w.-]+", "the ARN of an SNS topic")
     ] = None
-    """Who hears of alarms. None: they show in CloudWatch only."""
+    """The topic that alarms notify. None: they show in CloudWatch only."""
     retain_data: bool = False
-    """Keep the table and the bucket after `cdk destroy`. Nothing needs them then, the truth is in the cluster and in EC2; keep them to
-    replay decisions later."""
+    """Keep the table and the bucket after `cdk destroy`. Nothing needs them then, since the cluster and EC2 hold the
+    state; keep them to replay decisions later."""
     deletion_protection: bool = False
-    """Refuse to delete the stack, its table and its bucket. Set it after the first deployment: CloudFormation could not remove what a first
-    deployment that fails had protected. To remove the stack, deploy once with false."""
+    """Refuse to delete the stack, its table and its bucket. Set it after the first deployment: CloudFormation could not
+    roll back a first deployment with protected resources. To remove the stack, deploy once with false."""
 
 
 def load_settings(path: Path) -> Settings:
-    """The settings in one file. Raises SettingsError, and nothing else, for all that is wrong with it."""
+    """Return the settings in one file. Raises SettingsError, and nothing else, for everything that is wrong with it."""
     settings, mistakes = read_settings(path, Settings)
-    doorbell_in_doubt = any(mistake.field.startswith("doorbell") for mistake in mistakes)
-    name_in_doubt = any(mistake.field.partition(".")[0] in {"cluster", "region", "nodeRoles"} for mistake in mistakes)
-    if not name_in_doubt and not settings.node_roles.names and len(name := node_role_name(settings)) > ROLE_NAME_LIMIT:
-        too_long = f"the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
-        remedy = "make a role and write its name under nodeRoles.names"
-        mistakes.append(SettingsMistake("cluster", f"cluster is {settings.cluster!r}: {too_long}: {remedy}"))
-    if not doorbell_in_doubt:
-        aside, others = settings.doorbell.concurrency, 2 * settings.doorbell.pods.burst
-        if aside is not None and aside <= others:
-            left = f"doorbell.pods.burst lets pods and pools take {others} at once, so that nodes may find none"
-            told = f"doorbell.concurrency is {aside}: {left}: set aside more than {others}, or null"
-            mistakes.append(SettingsMistake("doorbell.concurrency", told))
-    mistakes += (
-        _find_empty_limits(settings) if not any(each.field.startswith("nodeClasses") for each in mistakes) else []
-    )
+    wrong = {mistake.field.partition(".")[0] for mistake in mistakes}  # checks below read only fields without mistakes
+    if not wrong & {"cluster", "region", "nodeRoles"}:
+        mistakes += _check_node_role_name(settings)
+    if "doorbell" not in wrong:
+        mistakes += _check_reserved_concurrency(settings)
+    if "nodeClasses" not in wrong:
+        mistakes += _find_empty_limits(settings)
     if mistakes:
         raise settings_error(path, mistakes)
     return settings
 
 
+def _check_node_role_name(settings: Settings) -> list[SettingsMistake]:
+    name = node_role_name(settings)
+    if settings.node_roles.names or len(name) <= ROLE_NAME_LIMIT:
+        return []
+    cause = f"the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
+    remedy = "create a role and write its name under nodeRoles.names"
+    return [SettingsMistake("cluster", f"cluster is {settings.cluster!r}: {cause}: {remedy}")]
+
+
+def _check_reserved_concurrency(settings: Settings) -> list[SettingsMistake]:
+    reserved, others = settings.doorbell.concurrency, 2 * settings.doorbell.pods.burst
+    if reserved is None or reserved > others:
+        return []
+    cause = f"doorbell.pods.burst allows {others} concurrent requests of pods and pools, which may leave none for nodes"
+    message = f"doorbell.concurrency is {reserved}: {cause}: reserve more than {others}, or null"
+    return [SettingsMistake("doorbell.concurrency", message)]
+
+
 def _find_empty_limits(settings: Settings) -> list[SettingsMistake]:
-    """Subnets and security groups that the file limits to none: no node could be launched."""
+    """Return the limits that allow no subnet or no security group at all: no node could be launched."""
     limits = {"subnets": settings.node_classes.subnets, "securityGroups": settings.node_classes.security_groups}
     empty = [
         f"nodeClasses.{name}" for name, limit in limits.items() if limit is not None and not (limit.ids or limit.tags)
@@ -296,8 +318,8 @@ def _find_empty_limits(settings: Settings) -> list[SettingsMistake]:
 
 
 def node_role_name(settings: Settings) -> str:
-    """What the node role is called if the deployment makes it: people write this name into their node classes.
+    """Return the name of the node role that the deployment creates; users write this name into their node classes.
 
-    The region is in it because IAM is global and cluster names are not.
+    It contains the region because IAM is global and names of clusters are not.
     """
     return f"joiner-node-{settings.cluster}-{settings.region}"

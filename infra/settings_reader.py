@@ -1,12 +1,13 @@
-"""From a YAML file to frozen dataclasses: the class is the schema, and every mistake is told at once, with what to write instead.
+"""Reads a YAML file into frozen dataclasses. The class is the schema; all mistakes of a file are reported together,
+with the remedy.
 
-A field's type says what a value may be (`str`, `int`, `float`, `bool`, `Literal`, `X | None`, `tuple[str, ...]`, `Mapping[str, str]`, or
-another dataclass), its annotations what else must hold::
+The type of a field defines what a value may be (`str`, `int`, `float`, `bool`, `Literal`, `X | None`, `tuple[str,
+...]`, `Mapping[str, str]`, or another dataclass), its annotations what else must be true::
 
-    rate: Annotated[int, Between(1, 1000)] = 5
-    region: Annotated[str, Grammar(r"[a-z]{2}(-[a-z]+)+-\\d", "a region's name, such as eu-west-1")]
+    rate: Annotated[int, NumberRange(1, 1000)] = 5
+    region: Annotated[str, TextPattern(r"[a-z]{2}(-[a-z]+)+-\\d", "a region's name, such as eu-west-1")]
 
-Keys in the file are the fields' names in camelCase. A field without a default must be there.
+Keys in the file are the names of the fields in camelCase. A field without a default is required.
 """
 
 import dataclasses
@@ -25,20 +26,20 @@ T = TypeVar("T")
 
 
 class SettingsError(ValueError):
-    """The file cannot be used; each line of the message names the file, the field, the value and the remedy."""
+    """The file cannot be used. Each line of the message names the file, the field, the value and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsMistake:
-    """One mistake in the file. `field` is what it is about: of a misspelt key the one that is meant."""
+    """One mistake in the file. `field` is the field that is meant, also where the file misspells it."""
 
     field: str
-    told: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
 class TextPattern:
-    """A text must match the pattern as a whole; `remedy` says in words what to write."""
+    """A text must match the pattern as a whole; `remedy` describes in words what to write."""
 
     pattern: str
     remedy: str
@@ -46,7 +47,7 @@ class TextPattern:
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """A number must lie between the two, both included."""
+    """A number must be between the two, both included."""
 
     low: float
     high: float
@@ -61,21 +62,22 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class NotEmpty:
-    """A list must hold something; `remedy` says in words what to write."""
+    """A list must contain something; `remedy` describes in words what to write."""
 
     remedy: str
 
 
 def read_settings(path: Path, schema: type[T]) -> tuple[T, list[SettingsMistake]]:
-    """The file's content as a value of the schema, and the mistakes in it: a field that one is about holds no value to rely on.
+    """Return the content of the file as a value of the schema, and the mistakes in it. A field with a mistake has no
+    reliable value.
 
-    Raises SettingsError where there are no fields to look at.
+    Raises SettingsError if the file does not exist, is not YAML, or is not a mapping.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as missing:
         beside = sorted(file.stem for file in path.parent.glob("*.yaml"))
-        hint = f"; there are: {', '.join(beside)}" if beside else ""
+        hint = f"; known clusters: {', '.join(beside)}" if beside else ""
         raise SettingsError(
             f"{path}: no such file. Write one, or name another cluster with -c cluster=NAME{hint}"
         ) from missing
@@ -88,13 +90,13 @@ def read_settings(path: Path, schema: type[T]) -> tuple[T, list[SettingsMistake]
 
 
 def settings_error(path: Path, mistakes: Sequence[SettingsMistake]) -> SettingsError:
-    """All of them, one a line."""
-    return SettingsError("\n".join(f"{path}: {mistake.told}" for mistake in mistakes))
+    """Return the error that lists the mistakes, one in each line."""
+    return SettingsError("\n".join(f"{path}: {mistake.message}" for mistake in mistakes))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Notes what is wrong and reads on; a wrong value is left as it stands."""
+    """Collects mistakes and reads on; a value with a mistake is returned unchanged."""
 
     mistakes: list[SettingsMistake] = field(default_factory=list)
 
@@ -114,7 +116,7 @@ class _Reader:
                 values[each.name] = self.value(content[key], hints[each.name], _at(where, key))
             elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
                 values[each.name] = None
-                if key not in meant:  # else it is merely misspelt, which is told
+                if key not in meant:  # a misspelt key is reported already
                     self.mistakes.append(
                         SettingsMistake(
                             _at(where, key), f"{_at(where, key)} is missing: write {_wanted(hints[each.name])}"
@@ -123,7 +125,7 @@ class _Reader:
         return schema(**values)
 
     def _unknown(self, key: str, known: list[str], where: str) -> str:
-        """Tells that there is no such key; which one is most likely meant."""
+        """Record that the key does not exist, and return the key that is most likely meant."""
         close = difflib.get_close_matches(key, known, n=1)
         remedy = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
         meant = close[0] if close else key
@@ -131,7 +133,7 @@ class _Reader:
         return meant
 
     def value(self, value: object, kind: Any, where: str) -> Any:
-        """The value as its type asks."""
+        """Return the value as its type requires."""
         rules: tuple[object, ...] = ()
         if get_origin(kind) is Annotated:
             kind, *rest = get_args(kind)
@@ -184,7 +186,7 @@ class _Reader:
         return value
 
     def _scalar(self, value: object, kind: Any, rules: tuple[object, ...], where: str) -> Any:
-        # A bool is an int to Python, and a whole number is a number to people
+        # For Python a bool is an int; for users a whole number is a number
         fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
         if not fits or (isinstance(value, bool) and kind is not bool):
             quotes = f', in quotes: "{value}"' if kind is str and isinstance(value, int | float) else ""
@@ -194,11 +196,11 @@ class _Reader:
             match rule:
                 case TextPattern(pattern, remedy) if not re.fullmatch(pattern, str(value), re.ASCII):
                     self.wrong(where, value, remedy)
-                case NumberRange(low, high) if not low <= float(value) <= high:  # type: ignore[arg-type]  # Between stands on numbers only
+                case NumberRange(low, high) if not low <= float(value) <= high:  # type: ignore[arg-type]  # a NumberRange annotates numbers only
                     self.wrong(where, value, _rules_in_words((rule,))[0])
                 case OneOf(values) if value not in values:
                     self.wrong(where, value, _rules_in_words((rule,))[0])
-        return float(value) if kind is float else value  # type: ignore[arg-type]  # fits says so
+        return float(value) if kind is float else value  # type: ignore[arg-type]  # `fits` is true
 
 
 def _at(where: str, key: str) -> str:
@@ -206,8 +208,9 @@ def _at(where: str, key: str) -> str:
 
 
 def camel_case(name: str) -> str:
-    """
-    >>> camel("price_per_hour")
+    """Return the key of a field in the file.
+
+    >>> camel_case("price_per_hour")
     'pricePerHour'
     """
     first, *rest = name.split("_")

@@ -1,7 +1,8 @@
-"""What Joiner remembers: one table (lease, launches, assignments, waves) and one bucket (snapshots, plans, the catalogue).
+"""Storage of Joiner: one DynamoDB table (lease, launches, assignments, waves) and one bucket (snapshots, plans, the
+catalogue).
 
-The kind of an item is the table's partition key, so that a role can be held to the kinds that are its business
-(`dynamodb:LeadingKeys`); the kind of a document is the first part of its key in the bucket, for the same reason.
+The kind of an item is the partition key of the table, so that IAM can limit a role to kinds of items
+(`dynamodb:LeadingKeys`). The kind of a document is the first part of its key in the bucket, for the same reason.
 """
 
 from typing import Final
@@ -16,8 +17,8 @@ from infra.function_configuration import FunctionConfiguration
 from infra.settings import Settings
 
 EXPIRING_PREFIXES: Final = ("snapshots/", "node-classes/", "plans/", "launches/", "surveys/", "events/", "catalogue/2")
-"""Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`); they go with the logs that tell about them. The latest
-catalogue stays."""
+"""Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`). They expire with the logs that refer to
+them. The latest catalogue does not expire."""
 
 AWAITED_DOCUMENTS: Final = ("catalogue",)
 """Documents that a function may ask for before they exist: a missing catalogue is `NoCatalogue`, which the state machine
@@ -79,7 +80,7 @@ class Storage(Construct):
             )
 
     def grant(self, role: iam.IGrantable, configuration: FunctionConfiguration) -> None:
-        """Let a role touch the items and documents of its configuration, and no others."""
+        """Grant a role the kinds of items and documents of its function's configuration, and no others."""
         for actions, kinds in (
             (GET_ACTIONS, configuration.all_gets_items),
             (GET_IN_BATCHES_ACTIONS, configuration.gets_items_in_batches),
@@ -107,7 +108,7 @@ class Storage(Construct):
             self._grant_documents(role, "s3:PutObject", configuration.writes_documents)
 
     def grant_updates(self, role: iam.IGrantable, *kinds: str) -> None:
-        """Let a state machine's role update items of these kinds."""
+        """Grant the role of a state machine updates of these kinds of items."""
         self._grant_items(role, UPDATE_ACTIONS, kinds)
 
     def _grant_items(self, role: iam.IGrantable, actions: tuple[str, ...], kinds: tuple[str, ...]) -> None:

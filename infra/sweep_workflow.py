@@ -63,7 +63,7 @@ class SweepWorkflow(Construct):
             self,
             "Schedule",
             schedule=scheduler.ScheduleExpression.rate(Duration.minutes(settings.sweep.every_minutes)),
-            # The next sweep is the retry of this one
+            # The next sweep retries what this one missed
             target=targets.StepFunctionsStartExecution(
                 self.machine.machine, retry_attempts=0, max_event_age=Duration.minutes(1)
             ),

@@ -192,7 +192,7 @@ def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("digest", "said"),
-    [("0" * 64, ":2: what pip got is not a file whose digest stands here"), ("", "could not install this")],
+    [("0" * 64, ":2: pip downloaded a file whose digest is not in the lock file"), ("", "could not install this")],
 )
 def test_nothing_is_packed_whose_digest_the_lock_does_not_name(digest: str, said: str, tmp_path: Path) -> None:
     pinned = f"six==1.17.0 --hash=sha256:{digest}" if digest else "six==1.17.0"

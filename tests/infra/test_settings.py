@@ -139,7 +139,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\nimageOwners: []",
-            "imageOwners is []: write an owner, else no image may boot, or leave the key out",
+            "imageOwners is []: write at least one owner, since no image could boot otherwise, or leave the key out",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nvpc: {subnets: [], securityGroup: sg-0123456789abcdef0}",
@@ -151,8 +151,8 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 20}",
-            "doorbell.concurrency is 20: doorbell.pods.burst lets pods and pools take 20 at once, so that nodes may find none: set "
-            "aside more than 20, or null",
+            "doorbell.concurrency is 20: doorbell.pods.burst allows 20 concurrent requests of pods and pools, which may "
+            "leave none for nodes: reserve more than 20, or null",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nretainData: 'yes'",
@@ -166,16 +166,16 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ("cluster: [", "this is not YAML: "),
         (
             f"cluster: {'c' * 50}\nregion: eu-west-1",
-            f"cluster is '{'c' * 50}': the node role would be named joiner-node-{'c' * 50}-eu-west-1, which is longer than IAM's 64 "
-            "characters: make a role and write its name under nodeRoles.names",
+            f"cluster is '{'c' * 50}': the node role would be named joiner-node-{'c' * 50}-eu-west-1, which is "
+            "longer than IAM's 64 characters: create a role and write its name under nodeRoles.names",
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_field_its_value_and_the_remedy(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_mistake_is_reported_with_its_field_its_value_and_the_remedy(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
     assert refusal(text).startswith(said)
 
 
-def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
     path = tmp_path / "prod.yaml"
     path.write_text(
         """

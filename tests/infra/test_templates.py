@@ -99,7 +99,7 @@ def test_the_command_line_synthesises_without_credentials_and_without_docker(
     assert _without_metadata(written) == _without_metadata(example.template)
 
 
-def test_a_cluster_that_nobody_named_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_name_of_the_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
     environment = {**os.environ, "CDK_OUTDIR": str(tmp_path), "CDK_CONTEXT_JSON": "{}"}
 
     done = subprocess.run(
@@ -107,7 +107,9 @@ def test_a_cluster_that_nobody_named_is_told_in_one_line(tmp_path: Path) -> None
     )
 
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "joiner: which cluster? Say -c cluster=NAME; there are: example, local"
+    assert done.stderr.splitlines()[-1] == (
+        "joiner: no cluster is named: pass -c cluster=NAME; known clusters: example, local"
+    )
 
 
 def test_the_outputs_are_what_people_and_tools_ask_for(example: Synthesis) -> None:
