@@ -9,6 +9,7 @@ starts: no sweep that succeeds, no catalogue that is written. For these alarms, 
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -22,6 +23,9 @@ from constructs import Construct
 
 from infra.settings import Settings
 
+FIVE_MINUTES: Final = Duration.minutes(5)
+"""Period of most metrics."""
+
 
 @dataclass(frozen=True, slots=True)
 class DoorbellLogs:
@@ -31,105 +35,78 @@ class DoorbellLogs:
     access: logs.ILogGroup
 
 
+@dataclass(frozen=True, slots=True)
+class AlarmSources:
+    """The resources whose metrics the alarms read."""
+
+    scale_up: sfn.IStateMachine
+    retirement: sfn.IStateMachine
+    retirement_of_empty: sfn.IStateMachine
+    sweep: sfn.IStateMachine
+    dead_letters: sqs.IQueue
+    interruptions: sqs.IQueue
+    catalogue: lambda_.IFunction
+    node_access: lambda_.IFunction
+    describer: lambda_.IFunction
+    elevator: lambda_.IFunction
+    doorbell_logs: DoorbellLogs
+
+
 class Alarms(Construct):
     """The alarms; they notify the topic of the settings, if there is one."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        settings: Settings,
-        scale_up: sfn.IStateMachine,
-        retirement: sfn.IStateMachine,
-        retirement_of_empty: sfn.IStateMachine,
-        sweep: sfn.IStateMachine,
-        dead_letters: sqs.IQueue,
-        interruptions: sqs.IQueue,
-        catalogue: lambda_.IFunction,
-        node_access: lambda_.IFunction,
-        describer: lambda_.IFunction,
-        elevator: lambda_.IFunction,
-        doorbell_logs: DoorbellLogs,
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, settings: Settings, sources: AlarmSources) -> None:
         super().__init__(scope, id)
-        minutes = Duration.minutes(5)
         self._topic = sns.Topic.from_topic_arn(self, "Topic", settings.alarm_topic) if settings.alarm_topic else None
+        self._watch_executions(sources)
+        self._watch_sweeps(sources.sweep, settings.sweep.every_minutes)
+        self._watch_catalogue(sources.catalogue)
+        self._watch_scheduled_functions(sources)
+        self._watch_doorbell(sources.doorbell_logs, settings.cluster)
+        self._watch_interruptions(sources.interruptions, sources.dead_letters)
+        self._watch_refusals(settings.cluster)
+
+    def _watch_executions(self, sources: AlarmSources) -> None:
         watched = (
-            ("ScaleUp", "A scale-up", scale_up),
-            ("Retirement", "A retirement", retirement),
-            ("RetirementOfEmpty", "A retirement of empty nodes", retirement_of_empty),
+            ("ScaleUp", "A scale-up", sources.scale_up),
+            ("Retirement", "A retirement", sources.retirement),
+            ("RetirementOfEmpty", "A retirement of empty nodes", sources.retirement_of_empty),
         )
-        for name, said, machine in watched:
-            failed, timed_out = machine.metric_failed(period=minutes), machine.metric_timed_out(period=minutes)
-            self._alarm_from(f"{name}Failed", failed, 1, 1, f"{said} failed: read its execution's last state.")
+        for name, subject, machine in watched:
+            failed, timed_out = (
+                machine.metric_failed(period=FIVE_MINUTES),
+                machine.metric_timed_out(period=FIVE_MINUTES),
+            )
+            self._alarm_from(f"{name}Failed", failed, 1, 1, f"{subject} failed: read the last state of its execution.")
             # For CloudWatch an execution that timed out has not failed. A user knows of one that was aborted
             self._alarm_from(
-                f"{name}TimedOut", timed_out, 1, 1, f"{said} ran out of time: read what its execution waited for."
+                f"{name}TimedOut", timed_out, 1, 1, f"{subject} timed out: read what its execution waited for."
             )
-        self._watch_sweeps(sweep, settings.sweep.every_minutes)
-        self._watch_catalogue(catalogue)
-        self._alarm_from(
-            "NodeAccessStays",
-            node_access.metric_errors(period=Duration.hours(1)),
-            1,
-            3,
-            "The hourly removal of unused access entries, profiles and roles fails for three hours: read the log of keep_node_access. "
-            "Nodes are not affected, but roles that no settings name keep their access.",
-        )
-        self._alarm_from(
-            "ClusterIsNotDescribed",
-            describer.metric_errors(period=minutes),
-            1,
-            3,
-            "The cluster could not be described for 15 minutes: read the log of describe_cluster. A rotated CA or a changed "
-            "endpoint would not be known.",
-        )
-        self._alarm_from(
-            "InstallerStaysAdministrator",
-            elevator.metric_errors(period=minutes),
-            1,
-            3,
-            "An installer's access could not be looked after for 15 minutes: read the log of elevate_installer. Its role may still be an "
-            "administrator of the cluster.",
-        )
-        self._watch_doorbell(doorbell_logs, settings.cluster)
-        self._watch_interruptions(interruptions, dead_letters)
-        # Written by survey_instances, with the name and the dimension of `joiner.adapters.metrics`
-        refused = cloudwatch.Metric(
-            namespace="Joiner",
-            metric_name="OrphansRefused",
-            dimensions_map={"cluster": settings.cluster},
-            statistic="Maximum",
-            period=minutes,
-        )
-        self._alarm_from(
-            "TooManyOrphans",
-            refused,
-            1,
-            1,
-            "So many instances or nodes seem to be orphans that Joiner ends none: read the last sweep. Those that really are, delete: "
-            "kubectl delete nodeclaim for a claim, the EC2 console for an instance.",
-        )
 
     def _watch_sweeps(self, sweep: sfn.IStateMachine, every_minutes: int) -> None:
-        minutes = Duration.minutes(5)
-        failing = "Sweeps fail for 15 minutes, so that lost rings are not made up for: read the last states in the sweep's log."
-        self._alarm_from("SweepFails", sweep.metric_failed(period=minutes), 1, 3, failing)
+        self._alarm_from(
+            "SweepFails",
+            sweep.metric_failed(period=FIVE_MINUTES),
+            1,
+            3,
+            "Sweeps have failed for 15 minutes, so pods and nodes whose rings were lost are not found: read the last "
+            "states in the log of the sweep.",
+        )
         self._alarm_from(
             "SweepTimedOut",
-            sweep.metric_timed_out(period=minutes),
+            sweep.metric_timed_out(period=FIVE_MINUTES),
             1,
             1,
-            "A sweep ran out of time: read in its log which state took so long. A cluster that is too large for one look lists for long.",
+            "A sweep timed out: read in its log which state took long. Lists of a very large cluster take long.",
         )
         period = Duration.minutes(max(5, every_minutes))
         self._alarm_below(
             "NoSweepSucceeds",
             sweep.metric_succeeded(period=period, statistic="Sum"),
-            f"No sweep has succeeded for {3 * max(5, every_minutes)} minutes: nodes that are empty or too old stay, and lost rings are "
-            "not made up for. Is the schedule enabled, and may its role start the machine? Read the sweep's log. After the first "
-            "deployment this alarm lasts until the first sweep.",
+            f"No sweep has succeeded for {3 * max(5, every_minutes)} minutes: empty and expired nodes stay, and pods "
+            "and nodes whose rings were lost are not found. Check that the schedule is enabled and that its role may "
+            "start the machine, and read the log of the sweep. After the first deployment the alarm lasts until the "
+            "first sweep.",
         )
 
     def _watch_catalogue(self, refresh: lambda_.IFunction) -> None:
@@ -144,17 +121,44 @@ class Alarms(Construct):
         self._alarm_below(
             "CatalogueIsOld",
             succeeded,
-            "The catalogue was not refreshed for three hours: plans use old prices, and miss new instance types. Read the log of "
-            "refresh_catalogue. If it has no new lines, see whether its schedule is enabled and may invoke it.",
+            "The catalogue was not refreshed for three hours: plans use old prices, and lack new instance types. Read "
+            "the log of refresh_catalogue. If it has no new lines, check that its schedule is enabled and may invoke "
+            "it.",
+        )
+
+    def _watch_scheduled_functions(self, sources: AlarmSources) -> None:
+        self._alarm_from(
+            "NodeAccessStays",
+            sources.node_access.metric_errors(period=Duration.hours(1)),
+            1,
+            3,
+            "The hourly removal of unused access entries, profiles and roles has failed for three hours: read the log "
+            "of keep_node_access. Nodes are not affected, but roles that the settings no longer name keep their "
+            "access.",
+        )
+        self._alarm_from(
+            "ClusterIsNotDescribed",
+            sources.describer.metric_errors(period=FIVE_MINUTES),
+            1,
+            3,
+            "The cluster could not be described for 15 minutes: read the log of describe_cluster. Functions would not "
+            "know a rotated CA or a changed endpoint.",
+        )
+        self._alarm_from(
+            "InstallerStaysAdministrator",
+            sources.elevator.metric_errors(period=FIVE_MINUTES),
+            1,
+            3,
+            "The installer's access could not be checked for 15 minutes: read the log of elevate_installer. Its role "
+            "may still be an administrator of the cluster.",
         )
 
     def _watch_doorbell(self, doorbell: DoorbellLogs, cluster: str) -> None:
-        """Both filters count into one metric, because each metric costs money. It has data only while rings are
-        lost."""
-        space, name = f"Joiner/{cluster}", "RingsLost"
+        """Both filters count into one metric, because each metric costs money. It has data only when rings are lost."""
+        namespace, name = f"Joiner/{cluster}", "RingsLost"
         patterns = {
             "LostByTheFunction": (doorbell.function, '{ $.level = "ERROR" }'),
-            # 403: the webhook's secret is not the table's. 5xx: the function failed, was throttled, or took too long.
+            # 403: the webhook's secret is not the table's. 5xx: the function failed, was throttled, or timed out
             "LostByTheApi": (doorbell.access, '{ $.status = "403" || $.status = "5*" }'),
         }
         for id, (group, pattern) in patterns.items():
@@ -162,29 +166,28 @@ class Alarms(Construct):
                 self,
                 id,
                 log_group=group,
-                metric_namespace=space,
+                metric_namespace=namespace,
                 metric_name=name,
                 filter_pattern=logs.FilterPattern.literal(pattern),
                 metric_value="1",
             )
-        lost = cloudwatch.Metric(namespace=space, metric_name=name, statistic="Sum", period=Duration.minutes(5))
         self._alarm_from(
             "RingsAreLost",
-            lost,
+            cloudwatch.Metric(namespace=namespace, metric_name=name, statistic="Sum", period=FIVE_MINUTES),
             1,
             3,
-            "The doorbell loses rings for 15 minutes, so that pods wait for the next sweep. Its access log shows the status. 403: the "
-            "webhook's secret is not the table's, deploy with -c rotate=WORD. 5xx: read ring_doorbell's log; if it is throttled, raise "
-            "doorbell.concurrency, or the account's quota.",
+            "The doorbell has lost rings for 15 minutes, so pods wait for the next sweep. Its access log shows the "
+            "status. 403: the webhook's secret is not the table's, deploy with -c rotate=WORD. 5xx: read the log of "
+            "ring_doorbell; if it is throttled, raise doorbell.concurrency, or the account's quota.",
         )
 
     def _watch_interruptions(self, interruptions: sqs.IQueue, dead_letters: sqs.IQueue) -> None:
         self._alarm_from(
             "InterruptionUnhandled",
-            dead_letters.metric_approximate_number_of_messages_visible(period=Duration.minutes(5)),
+            dead_letters.metric_approximate_number_of_messages_visible(period=FIVE_MINUTES),
             1,
             1,
-            "An interruption event could not be delivered or handled: read the dead-letter queue.",
+            "An interruption notice could not be delivered or handled: read the dead-letter queue.",
         )
         # A message that exceeds the retention period of the queue does not become a dead letter
         self._alarm_from(
@@ -192,8 +195,36 @@ class Alarms(Construct):
             interruptions.metric_approximate_age_of_oldest_message(period=Duration.minutes(1)),
             60,
             3,
-            "Interruption events wait for more than a minute of the two that spot instances have left: read the log of "
-            "handle_interruption, and see whether it is throttled.",
+            "Interruption notices wait for more than one of the two minutes that spot instances have left: read the "
+            "log of handle_interruption, and check whether it is throttled.",
+        )
+
+    def _watch_refusals(self, cluster: str) -> None:
+        """Metrics that functions publish, with the names and the dimension of `joiner.adapters.metrics`."""
+        self._alarm_from(
+            "TooManyOrphans",
+            _function_metric("OrphansRefused", cluster),
+            1,
+            1,
+            "So many instances or nodes seem to be orphans that Joiner terminates none: read the last sweep. Delete "
+            "the real orphans: a claim with kubectl delete nodeclaim, an instance in the EC2 console.",
+        )
+        self._alarm_from(
+            "GarbageIsRefused",
+            _function_metric("GarbageRefused", cluster),
+            1,
+            3,
+            "EC2 has refused to terminate instances without claim and node for 15 minutes, so they cost money: read "
+            "the log of collect_garbage. Remove what protects the instance, such as its termination protection, or "
+            "terminate it in the EC2 console.",
+        )
+        self._alarm_from(
+            "RecordsAreUnreadable",
+            _function_metric("UnreadableRecords", cluster),
+            1,
+            3,
+            "Items of the table could not be read for 15 minutes: read the logs of survey_cluster and "
+            "survey_instances. Joiner skips such an item until it is repaired or deleted.",
         )
 
     def _alarm_from(self, id: str, metric: cloudwatch.IMetric, threshold: int, periods: int, text: str) -> None:
@@ -227,3 +258,13 @@ class Alarms(Construct):
     def _notify(self, alarm: cloudwatch.Alarm) -> None:
         if self._topic is not None:
             alarm.add_alarm_action(actions.SnsAction(self._topic))
+
+
+def _function_metric(name: str, cluster: str) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace="Joiner",
+        metric_name=name,
+        dimensions_map={"cluster": cluster},
+        statistic="Maximum",
+        period=FIVE_MINUTES,
+    )

@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra import aws_permissions
-from infra.alarms import Alarms, DoorbellLogs
+from infra.alarms import Alarms, AlarmSources, DoorbellLogs
 from infra.asset_bundles import BundleTarget
 from infra.aws_permissions import AccountRegion
 from infra.catalogue_refresh import CatalogueRefresh
@@ -78,10 +78,16 @@ class ClusterStack(Stack):
             functions=[each for each in self._functions_of_the_machines() if each.configuration.groups],
             installer=self.installation.installer,
         )
-        self.alarms = Alarms(
-            self,
-            "Alarms",
-            settings=settings,
+        self.alarms = Alarms(self, "Alarms", settings=settings, sources=self._alarm_sources())
+        self.emptied = self._empty_bucket_on_deletion(dependencies)
+        self.guard = DeletionGuard(self, "DeletionGuard", dependencies=dependencies, before=list(self.node.children))
+        self._grant_permissions()
+        self._order_resources()
+        self._export_outputs()
+        self._apply_tags_and_boundary()
+
+    def _alarm_sources(self) -> AlarmSources:
+        return AlarmSources(
             scale_up=self.scale_up.machine.machine,
             retirement=self.retirement.machine.machine,
             retirement_of_empty=self.retirement.machine_for_empty.machine,
@@ -94,12 +100,6 @@ class ClusterStack(Stack):
             elevator=self.installation.elevator.function,
             doorbell_logs=DoorbellLogs(self.doorbell.function.log_group, self.doorbell.access_log),
         )
-        self.emptied = self._empty_bucket_on_deletion(dependencies)
-        self.guard = DeletionGuard(self, "DeletionGuard", dependencies=dependencies, before=list(self.node.children))
-        self._grant_permissions()
-        self._order_resources()
-        self._export_outputs()
-        self._apply_tags_and_boundary()
 
     def _functions_of_the_machines(self) -> list[LambdaFunction]:
         return [*self.scale_up.functions.values(), *self.retirement.functions.values(), *self.sweep.functions.values()]
@@ -215,25 +215,28 @@ class ClusterStack(Stack):
         outputs = {
             "ScaleUpArn": (self.scale_up.machine.arn, "The state machine that adds nodes"),
             "ScaleUpConsole": (f"{console}/{self.scale_up.machine.arn}", "Every scale-up, state by state"),
-            "RetireArn": (self.retirement.machine.arn, "The state machine that takes nodes away"),
+            "RetireArn": (self.retirement.machine.arn, "The state machine that retires nodes"),
             "RetireConsole": (f"{console}/{self.retirement.machine.arn}", "Every retirement, state by state"),
-            "RetireEmptyArn": (self.retirement.machine_for_empty.arn, "The state machine that takes empty nodes away"),
+            "RetireEmptyArn": (self.retirement.machine_for_empty.arn, "The state machine that retires empty nodes"),
             "RetireEmptyConsole": (
                 f"{console}/{self.retirement.machine_for_empty.arn}",
-                "What becomes of empty nodes, by its logs",
+                "Retirements of empty nodes, by their logs",
             ),
-            "SweepArn": (self.sweep.machine.arn, "The state machine that looks every minute"),
+            "SweepArn": (self.sweep.machine.arn, "The state machine that checks the cluster and EC2 every minute"),
             "SweepConsole": (f"{console}/{self.sweep.machine.arn}", "What the sweep starts"),
-            "SweepScheduleName": (self.sweep.schedule.schedule_name, "The sweep's clock"),
-            "DoorbellUrl": (self.doorbell.url, "What the API server rings; the token that follows it is no output"),
+            "SweepScheduleName": (self.sweep.schedule.schedule_name, "The schedule of the sweep"),
+            "DoorbellUrl": (self.doorbell.url, "What the API server calls; the token that follows is not an output"),
             "TableName": (self.storage.table.table_name, "Lease, launches, assignments, waves"),
             "LaunchFunction": (
                 self.scale_up.functions["launch_instances"].function.function_name,
-                "`joiner accept` asks it for dry runs",
+                "`joiner accept` invokes it for dry runs",
             ),
             "BucketName": (self.storage.bucket.bucket_name, "Snapshots, plans, the catalogue"),
             "PauseParameter": (self.pause.parameter.parameter_name, "`true` pauses Joiner; `joiner pause` writes it"),
-            "InterruptionQueueUrl": (self.interruption.queue.queue_url, "What EC2 and AWS Health say about instances"),
+            "InterruptionQueueUrl": (
+                self.interruption.queue.queue_url,
+                "Notices of EC2 and AWS Health about instances",
+            ),
             "ControlPlaneEgress": (self.installation.egress, "Whether the cluster's API server reaches the doorbell"),
             "NodeRole": (self.nodes.names[0], "The role to name in node classes"),
             "InstanceProfile": (self.nodes.profile.ref, "The default instance profile of nodes"),

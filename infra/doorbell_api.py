@@ -57,7 +57,7 @@ class DoorbellApi(Construct):
             reserved_concurrency=settings.concurrency,
         )
         self.api = http.HttpApi(
-            self, "Api", create_default_stage=False, description="Rung by the API server of the cluster"
+            self, "Api", create_default_stage=False, description="Called by the API server of the cluster"
         )
         integration = integrations.HttpLambdaIntegration("Integration", self.function.function)
         routes = [

@@ -74,7 +74,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
     ),
     # The sweep
     "survey_cluster": FunctionConfiguration(
-        "Looks for pending pods, for claims that nobody watches, and for nodes that have to go",
+        "Finds pending pods, claims that no execution waits for, and nodes to retire",
         CalledApi.KUBERNETES,
         timeout_seconds=30,
         memory_mb=1024,
@@ -86,7 +86,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         groups=(VIEWERS, TELLERS),
     ),
     "survey_instances": FunctionConfiguration(
-        "Looks at the instances, and at the executions that hold the lease, retire claims or wait for nodes",
+        "Reads the instances, and the executions that hold the lease, retire claims or wait for nodes",
         CalledApi.AWS,
         timeout_seconds=30,
         memory_mb=512,
@@ -99,7 +99,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         reads_pause=True,
     ),
     "collect_garbage": FunctionConfiguration(
-        "Ends instances that have neither claim nor node",
+        "Terminates instances that have neither claim nor node",
         CalledApi.AWS,
         timeout_seconds=30,
         queries_items=("LAUNCH",),
@@ -107,7 +107,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         reads_pause=True,
     ),
     "rebuild_claims": FunctionConfiguration(
-        "Writes the claims of nodes that have lost them",
+        "Recreates lost claims of nodes",
         CalledApi.KUBERNETES,
         timeout_seconds=30,
         memory_mb=512,
@@ -126,7 +126,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         groups=(VIEWERS, TELLERS),
     ),
     "resolve_node_classes": FunctionConfiguration(
-        "Finds the subnets, groups, images and the profile of each node class",
+        "Finds the subnets, security groups, images and the instance profile of each node class",
         CalledApi.AWS,
         timeout_seconds=30,
         memory_mb=512,
@@ -148,7 +148,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         writes_documents=("plans",),
     ),
     "record_node_claims": FunctionConfiguration(
-        "Writes the claims of the plan, and to whom they belong",
+        "Creates the NodeClaims of the plan, and records the pods for which they are",
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
@@ -161,7 +161,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         groups=(VIEWERS, RECORDERS),
     ),
     "launch_instances": FunctionConfiguration(
-        "Asks EC2 for one group of like claims",
+        "Launches instances for one group of similar claims",
         CalledApi.AWS,
         timeout_seconds=60,
         memory_mb=512,
@@ -174,7 +174,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         reads_pause=True,
     ),
     "record_launches": FunctionConfiguration(
-        "Writes to the claims what became of their launches",
+        "Writes the results of the launches to the claims",
         CalledApi.KUBERNETES,
         timeout_seconds=45,
         memory_mb=512,
@@ -187,7 +187,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         groups=(VIEWERS, RECORDERS),
     ),
     "check_registration": FunctionConfiguration(
-        "Joins nodes to their claims and places the planned pods",
+        "Registers nodes with their claims and binds the planned pods",
         CalledApi.KUBERNETES,
         timeout_seconds=45,
         memory_mb=512,
@@ -200,7 +200,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
     ),
     # The retirement, in order
     "begin_retirement": FunctionConfiguration(
-        "Closes nodes that have to go to pods, and deletes their claims",
+        "Taints nodes to retire, and deletes their claims",
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
@@ -210,7 +210,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
     "evict_pods": FunctionConfiguration(
-        "Asks the pods of retiring nodes to leave",
+        "Evicts the pods of retiring nodes",
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
@@ -219,17 +219,17 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         groups=(VIEWERS, RECORDERS, DRAINERS),
     ),
     "terminate_instances": FunctionConfiguration(
-        "Ends the instances of drained nodes",
+        "Terminates the instances of drained nodes",
         CalledApi.AWS,
         timeout_seconds=60,
         updates_items=("RETIREMENT",),
         reads_pause=True,
     ),
     "confirm_termination": FunctionConfiguration(
-        "Looks whether instances are gone", CalledApi.AWS, timeout_seconds=30, updates_items=("RETIREMENT",)
+        "Checks whether instances are terminated", CalledApi.AWS, timeout_seconds=30, updates_items=("RETIREMENT",)
     ),
     "forget_nodes": FunctionConfiguration(
-        "Lets go of nodes and claims whose instances are gone",
+        "Deletes nodes and claims whose instances are terminated",
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
@@ -239,7 +239,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
     ),
     # Beside
     "handle_interruption": FunctionConfiguration(
-        "Judges what EC2 and AWS Health say about our instances, and has those retired that are lost",
+        "Handles notices of EC2 and AWS Health, and starts the retirement of interrupted instances",
         CalledApi.AWS,
         timeout_seconds=15,
         gets_items=("BACKOFF", "RETIREMENT"),
@@ -274,7 +274,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         updates_items=("DOORBELL",),
     ),
     "keep_node_access": FunctionConfiguration(
-        "Custom resource and schedule: access entries of node roles; removes what no node uses any more",
+        "Custom resource and schedule: access entries of node roles; removes those that no node uses",
         CalledApi.AWS,
         timeout_seconds=120,
         queries_items=("UNUSED",),

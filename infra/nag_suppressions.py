@@ -41,8 +41,8 @@ class NagSuppression:
 
 
 EC2_KINDS: Final = (
-    "image|snapshot|fleet|instance|launch-template|network-interface|security-group|spot-instances-request|subnet|volume|key-pair|"
-    "capacity-reservation|placement-group"
+    ""
+    "image|snapshot|fleet|instance|launch-template|network-interface|security-group|spot-instances-request|subnet|volume|key-pair|capacity-reservation|placement-group"
 )
 
 SUPPRESSIONS: Final = (
@@ -55,20 +55,20 @@ SUPPRESSIONS: Final = (
     NagSuppression(
         r"AwsSolutions-S1",
         r"[^/]+/Memory/Decisions/Resource",
-        "A second bucket would hold who read the first one. CloudTrail's data events record that where an organisation asks for it; only "
-        "the functions of this stack have access.",
+        "A second bucket would record who read the first one. CloudTrail's data events record that where a company "
+        "requires it; only the functions of this stack have access.",
     ),
     NagSuppression(
         r"AwsSolutions-SF2",
         r"[^/]+/(ScaleUp|Retirement|Sweep)/States\w*/Machine/Resource",
-        "The machines log every state with its input and output (level ALL), and metrics and alarms are made of their executions. X-Ray "
-        "would add its price to each state and its permissions to each role, and show no more.",
+        "The machines log every state with its input and output (level ALL), and metrics and alarms are made of their "
+        "executions. X-Ray would add its price to each state and its permissions to each role, and show no more.",
     ),
     NagSuppression(
         r"AwsSolutions-APIG4",
         r"[^/]+/Doorbell/Api/POST--ring--\{token\}--\w+/Resource",
-        "An EKS API server sends a webhook no header and no certificate that an authorizer could check. The secret in the path is the "
-        "authorization; ring_doorbell compares it, and each deployment replaces it.",
+        "An EKS API server sends a webhook no header and no certificate that an authorizer could check. The secret in "
+        "the path is the authorization; ring_doorbell compares it, and each deployment replaces it.",
     ),
     NagSuppression(
         r"AwsSolutions-IAM4\[Policy::arn:<AWS::Partition>:iam::aws:policy/"
@@ -80,12 +80,14 @@ SUPPRESSIONS: Final = (
         r"AwsSolutions-IAM5\[Resource::<\w+Function\w+\.Arn>:\*\]",
         r"[^/]+/((ScaleUp|Retirement|Sweep)/States\w*/Machine|Catalogue/AwaitCatalogue|SchedulerRoleForTarget-\w+)/Role/DefaultPolicy/Resource"
         r"|[^/]+/SchedulerRoleForTarget-\w+/DefaultPolicy/Resource",
-        "The versions of one function: an execution that began before an upgrade calls the version with which it began.",
+        "The versions of one function: an execution that began before an upgrade calls the version with which it "
+        "began.",
     ),
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::<MemoryDecisions\w+\.Arn>/[\w-]+/\*\]",
         r".*/Role/DefaultPolicy/Resource",
-        "The documents of one kind, by the first part of their key: the rest is the name of the execution that wrote them.",
+        "The documents of one kind, by the first part of their key: the rest is the name of the execution that wrote "
+        "them.",
     ),
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::<MemoryDecisions\w+\.Arn>/\*\]",
@@ -107,8 +109,9 @@ SUPPRESSIONS: Final = (
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:(eks:[\w<>:-]+:access-entry/[\w-]+/\*"
         r"|iam::[\w<>:-]*:instance-profile/joiner/[\w/-]+/\*|iam::[\w<>:-]*:role/\*)\]",
         r"[^/]+/Nodes/KeepNodeAccess/Role/DefaultPolicy/Resource",
-        "What earlier deployments made for roles that the settings no longer name. Access entries must carry this cluster's tag to be "
-        "removed; profiles lie below this cluster's path; of other roles it only reads which profiles they have.",
+        "What earlier deployments made for roles that the settings no longer name. Access entries must carry this "
+        "cluster's tag to be removed; profiles lie below this cluster's path; of other roles it only reads which "
+        "profiles they have.",
     ),
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:eks:[\w<>:-]+:access-entry/[\w-]+/role/[\w<>:-]+/"
@@ -129,7 +132,7 @@ SUPPRESSIONS: Final = (
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::\*\]",
         r".*/Role/DefaultPolicy/Resource",
-        "Calls that IAM can hold to no resource: EC2's Describe calls, the price list, log delivery of state machines, network interfaces "
-        "that Lambda makes in a VPC. tests/infra/test_permissions.py holds the list.",
+        "Calls that IAM can hold to no resource: EC2's Describe calls, the price list, log delivery of state machines, "
+        "network interfaces that Lambda makes in a VPC. tests/infra/test_permissions.py holds the list.",
     ),
 )

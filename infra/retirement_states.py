@@ -113,7 +113,7 @@ def retirement_definition(parts: RetirementParts) -> State:
         **_final_states(),
     }
     return state_machine(
-        states, comment="From claims that have to go until nothing of them is left", timeout=parts.limits.seconds
+        states, comment="From claims to retire until nothing of them is left", timeout=parts.limits.seconds
     )
 
 

@@ -362,7 +362,7 @@ def _start_next_scale_up(parts: ScaleUpParts, *, next: str, on_error: str) -> St
     return parts.integrations.start_execution(
         jsonata("$states.context.StateMachine.Id"),
         execution_name("up", "again"),
-        {"reason": "it rang while another execution could not look"},
+        {"reason": "the doorbell rang while another execution could not plan"},
         next=next,
         on_error=on_error,
     )

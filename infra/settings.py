@@ -249,7 +249,7 @@ class Settings:
     vpc: VpcSettings | None = None
     """None: the cluster's endpoint is public."""
     loopback_endpoint: bool = False
-    """Whether the API server is at a loopback address of the machine that runs the functions. Only the local stack's is.
+    """Whether the API server is at a loopback address of the machine that runs the functions, as the local stack's is.
     With false, functions send their tokens only to EKS endpoints of the region."""
     doorbell: DoorbellSettings = DoorbellSettings()
     sweep: SweepSettings = SweepSettings()

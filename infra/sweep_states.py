@@ -102,7 +102,7 @@ def sweep_definition(parts: SweepParts) -> State:
         **_repair_states(parts),
         **_final_states(parts),
     }
-    return state_machine(states, comment="The minute's look at the cluster and at EC2", timeout=SWEEP_SECONDS)
+    return state_machine(states, comment="Checks the cluster and EC2 every minute", timeout=SWEEP_SECONDS)
 
 
 def _turn_states(parts: SweepParts) -> States:

@@ -94,7 +94,7 @@ class SweepTurnStates:
         return {
             "Type": "Fail",
             "Error": "SweepIsRunning",
-            "Cause": f"Another sweep looks for more than {waited} s: its log says what it waits for.",
+            "Cause": f"Another sweep has run for more than {waited} s: its log shows what it waits for.",
         }
 
     def _update(

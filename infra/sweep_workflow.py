@@ -67,5 +67,5 @@ class SweepWorkflow(Construct):
             target=targets.StepFunctionsStartExecution(
                 self.machine.machine, retry_attempts=0, max_event_age=Duration.minutes(1)
             ),
-            description="The look that needs no signal",
+            description="Starts the sweep, which needs no signal",
         )

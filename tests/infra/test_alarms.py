@@ -1,4 +1,4 @@
-"""Somebody hears of it when Joiner stops working: alarms on what fails, and on what no longer happens."""
+"""Alarms show that Joiner stops working: alarms on what fails, and on what no longer happens."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.settings import Settings, SweepSettings
-from tests.infra.conftest import Synthesis, Synthesise, flat
+from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat
 
 
 def alarm(made: Synthesis, id: str) -> Mapping[str, Any]:
@@ -22,58 +22,64 @@ def logical_id(made: Synthesis, type_: str, part: str) -> str:
 
 
 def test_no_sweep_that_succeeded_for_15_minutes_is_an_alarm_also_if_none_ran(example: Synthesis) -> None:
-    said = alarm(example, "NoSweepSucceeds")
+    watched = alarm(example, "NoSweepSucceeds")
     sweep = logical_id(example, "AWS::StepFunctions::StateMachine", "SweepStates")
 
-    assert (said["MetricName"], said["Namespace"], said["Statistic"]) == ("ExecutionsSucceeded", "AWS/States", "Sum")
-    assert said["Dimensions"] == [{"Name": "StateMachineArn", "Value": f"${{{sweep}}}"}]
-    assert (said["ComparisonOperator"], said["Threshold"], said["TreatMissingData"]) == (
+    assert (watched["MetricName"], watched["Namespace"], watched["Statistic"]) == (
+        "ExecutionsSucceeded",
+        "AWS/States",
+        "Sum",
+    )
+    assert watched["Dimensions"] == [{"Name": "StateMachineArn", "Value": f"${{{sweep}}}"}]
+    assert (watched["ComparisonOperator"], watched["Threshold"], watched["TreatMissingData"]) == (
         "LessThanThreshold",
         1,
         "breaching",
     )
-    assert said["Period"] * said["EvaluationPeriods"] == 15 * 60
-    assert "schedule" in said["AlarmDescription"]
+    assert watched["Period"] * watched["EvaluationPeriods"] == 15 * 60
+    assert "schedule" in watched["AlarmDescription"]
 
 
 def test_sweeps_that_are_rarer_than_five_minutes_are_missed_when_three_are(
     synthesise: Synthesise, example_settings: Settings
 ) -> None:
-    said = alarm(synthesise(replace(example_settings, sweep=SweepSettings(every_minutes=20))), "NoSweepSucceeds")
+    watched = alarm(synthesise(replace(example_settings, sweep=SweepSettings(every_minutes=20))), "NoSweepSucceeds")
 
-    assert (said["Period"], said["EvaluationPeriods"]) == (20 * 60, 3)
-    assert "60 minutes" in said["AlarmDescription"]
+    assert (watched["Period"], watched["EvaluationPeriods"]) == (20 * 60, 3)
+    assert "60 minutes" in watched["AlarmDescription"]
 
 
 def test_a_sweep_that_runs_out_of_time_is_an_alarm(example: Synthesis) -> None:
-    said = alarm(example, "SweepTimedOut")
+    watched = alarm(example, "SweepTimedOut")
 
-    assert (said["MetricName"], said["EvaluationPeriods"], said["Threshold"]) == ("ExecutionsTimedOut", 1, 1)
-    assert said["TreatMissingData"] == "notBreaching"
+    assert (watched["MetricName"], watched["EvaluationPeriods"], watched["Threshold"]) == ("ExecutionsTimedOut", 1, 1)
+    assert watched["TreatMissingData"] == "notBreaching"
 
 
-def test_a_catalogue_that_nobody_refreshed_for_three_hours_is_an_alarm_also_if_nobody_tried(example: Synthesis) -> None:
-    said = alarm(example, "CatalogueIsOld")
+def test_a_catalogue_that_was_not_refreshed_for_three_hours_is_an_alarm_also_without_an_attempt(
+    example: Synthesis,
+) -> None:
+    watched = alarm(example, "CatalogueIsOld")
     refresh = logical_id(example, "AWS::Lambda::Function", "CatalogueRefreshCatalogue")
 
-    by_id = {each["Id"]: each for each in said["Metrics"]}
+    by_id = {each["Id"]: each for each in watched["Metrics"]}
     (expression,) = [each["Expression"] for each in by_id.values() if "Expression" in each]
     assert expression == "invocations - errors"
     for id, name in (("invocations", "Invocations"), ("errors", "Errors")):
         stat = by_id[id]["MetricStat"]
         assert (stat["Metric"]["MetricName"], stat["Stat"], stat["Period"]) == (name, "Sum", 3600)
         assert stat["Metric"]["Dimensions"] == [{"Name": "FunctionName", "Value": f"${{{refresh}}}"}]
-    assert (said["ComparisonOperator"], said["Threshold"], said["TreatMissingData"]) == (
+    assert (watched["ComparisonOperator"], watched["Threshold"], watched["TreatMissingData"]) == (
         "LessThanThreshold",
         1,
         "breaching",
     )
-    assert said["EvaluationPeriods"] == 3
-    assert "refresh_catalogue" in said["AlarmDescription"]
+    assert watched["EvaluationPeriods"] == 3
+    assert "refresh_catalogue" in watched["AlarmDescription"]
 
 
-def test_rings_that_are_lost_are_an_alarm_whoever_loses_them(example: Synthesis) -> None:
-    said = alarm(example, "RingsAreLost")
+def test_rings_that_the_api_or_the_function_loses_are_an_alarm(example: Synthesis) -> None:
+    watched = alarm(example, "RingsAreLost")
     access_log = logical_id(example, "AWS::Logs::LogGroup", "DoorbellAccessLog")
     function_log = logical_id(example, "AWS::Logs::LogGroup", "DoorbellRingDoorbellLogs")
 
@@ -89,8 +95,8 @@ def test_rings_that_are_lost_are_an_alarm_whoever_loses_them(example: Synthesis)
             "RingsLost",
             "1",
         )
-    assert (said["Namespace"], said["MetricName"], said["Statistic"]) == ("Joiner/example", "RingsLost", "Sum")
-    assert said["TreatMissingData"] == "notBreaching"
+    assert (watched["Namespace"], watched["MetricName"], watched["Statistic"]) == ("Joiner/example", "RingsLost", "Sum")
+    assert watched["TreatMissingData"] == "notBreaching"
 
 
 def test_events_that_a_rule_cannot_deliver_are_dead_letters_and_dead_letters_are_an_alarm(example: Synthesis) -> None:
@@ -110,18 +116,51 @@ def test_events_that_a_rule_cannot_deliver_are_dead_letters_and_dead_letters_are
     assert alarm(example, "InterruptionUnhandled")["MetricName"] == "ApproximateNumberOfMessagesVisible"
 
 
-def test_interruptions_that_nobody_handles_in_time_are_an_alarm_before_the_queue_forgets_them(
+def test_interruptions_that_wait_are_an_alarm_before_the_queue_deletes_them(
     example: Synthesis,
 ) -> None:
-    said = alarm(example, "InterruptionsWait")
+    watched = alarm(example, "InterruptionsWait")
     queue = example.one("AWS::SQS::Queue", "InterruptionQueue")["Properties"]
 
-    assert (said["MetricName"], said["Statistic"]) == ("ApproximateAgeOfOldestMessage", "Maximum")
-    assert said["Period"] * said["EvaluationPeriods"] + said["Threshold"] < queue["MessageRetentionPeriod"]
+    assert (watched["MetricName"], watched["Statistic"]) == ("ApproximateAgeOfOldestMessage", "Maximum")
+    assert watched["Period"] * watched["EvaluationPeriods"] + watched["Threshold"] < queue["MessageRetentionPeriod"]
+
+
+@pytest.mark.parametrize(
+    ("id", "metric", "publishers", "remedy"),
+    [
+        ("TooManyOrphans", "OrphansRefused", ["survey_instances"], "kubectl delete nodeclaim"),
+        ("GarbageIsRefused", "GarbageRefused", ["collect_garbage"], "termination protection"),
+        ("RecordsAreUnreadable", "UnreadableRecords", ["survey_cluster", "survey_instances"], "repaired or deleted"),
+    ],
+)
+def test_what_functions_refuse_is_an_alarm_on_the_metric_that_they_publish(
+    example: Synthesis, id: str, metric: str, publishers: list[str], remedy: str
+) -> None:
+    watched = alarm(example, id)
+
+    assert (watched["Namespace"], watched["MetricName"], watched["Statistic"]) == ("Joiner", metric, "Maximum")
+    assert watched["Dimensions"] == [{"Name": "cluster", "Value": "example"}]  # as joiner.adapters.metrics publishes
+    assert (watched["ComparisonOperator"], watched["Threshold"], watched["TreatMissingData"]) == (
+        "GreaterThanOrEqualToThreshold",
+        1,
+        "notBreaching",
+    )
+    for name in publishers:
+        sources = [path.read_text() for path in (ROOT / "functions" / name).glob("*.py")]
+        assert any(f'"{metric}"' in source for source in sources), name
+    assert remedy in watched["AlarmDescription"]
+
+
+@pytest.mark.parametrize("id", ["GarbageIsRefused", "RecordsAreUnreadable"])
+def test_a_refusal_that_lasts_15_minutes_is_an_alarm_a_single_one_is_none(example: Synthesis, id: str) -> None:
+    watched = alarm(example, id)
+
+    assert watched["Period"] * watched["EvaluationPeriods"] == 15 * 60
 
 
 def test_every_machine_every_schedule_and_every_rule_is_watched(example: Synthesis) -> None:
-    """A new one without an alarm fails here: decide who hears of its failure."""
+    """A new one without an alarm fails here: decide how its failure is reported."""
     described = " ".join(str(flat(each["Properties"])) for each in example.resources("AWS::CloudWatch::Alarm").values())
     for machine in example.resources("AWS::StepFunctions::StateMachine"):
         assert f"${{{machine}}}" in described

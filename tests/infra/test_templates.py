@@ -274,15 +274,6 @@ def test_a_scale_up_or_a_retirement_that_fails_or_runs_out_of_time_is_an_alarm(
     assert told == {"ExecutionsFailed", "ExecutionsTimedOut"}
 
 
-def test_more_orphans_than_can_be_true_are_an_alarm_that_says_what_to_do(example: Synthesis) -> None:
-    alarm = example.one("AWS::CloudWatch::Alarm", "AlarmsTooManyOrphans")["Properties"]
-
-    assert (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"]) == ("Joiner", "OrphansRefused", "Maximum")
-    assert alarm["Dimensions"] == [{"Name": "cluster", "Value": "example"}]  # as joiner.adapters.metrics publishes
-    assert '"OrphansRefused"' in (ROOT / "functions/survey_instances/handler.py").read_text()
-    assert "kubectl delete nodeclaim" in alarm["AlarmDescription"]
-
-
 def test_an_account_with_a_small_quota_sets_no_concurrency_aside(
     synthesise: Synthesise, example: Synthesis, example_settings: Settings
 ) -> None:
