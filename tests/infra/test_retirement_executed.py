@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.retirement_expressions import EXPRESS_LIMITS, STANDARD_LIMITS
-from infra.retirement_states import ROUNDS_BETWEEN_PAUSE_CHECKS, RetirementParts, retirement_definition
+from infra.retirement_expressions import EXPRESS_LIMITS, ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
+from infra.retirement_states import RetirementParts, retirement_definition
 from infra.retirement_workflow import FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
