@@ -149,7 +149,8 @@ def cache_folder() -> Path:
 
 
 def bundle_sources(name: str, trees: Mapping[str, Path], target: BundleTarget) -> Path:
-    """Pack our own files: each folder below its prefix (`""` is the top), a single file under the name that stands for it."""
+    """Pack our own files: each folder below its prefix (`""` is the top), a single file under the name that stands for
+    it."""
     single = {inside: path for inside, path in trees.items() if path.is_file()}
     files = single | {
         f"{prefix}/{inside}".lstrip("/"): path

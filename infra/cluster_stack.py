@@ -188,9 +188,8 @@ class ClusterStack(Stack):
         self.catalogue.first.node.add_dependency(self.emptied)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
         deploy_after_role_policies(self)
-        self.alarms.node.add_dependency(
-            self.sweep.schedule, self.catalogue.first
-        )  # two of them ask for what these do first
+        # Two alarms treat missing data as breaching, so their sources exist first
+        self.alarms.node.add_dependency(self.sweep.schedule, self.catalogue.first)
 
     def _empty_bucket_on_deletion(self, dependencies: FunctionDependencies) -> CustomResource:
         """Return the custom resource that empties the bucket. It exists also if data is kept: if it were removed with

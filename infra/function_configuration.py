@@ -34,14 +34,14 @@ class FunctionConfiguration:
     needs_planner: bool = False
     """Whether the function needs the layer with numpy and HiGHS."""
     memory_mb: int = 256
-    """MB. CPU comes with it: 1,769 MB is one core."""
+    """CPU is proportional to memory: 1,769 MB is one core."""
     gets_items: tuple[str, ...] = ()
-    """Those it reads one by one (GetItem). A function that talks to Kubernetes also gets CLUSTER, which holds the only endpoint to which it
-    may send its token."""
+    """Kinds for `dynamodb:GetItem`. A function that calls the Kubernetes API also gets CLUSTER, which has the only
+    endpoint to which it may send its token."""
     gets_items_in_batches: tuple[str, ...] = ()
-    """Those of which it reads many by their ids (BatchGetItem)."""
+    """Kinds for `dynamodb:BatchGetItem`."""
     queries_items: tuple[str, ...] = ()
-    """Those it lists (Query)."""
+    """Kinds for `dynamodb:Query`."""
     updates_items: tuple[str, ...] = ()
     """Kinds for `dynamodb:UpdateItem`, which also creates an item that does not exist."""
     puts_items: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class FunctionConfiguration:
 
     @property
     def all_gets_items(self) -> tuple[str, ...]:
-        """The kinds of items that it may get."""
+        """All kinds for `dynamodb:GetItem`."""
         return (*self.gets_items, "CLUSTER") if self.calls is CalledApi.KUBERNETES else self.gets_items
 
 

@@ -21,8 +21,9 @@ EXPIRING_PREFIXES: Final = ("snapshots/", "node-classes/", "plans/", "launches/"
 them. The latest catalogue does not expire."""
 
 AWAITED_DOCUMENTS: Final = ("catalogue",)
-"""Documents that a function may ask for before they exist: a missing catalogue is `NoCatalogue`, which the state machine
-retries. Every other document was written by the execution that asks for it, and is an error if it is missing."""
+"""Documents that a function may ask for before they exist: a missing catalogue is `NoCatalogue`, which the state
+machine retries. Every other document was written by the execution that asks for it, and is an error if it is
+missing."""
 
 GET_ACTIONS: Final = ("dynamodb:GetItem",)
 GET_IN_BATCHES_ACTIONS: Final = ("dynamodb:BatchGetItem",)

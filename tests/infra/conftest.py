@@ -81,8 +81,7 @@ def local(synthesise: Synthesise, local_settings: Settings) -> Synthesis:
 
 
 def flat(value: Any) -> Any:
-    """Intrinsic functions as the text that they stand for: joins joined, references as ${Name} and ${Name.Attribute}.
-    """
+    """Intrinsic functions as the text that they stand for: joins joined, references as ${Name} and ${Name.Attribute}."""
     match value:
         case {"Ref": str(name)}:
             text = f"${{{name}}}"

@@ -71,7 +71,9 @@ def test_sources_leave_out_what_is_for_people_and_tests(tmp_path: Path) -> None:
 
 
 def test_a_function_is_packed_as_a_part_of_the_package_functions(tmp_path: Path) -> None:
-    packed = bundle_function("check_registration", {"manifests": _tree(tmp_path / "manifests", {"crds/a.yaml": "1"})}, LAMBDA)
+    packed = bundle_function(
+        "check_registration", {"manifests": _tree(tmp_path / "manifests", {"crds/a.yaml": "1"})}, LAMBDA
+    )
 
     folder = ROOT / "functions" / "check_registration"
     own = [f"functions/check_registration/{path.name}" for path in folder.glob("*.py")]
@@ -84,11 +86,15 @@ def test_a_function_is_packed_as_a_part_of_the_package_functions(tmp_path: Path)
 def test_a_handler_is_imported_from_its_bundle_and_the_layers(name: str, tmp_path: Path) -> None:
     """Lambda unpacks the bundle into the first folder of `sys.path`; layers come after it."""
     zipfile.ZipFile(bundle_function(name, {}, LAMBDA)).extractall(tmp_path)
-    layers = ":".join([str(ROOT / "layers/joiner/python"), *(path for path in sys.path if path.endswith("site-packages"))])
+    layers = ":".join(
+        [str(ROOT / "layers/joiner/python"), *(path for path in sys.path if path.endswith("site-packages"))]
+    )
     environment = {"PYTHONPATH": f"{tmp_path}:{layers}", "AWS_DEFAULT_REGION": "eu-west-1"}
     ask = f"import functions.{name}.handler as module; print(module.__file__, callable(module.handler))"
 
-    done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", ask], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
 
     assert (done.stderr, done.stdout.split()) == ("", [str(tmp_path / "functions" / name / "handler.py"), "True"])
 
@@ -174,7 +180,9 @@ def test_for_another_interpreter_of_this_machine_pip_installs_and_that_one_compi
     packed = zipfile.ZipFile(bundle_requirements(layer, BundleTarget.of(RuntimeSettings("host", "host"), given)))
 
     assert f"python/msgspec/__pycache__/__init__.{tag}.pyc" in packed.namelist()
-    assert {name.split(".")[1].split("-")[1] for name in packed.namelist() if name.endswith(".so")} == {tag.split("-")[1]}
+    assert {name.split(".")[1].split("-")[1] for name in packed.namelist() if name.endswith(".so")} == {
+        tag.split("-")[1]
+    }
 
 
 def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) -> None:

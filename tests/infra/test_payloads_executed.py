@@ -55,7 +55,8 @@ def reasons(count: int) -> list[str]:
 
 def asked(count: int, reason: str = "never-joined") -> list[dict[str, Any]]:
     return [
-        {"claim": name(number), "reason": reason, "instance": f"i-{number:017x}", "notBefore": 1_795_238_278} for number in range(count)
+        {"claim": name(number), "reason": reason, "instance": f"i-{number:017x}", "notBefore": 1_795_238_278}
+        for number in range(count)
     ]
 
 
@@ -105,7 +106,10 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
                 *asked(INSTANCES.RETIRED_AT_ONCE - INSTANCES.RETIRED_AT_ONCE // 2, "empty"),
             ],
             "garbage": [f"i-{number:017x}" for number in range(INSTANCES.COLLECTED_AT_ONCE)],
-            "rebuild": [{"instance": f"i-{number:017x}", "node": name(number), "claim": name(number)} for number in range(REBUILT_AT_ONCE)],
+            "rebuild": [
+                {"instance": f"i-{number:017x}", "node": name(number), "claim": name(number)}
+                for number in range(REBUILT_AT_ONCE)
+            ],
             "reasons": reasons(INSTANCES.REASONS),
         }
     ],
@@ -117,7 +121,9 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             "left": 0,
         }
     ],
-    "rebuild_claims": [{"rebuilt": [name(number) for number in range(REBUILT_AT_ONCE)], "left": reasons(REBUILT_AT_ONCE)}],
+    "rebuild_claims": [
+        {"rebuilt": [name(number) for number in range(REBUILT_AT_ONCE)], "left": reasons(REBUILT_AT_ONCE)}
+    ],
 }
 SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     "find_pending_pods": [
@@ -131,7 +137,9 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     "resolve_node_classes": [{"classes": "c", "ready": 100, "refused": 100}],
     "plan_capacity": [
         {
-            **dict.fromkeys(("nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap"), 12_345.678901),
+            **dict.fromkeys(
+                ("nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap"), 12_345.678901
+            ),
             "plan": "p",
             "nodePools": [
                 {
@@ -158,7 +166,9 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
             "errors": ["x" * 60] * LAUNCH.CODES_SHOWN,
         }
     ],
-    "record_launches": [{"launched": 5_000, "short": 0, "failed": 0, "again": False, "waiting": 5_000, "pricePerHour": 12_345.6}],
+    "record_launches": [
+        {"launched": 5_000, "short": 0, "failed": 0, "again": False, "waiting": 5_000, "pricePerHour": 12_345.6}
+    ],
     "check_registration": [
         {
             **dict.fromkeys(("rings", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned"), 50_000),
@@ -262,7 +272,9 @@ def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: Stage[Wor
     ran = world.run(world.sweep)
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
-    assert json.loads(ran["output"])["due"] == dict.fromkeys(("emptiness", "retirement", "scaleUp", "garbage", "rebuilding"), True)
+    assert json.loads(ran["output"])["due"] == dict.fromkeys(
+        ("emptiness", "retirement", "scaleUp", "garbage", "rebuilding"), True
+    )
     assert largest("sweep", ran) < MARGIN * LIMIT
 
 

@@ -190,14 +190,18 @@ def test_no_duty_holds_more_than_its_functions_code_uses_nor_less() -> None:
         source = "".join(path.read_text() for path in sorted((ROOT / "functions" / name).glob("*.py")))
         said = re.findall(rf"({'|'.join(PARTS)})(?:\(\))?\.(\w+)", source)
         called = {method if part == "ledger" else f"{part}.{method}" for part, method in said} & set(USES)
-        called |= {method for helper, methods in (RINGING | NOTING).items() if f"{helper}(" in source for method in methods}
+        called |= {
+            method for helper, methods in (RINGING | NOTING).items() if f"{helper}(" in source for method in methods
+        }
         kept, read = set(re.findall(r"documents\.put_(\w+)", source)), set(re.findall(r"documents\.get_(\w+)", source))
         read |= {"snapshot"} if "KeptSnapshot.read(" in source else set()
 
         # These write with calls of their own: the doorbell's token, the record of the cluster
         if name not in ("install_manifests", "describe_cluster"):
             for what in ACTIONS:
-                assert {USES[method][what] for method in called if what in USES[method]} == set(getattr(configuration, what)), (
+                assert {USES[method][what] for method in called if what in USES[method]} == set(
+                    getattr(configuration, what)
+                ), (
                     name,
                     what,
                     called,
@@ -216,13 +220,20 @@ def test_the_uses_name_the_calls_that_the_methods_make() -> None:
 def test_whoever_can_ring_can_only_count(granted: Mapping[str, list[Statement]], example: Synthesis) -> None:
     changing = set.union(*(ACTIONS[what] for what in ACTIONS if what not in READS))
     rung = [each for each in granted["ring_doorbell"] if changing & set(_listed(each["Action"]))]
-    sweep = [flat(each) for each in example.one("AWS::IAM::Policy", "SweepStatesMachineRole")["Properties"]["PolicyDocument"]["Statement"]]
+    sweep = [
+        flat(each)
+        for each in example.one("AWS::IAM::Policy", "SweepStatesMachineRole")["Properties"]["PolicyDocument"][
+            "Statement"
+        ]
+    ]
     swept = [each for each in sweep if any(action.startswith("dynamodb:") for action in _listed(each["Action"]))]
 
     assert [(_listed(each["Action"]), _kinds([each], "dynamodb:UpdateItem")) for each in rung] == [
         (["dynamodb:UpdateItem"], {"LEASE", "WAVE"})
     ]
-    assert [(_listed(each["Action"]), _kinds([each], "dynamodb:UpdateItem")) for each in swept] == [(["dynamodb:UpdateItem"], {"LEASE"})]
+    assert [(_listed(each["Action"]), _kinds([each], "dynamodb:UpdateItem")) for each in swept] == [
+        (["dynamodb:UpdateItem"], {"LEASE"})
+    ]
 
 
 def test_ec2_and_kubernetes_are_never_in_one_hand(granted: Mapping[str, list[Statement]]) -> None:
@@ -251,7 +262,12 @@ def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted:
         if action.startswith("ec2:") and not action.startswith(READING)
     }
     assert changing == {"launch_instances", "survey_instances", "terminate_instances", "collect_garbage"}
-    surveying = [action for each in granted["survey_instances"] for action in _listed(each["Action"]) if action.startswith("ec2:")]
+    surveying = [
+        action
+        for each in granted["survey_instances"]
+        for action in _listed(each["Action"])
+        if action.startswith("ec2:")
+    ]
     assert sorted(surveying) == ["ec2:CreateTags", "ec2:DescribeInstances"]
 
     making = [each for each in granted["launch_instances"] if "ec2:RunInstances" in _listed(each["Action"])]
@@ -292,7 +308,12 @@ def test_tags_are_written_when_something_is_made_and_later_only_to_what_is_ours(
 def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_templates_of_ours(
     granted: Mapping[str, list[Statement]],
 ) -> None:
-    reads = {action for each in granted["launch_instances"] for action in _listed(each["Action"]) if action.startswith("ec2:Describe")}
+    reads = {
+        action
+        for each in granted["launch_instances"]
+        for action in _listed(each["Action"])
+        if action.startswith("ec2:Describe")
+    }
     karpenters = (
         "CapacityReservations Images Instances InstanceTypeOfferings InstanceTypes LaunchTemplates PlacementGroups SecurityGroups "
         "SpotPriceHistory Subnets"
@@ -301,7 +322,8 @@ def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_t
     using = [
         each
         for each in granted["launch_instances"]
-        if "ec2:RunInstances" in _listed(each["Action"]) and any("launch-template/" in arn for arn in _listed(each["Resource"]))
+        if "ec2:RunInstances" in _listed(each["Action"])
+        and any("launch-template/" in arn for arn in _listed(each["Resource"]))
     ]
     assert [each["Condition"] for each in using if "ec2:CreateLaunchTemplate" not in _listed(each["Action"])] == [OWNED]
 
@@ -346,7 +368,9 @@ def test_only_the_node_roles_of_the_settings_can_be_passed_and_only_to_ec2(
 
     assert [name for name, _ in passing] == ["launch_instances"]
     assert passing[0][1]["Resource"] == "arn:aws:iam::${AWS::AccountId}:role/joiner-node-example-eu-west-1"
-    assert passing[0][1]["Condition"] == {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}}
+    assert passing[0][1]["Condition"] == {
+        "StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}
+    }
 
 
 def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> None:
@@ -356,7 +380,9 @@ def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> No
             if "states:StartExecution" in _listed(statement["Action"]):
                 for resource in _listed(flat(statement["Resource"])):
                     of = next(
-                        kind for kind in ("scale-up", "ScaleUp", "RetirementStatesForEmpty", "Retirement", "Sweep") if kind in resource
+                        kind
+                        for kind in ("scale-up", "ScaleUp", "RetirementStatesForEmpty", "Retirement", "Sweep")
+                        if kind in resource
                     )
                     found.setdefault({"scale-up": "ScaleUp"}.get(of, of), set()).add(name.split("Role")[0])
 
@@ -405,7 +431,11 @@ def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesi
 
 def test_each_function_is_in_the_cluster_who_its_duty_says(example: Synthesis) -> None:
     entries = [each["Properties"] for each in example.resources("AWS::EKS::AccessEntry").values()]
-    groups = {each["PrincipalArn"]["Fn::GetAtt"][0]: each["KubernetesGroups"] for each in entries if "KubernetesGroups" in each}
+    groups = {
+        each["PrincipalArn"]["Fn::GetAtt"][0]: each["KubernetesGroups"]
+        for each in entries
+        if "KubernetesGroups" in each
+    }
 
     for function in example.resources("AWS::Lambda::Function").values():
         configuration = CONFIGURATIONS[function["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]]
@@ -414,13 +444,18 @@ def test_each_function_is_in_the_cluster_who_its_duty_says(example: Synthesis) -
 
 
 def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() -> None:
-    manifests = [document for path in (ROOT / "manifests/rbac").glob("*.yaml") for document in yaml.safe_load_all(path.read_text())]
+    manifests = [
+        document
+        for path in (ROOT / "manifests/rbac").glob("*.yaml")
+        for document in yaml.safe_load_all(path.read_text())
+    ]
     roles = {each["metadata"]["name"]: each["rules"] for each in manifests if each["kind"] == "ClusterRole"}
     bindings = {each["roleRef"]["name"]: each["subjects"] for each in manifests if each["kind"] == "ClusterRoleBinding"}
 
     assert set(roles) == set(bindings) == {VIEWERS, TELLERS, RECORDERS, BINDERS, DRAINERS}
     assert all(
-        subjects == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}] for role, subjects in bindings.items()
+        subjects == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}]
+        for role, subjects in bindings.items()
     )
     for role, rules in roles.items():
         for rule in rules:

@@ -1,5 +1,4 @@
-"""What the template says of deletions: the guard goes first, and nothing that nodes need is CloudFormation's to delete.
-"""
+"""What the template says of deletions: the guard goes first, and nothing that nodes need is CloudFormation's to delete."""
 
 from dataclasses import replace
 
