@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.item_keys import LEASE_KEY
 from infra.service_integrations import ItemUpdate, ServiceIntegrations
 from infra.states_language import EXECUTION_ARN, NOW_SECONDS, RESULT, Catch, State, jsonata
+from joiner.item_keys import LEASE, SCALE_UP, item_key
+
+LEASE_KEY: Final = item_key(LEASE, SCALE_UP)
 
 LEASE_SECONDS: Final = 120
 """Until the first function under the lease renews it; each function renews it for its own timeout and 30 seconds."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.item_keys import WAVE_KEY
 from infra.lease_states import LEASE_LOST, LeaseStates, attribute
 from infra.scale_up_expressions import (
     APPEND_EVENTS,
@@ -47,6 +46,7 @@ from infra.states_language import (
     succeed_state,
     wait_state,
 )
+from joiner.item_keys import WAVE, item_key
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """The error of the planner before the first refresh of the catalogue has finished."""
@@ -286,7 +286,7 @@ def _check_registration(parts: ScaleUpParts) -> State:
 def _await_nodes(parts: ScaleUpParts) -> State:
     """Wait for a ring of a node, unless one came since the last check; the doorbell sends the task token back."""
     update = ItemUpdate(
-        WAVE_KEY,
+        item_key(WAVE, EXECUTION_NAME),
         "SET #token = :token",
         {
             ":token": {"S": jsonata("$states.context.Task.Token")},

@@ -111,8 +111,9 @@ def _turn_states(parts: SweepParts) -> States:
             {f"$exists({RING_DELAY})": "Let the deletion be stored"}, otherwise=TAKE_TURN, assign={"waits": 0}
         ),
         "Let the deletion be stored": wait_state(jsonata(RING_DELAY), next=TAKE_TURN),
+        # An update whose response was lost may have taken the turn
         **parts.turn.take(
-            next="Describe the cluster", assign=INITIAL_VARIABLES, catch=[Catch([EVERY_ERROR], "The sweep failed")]
+            next="Describe the cluster", assign=INITIAL_VARIABLES, catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
         ),
     }
 

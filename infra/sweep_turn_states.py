@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.item_keys import SWEEP_TURN_KEY
 from infra.service_integrations import ItemUpdate, ServiceIntegrations
 from infra.states_language import (
     CONDITION_FAILED,
@@ -27,6 +26,10 @@ from infra.states_language import (
     jsonata,
     wait_state,
 )
+from joiner.item_keys import LEASE, SWEEP, item_key
+
+SWEEP_TURN_KEY: Final = item_key(LEASE, SWEEP)
+"""The doorbell notes in this item when the latest sweep starts to read (`joiner.adapters.sweep_slot`)."""
 
 TURN_RETRY_SECONDS: Final = 2
 TURN_ATTEMPTS: Final = 25

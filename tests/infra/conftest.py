@@ -1,6 +1,4 @@
-"""Syntheses that all tests of the app share: one for each settings file, made without credentials and without
-validation.
-"""
+"""Syntheses that the tests of the app share, one for each settings file, without credentials and without validation."""
 
 import json
 import os
@@ -41,6 +39,7 @@ class Synthesis:
 
 
 Synthesise = Callable[[Settings], Synthesis]
+States = Mapping[str, Mapping[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -80,8 +79,23 @@ def local(synthesise: Synthesise, local_settings: Settings) -> Synthesis:
     return synthesise(local_settings)
 
 
+@pytest.fixture(scope="session")
+def machines(example: Synthesis) -> dict[str, Mapping[str, Any]]:
+    return {
+        each["Properties"]["StateMachineName"]: json.loads(flat(each["Properties"]["DefinitionString"]))
+        for each in example.resources("AWS::StepFunctions::StateMachine").values()
+    }
+
+
+@pytest.fixture(scope="session")
+def scale_up(machines: Mapping[str, Mapping[str, Any]]) -> States:
+    states: States = machines["joiner-scale-up-example"]["States"]
+    return states
+
+
 def flat(value: Any) -> Any:
-    """Intrinsic functions as the text that they stand for: joins joined, references as ${Name} and ${Name.Attribute}."""
+    """Return a value with its intrinsic functions as text: joined parts, and references as ${Name} and
+    ${Name.Attribute}."""
     match value:
         case {"Ref": str(name)}:
             text = f"${{{name}}}"
@@ -98,3 +112,14 @@ def flat(value: Any) -> Any:
         case _:
             return value
     return text
+
+
+def graphs(machine: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield machine
+    for state in machine["States"].values():
+        if "ItemProcessor" in state:
+            yield from graphs(state["ItemProcessor"])
+
+
+def function_of(resource: Mapping[str, Any]) -> str:
+    return str(resource["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])

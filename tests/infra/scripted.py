@@ -1,7 +1,7 @@
 """A state machine on the local Step Functions whose functions answer from a script.
 
-Every function is the same few lines, which ask the `Prompter` of the test's process what to say. A script belongs to
-the cluster that a function is asked about, so that tests side by side never hear each other.
+Every function has the same few lines, which ask the `Prompter` in the test's process for the answer. A script belongs
+to the cluster in the function's payload, so tests that run at the same time do not share scripts.
 """
 
 import json
@@ -40,7 +40,7 @@ LEASE: Mapping[str, Any] = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 @dataclass
 class Prompter:
-    """Tells the functions what to answer, by the cluster that they are asked about."""
+    """Returns the answers of the functions, by the cluster in their payload."""
 
     worlds: dict[str, "Scripted"] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class Prompter:
 
 @dataclass(frozen=True)
 class Stage(Generic[World]):
-    """The local AWS and the functions, warm for all tests; the kind of its worlds, and what is usually said there."""
+    """The local AWS and the functions, warm for all tests; the kind of its worlds, and their default scripts."""
 
     aws: RunningAws
     prompter: Prompter
@@ -60,7 +60,7 @@ class Stage(Generic[World]):
     usual: Mapping[str, Sequence[Line]]
 
     def world(self, **scripts: Sequence[Line]) -> World:
-        """A cluster of its own; the last line of a script is said again and again."""
+        """Return a cluster of its own; the last line of a script repeats."""
         made = self.kind(self.aws, self.functions, {**self.usual, **scripts})
         self.prompter.worlds[made.cluster] = made
         return made
@@ -102,7 +102,7 @@ def staged(
 
 @dataclass
 class Scripted:
-    """One cluster, its table and its pause; what its functions say and what they heard."""
+    """One cluster, its table and its pause parameter; the scripts of its functions, and the payloads that they got."""
 
     aws: RunningAws
     functions: Mapping[str, CalledFunction]
@@ -127,13 +127,13 @@ class Scripted:
         self.pause("false")
 
     def pause(self, value: str) -> None:
-        """Write the parameter that people write with `joiner pause`."""
+        """Write the parameter that `joiner pause` writes."""
         self.aws.client("ssm").put_parameter(
             Name=pause_parameter(self.cluster), Value=value, Type="String", Overwrite=True
         )
 
     def next_line(self, name: str, event: Mapping[str, Any]) -> Answer | str:
-        """What a function answers to this call; the last line is said again and again."""
+        """Return the answer of a function to this call; the last line repeats."""
         heard = self.calls.setdefault(name, [])
         heard.append(event)
         lines = self.scripts[name]
@@ -141,7 +141,7 @@ class Scripted:
         return line(self, event) if callable(line) else line
 
     def machine(self, name: str, definition: State | None = None, *, kind: str = "STANDARD") -> str:
-        """A state machine; without a definition one that ends at once."""
+        """Create a state machine; without a definition one that ends at once."""
         wanted = definition or state_machine({"Ends": succeed_state()}, comment="ends", timeout=10)
         made = self.aws.client("stepfunctions").create_state_machine(
             name=self.aws.fresh(name),
@@ -153,7 +153,7 @@ class Scripted:
         return arn
 
     def started(self, machine_arn: str) -> Mapping[str, Any]:
-        """The input of each execution of a Standard machine, by its name."""
+        """Return the input of each execution of a Standard machine, by the execution's name."""
         client = self.aws.client("stepfunctions")
         listed = client.list_executions(stateMachineArn=machine_arn)["executions"]
         return {
@@ -162,7 +162,7 @@ class Scripted:
         }
 
     def end(self, execution: str) -> Mapping[str, Any]:
-        """An execution of a Standard machine, once it has ended."""
+        """Return an execution of a Standard machine when it has ended."""
 
         def look() -> Mapping[str, Any] | None:
             said: Mapping[str, Any] = self.aws.client("stepfunctions").describe_execution(executionArn=execution)
@@ -171,12 +171,12 @@ class Scripted:
         return eventually(look, 60)
 
     def states(self, execution: str) -> list[str]:
-        """Those that an execution of a Standard machine entered."""
+        """Return the states that an execution of a Standard machine entered."""
         pages = self.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
         return _entered(event for page in pages for event in page["events"])
 
     def item(self, kind: str, identity: str) -> Mapping[str, Any]:
-        """One item of the table, empty if there is none."""
+        """Return one item of the table, empty if it does not exist."""
         key = {"kind": {"S": kind}, "id": {"S": identity}}
         item: Mapping[str, Any] = (
             self.aws.client("dynamodb").get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item", {})
@@ -193,7 +193,7 @@ class Scripted:
         )
 
     def ring(self) -> None:
-        """What the doorbell does first."""
+        """Count a ring, which the doorbell does first."""
         self.aws.client("dynamodb").update_item(
             TableName=self.table,
             Key=LEASE,
@@ -206,13 +206,12 @@ class Scripted:
         return self.item("LEASE", "scale-up")
 
     def rings(self) -> int:
-        """How often the scale-up was rung for."""
+        """Return the number of rings for a scale-up."""
         return int(self.lease.get("rings", {"N": "0"})["N"])
 
     def ran_express(self, machine_arn: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One execution of an Express machine from its start to its end, as the local AWS tells of it; `states` are
-        those it entered.
-        """
+        """Run one execution of an Express machine, and return it as the local AWS reports it; `states` are those that
+        it entered."""
         arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(said))[
             "executionArn"
         ]

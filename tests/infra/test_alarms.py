@@ -49,7 +49,7 @@ def test_sweeps_that_are_rarer_than_five_minutes_are_missed_when_three_are(
     assert "60 minutes" in watched["AlarmDescription"]
 
 
-def test_a_sweep_that_runs_out_of_time_is_an_alarm(example: Synthesis) -> None:
+def test_a_sweep_that_times_out_is_an_alarm(example: Synthesis) -> None:
     watched = alarm(example, "SweepTimedOut")
 
     assert (watched["MetricName"], watched["EvaluationPeriods"], watched["Threshold"]) == ("ExecutionsTimedOut", 1, 1)

@@ -1,4 +1,4 @@
-"""What is uploaded: the same bytes from the same input, and a lock file's line where a wheel is missing."""
+"""Bundles: the same bytes from the same input, and the line of the lock file where a wheel is missing."""
 
 import importlib.util
 import subprocess
@@ -127,7 +127,7 @@ def test_for_the_interpreter_that_packs_modules_come_compiled(tmp_path: Path) ->
     assert packed.read(compiled[0])[:4] == importlib.util.MAGIC_NUMBER
 
 
-def test_a_requirement_without_a_wheel_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_requirement_without_a_wheel_is_reported_with_its_line(tmp_path: Path) -> None:
     layer = _tree(tmp_path / "layer", {"requirements.lock": f"# parts\nmsgspec==99.0.0 --hash=sha256:{'0' * 64}\n"})
 
     with pytest.raises(BundlingError) as error:
@@ -185,7 +185,7 @@ def test_for_another_interpreter_of_this_machine_pip_installs_and_that_one_compi
     }
 
 
-def test_bundles_that_nobody_used_for_a_month_leave_the_cache(tmp_path: Path) -> None:
+def test_bundles_that_were_not_used_for_a_month_are_removed_from_the_cache(tmp_path: Path) -> None:
     import os
     import time
 

@@ -1,4 +1,4 @@
-"""The CRDs refuse what would reach IAM or user data as something else than a name."""
+"""The CRDs refuse values for IAM and user data that are not plain names."""
 
 import re
 from collections.abc import Iterator, Mapping

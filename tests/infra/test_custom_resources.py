@@ -1,4 +1,4 @@
-"""The deployment's own functions answer CloudFormation once, whatever happens."""
+"""The functions of the deployment answer CloudFormation exactly once, also after errors."""
 
 import json
 import threading
@@ -70,7 +70,7 @@ def mailbox() -> Iterator[Mailbox]:
     server.server_close()
 
 
-def test_what_was_made_is_answered_with_its_attributes(mailbox: Mailbox) -> None:
+def test_a_created_resource_is_reported_with_its_attributes(mailbox: Mailbox) -> None:
     def make(request: Request) -> Answer:
         return Answer("thing", {"Size": request.properties["Size"]})
 
@@ -88,7 +88,7 @@ def test_what_was_made_is_answered_with_its_attributes(mailbox: Mailbox) -> None
     ]
 
 
-def test_a_failure_is_answered_with_its_reason_and_the_identity_that_was(mailbox: Mailbox) -> None:
+def test_a_failure_is_reported_with_its_reason_and_the_previous_identity(mailbox: Mailbox) -> None:
     def fail(_: Request) -> Answer:
         raise ValueError("no such cluster")
 
@@ -126,7 +126,7 @@ def test_what_made_nothing_has_nothing_to_delete(name: str, mailbox: Mailbox) ->
     "name",
     ["await_catalogue", "describe_cluster", "empty_bucket", "guard_deletion", "install_manifests", "keep_node_access"],
 )
-def test_a_request_that_makes_no_sense_is_answered_too(name: str, mailbox: Mailbox) -> None:
+def test_a_malformed_request_is_answered_too(name: str, mailbox: Mailbox) -> None:
     load(name).handler(mailbox.event("Create", {}), Remaining())
 
     assert [(each["Status"], each["Reason"].split(":")[0]) for each in mailbox.answers] == [("FAILED", "KeyError")]

@@ -1,4 +1,4 @@
-"""What a setting protects can only be deleted after another deployment; what is to be kept is never emptied."""
+"""Protected resources can only be deleted after another deployment; a bucket that is kept is never emptied."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def protected(synthesise: Synthesise, example_settings: Settings) -> Iterator[Sy
     yield synthesise(replace(example_settings, deletion_protection=True))
 
 
-def test_the_stack_refuses_to_go_before_anything_of_it_is_removed(protected: Synthesis, example: Synthesis) -> None:
+def test_the_stack_refuses_deletion_before_any_resource_is_removed(protected: Synthesis, example: Synthesis) -> None:
     def protects(made: Synthesis) -> bool:
         manifest = json.loads((made.folder / "manifest.json").read_text())
         (stack,) = [each for each in manifest["artifacts"].values() if each["type"] == "aws:cloudformation:stack"]

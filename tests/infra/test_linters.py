@@ -1,4 +1,4 @@
-"""The linters of `make check` see what they are there for, and every reason has a finding."""
+"""The linters of `make check` find what they are meant to find, and every reason has a finding."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ BUCKET = NagFinding("AwsSolutions-S1", "joiner-prod/Memory/Decisions/Resource")
 
 
 def _linted(definition: dict[str, Any], folder: Path) -> list[str]:
-    """What cfn-lint says of a machine whose definition is, as CDK writes it, a text with references."""
+    """Findings of cfn-lint for a machine whose definition is a text with references, as the CDK writes it."""
     before, after = json.dumps(definition).split("QUEUE")
     machine = {
         "Type": "AWS::StepFunctions::StateMachine",
@@ -59,7 +59,7 @@ def test_the_definitions_of_all_machines_are_rendered(example: Synthesis) -> Non
         assert machine["Definition"]["StartAt"] in machine["Definition"]["States"]
 
 
-def test_a_finding_without_a_reason_and_a_reason_without_a_finding_are_both_told() -> None:
+def test_a_finding_without_a_reason_and_a_reason_without_a_finding_are_both_reported() -> None:
     stranger = NagFinding("AwsSolutions-S10", "joiner-prod/Memory/Decisions/Resource")
     reason = next(each for each in SUPPRESSIONS if each.explains(BUCKET))
     rest = NagSuppression("AwsSolutions-EC23", ".*", "a rule that nothing breaks any more")

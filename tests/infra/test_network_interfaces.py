@@ -1,4 +1,4 @@
-"""Lambda makes network interfaces with a function's role; the function's own code must not."""
+"""Lambda creates network interfaces with a function's role; the code of the function must not."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What node classes may name is bounded by the settings in IAM, too, whatever the resolver would let through."""
+"""IAM limits what node classes may name to the settings, independent of the resolver."""
 
 import json
 from collections.abc import Mapping
@@ -78,7 +78,7 @@ def test_by_default_only_what_is_the_clusters_can_be_used(example: Synthesis) ->
     ]
 
 
-def test_nobody_gets_a_key_that_the_settings_do_not_name(example: Synthesis) -> None:
+def test_no_function_may_use_a_key_that_the_settings_do_not_name(example: Synthesis) -> None:
     assert [each for each in statements(example, "launch_instances") if "kms:" in str(each["Action"])] == []
 
 

@@ -1,4 +1,4 @@
-"""Who may write where tokens go, who is an administrator and when: on the template."""
+"""Which functions may record the endpoint for tokens, and which is an administrator and when: in the template."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ def kinds(statement: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def test_only_describe_cluster_writes_where_tokens_go_and_those_who_send_tokens_read_it(example: Synthesis) -> None:
+def test_only_describe_cluster_records_the_endpoint_and_functions_that_send_tokens_read_it(example: Synthesis) -> None:
     writers: set[str] = set()
     readers: set[str] = set()
     for name, granted in statements(example).items():
@@ -86,7 +86,7 @@ def test_the_installer_is_raised_before_it_runs_and_lowered_after(example: Synth
 
     assert accesses["before"][0] in installed["DependsOn"]
     assert manifests in accesses["after"][1]["DependsOn"]
-    # Whatever makes the installer run again makes the two run again, too
+    # A change that runs the installer again runs the other two again, too
     ignored = {"ServiceToken", "ServiceTimeout", "Place"}
     wanted = {key: value for key, value in installed["Properties"].items() if key not in ignored}
     for _, each in accesses.values():

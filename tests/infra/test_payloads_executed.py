@@ -1,9 +1,8 @@
-"""No state can exceed 256 KiB however large the cluster is: the real machines run with the largest answers that
-functions can give.
+"""No state exceeds 256 KiB however large the cluster is: the real machines run with the largest answers of functions.
 
-States.DataLimitExceeded is not caught by States.ALL: such an execution ends at once, and gives back nothing. So the
-answers are bounded in the functions (their constants are used here), and what a Map gathers in the machines.
-`tests/unit/functions/test_bounded_answers.py` shows that the functions keep to these bounds in a world of 5,000 claims.
+States.ALL does not catch States.DataLimitExceeded: such an execution ends at once, and releases nothing. So functions
+bound their answers (their constants are used here), and the machines bound what a Map collects.
+`tests/unit/functions/test_bounded_answers.py` shows that the functions keep these bounds in a world of 5,000 claims.
 """
 
 import json
@@ -319,7 +318,7 @@ def test_the_retirement_of_the_most_interrupted_instances_stays_below_the_limit(
     assert largest("retirement of interrupted instances", ran) < MARGIN * LIMIT
 
 
-def test_a_retirement_all_of_whose_waves_fail_for_the_longest_reason_says_so(stage: Stage[World]) -> None:
+def test_a_retirement_all_of_whose_waves_fail_with_the_longest_reason_reports_it(stage: Stage[World]) -> None:
     world = stage.world(evict_pods=[f"Broken: {'x' * CAUSE}"])
     world.aws.knob("mishaps/pace", factor=0.001)
     try:

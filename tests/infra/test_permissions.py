@@ -130,7 +130,7 @@ def granted(example: Synthesis) -> dict[str, list[Statement]]:
     return found
 
 
-def test_every_duty_is_a_function_with_a_folder(granted: Mapping[str, list[Statement]]) -> None:
+def test_every_configuration_is_a_function_with_a_folder(granted: Mapping[str, list[Statement]]) -> None:
     assert set(granted) == set(CONFIGURATIONS)
     assert {path.parent.name for path in (ROOT / "functions").glob("*/handler.py")} == set(CONFIGURATIONS)
 
@@ -153,7 +153,7 @@ def test_no_role_may_do_everything_of_a_service(example: Synthesis) -> None:
     assert [action for action in actions if "*" in action] == []
 
 
-def test_only_calls_that_know_no_resources_are_allowed_on_all(granted: Mapping[str, list[Statement]]) -> None:
+def test_only_calls_without_resources_are_allowed_on_all_resources(granted: Mapping[str, list[Statement]]) -> None:
     everywhere = {
         action: statement.get("Condition")
         for statements in granted.values()
@@ -170,7 +170,7 @@ def test_only_calls_that_know_no_resources_are_allowed_on_all(granted: Mapping[s
     )
 
 
-def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_duty(
+def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_configuration(
     granted: Mapping[str, list[Statement]],
 ) -> None:
     for name, statements in granted.items():
@@ -185,7 +185,7 @@ def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_duty(
         assert _prefixes(statements, "s3:PutObject") == set(configuration.writes_documents), name
 
 
-def test_no_duty_holds_more_than_its_functions_code_uses_nor_less() -> None:
+def test_a_configuration_has_the_kinds_that_the_code_of_its_function_uses() -> None:
     for name, configuration in CONFIGURATIONS.items():
         source = "".join(path.read_text() for path in sorted((ROOT / "functions" / name).glob("*.py")))
         said = re.findall(rf"({'|'.join(PARTS)})(?:\(\))?\.(\w+)", source)
@@ -217,7 +217,7 @@ def test_the_uses_name_the_calls_that_the_methods_make() -> None:
         assert called_actions(part.title() or "Ledger", method) == asked, use
 
 
-def test_whoever_can_ring_can_only_count(granted: Mapping[str, list[Statement]], example: Synthesis) -> None:
+def test_the_doorbell_function_can_only_count_rings(granted: Mapping[str, list[Statement]], example: Synthesis) -> None:
     changing = set.union(*(ACTIONS[what] for what in ACTIONS if what not in READS))
     rung = [each for each in granted["ring_doorbell"] if changing & set(_listed(each["Action"]))]
     sweep = [
@@ -236,7 +236,7 @@ def test_whoever_can_ring_can_only_count(granted: Mapping[str, list[Statement]],
     ]
 
 
-def test_ec2_and_kubernetes_are_never_in_one_hand(granted: Mapping[str, list[Statement]]) -> None:
+def test_no_function_calls_both_ec2_and_kubernetes(granted: Mapping[str, list[Statement]]) -> None:
     elsewhere = {
         name
         for name, statements in granted.items()
@@ -253,7 +253,9 @@ def test_ec2_and_kubernetes_are_never_in_one_hand(granted: Mapping[str, list[Sta
     }
 
 
-def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted: Mapping[str, list[Statement]]) -> None:
+def test_only_one_function_creates_ec2_resources_and_only_with_the_tags_of_the_cluster(
+    granted: Mapping[str, list[Statement]],
+) -> None:
     changing = {
         name
         for name, statements in granted.items()
@@ -284,7 +286,7 @@ def test_only_one_function_makes_anything_in_ec2_and_only_with_our_tags(granted:
             assert kinds == {f"{each}/*" for each in _made_by_a_launch()}
 
 
-def test_tags_are_written_when_something_is_made_and_later_only_to_what_is_ours(
+def test_tags_are_written_at_creation_and_later_only_to_instances_of_the_cluster(
     granted: Mapping[str, list[Statement]],
 ) -> None:
     at_birth, later = [each for each in granted["launch_instances"] if _listed(each["Action"]) == ["ec2:CreateTags"]]
@@ -305,7 +307,7 @@ def test_tags_are_written_when_something_is_made_and_later_only_to_what_is_ours(
         assert [arn.rsplit(":", 1)[1] for arn in _listed(each["Resource"])] == ["instance/*"]
 
 
-def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_templates_of_ours(
+def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_own_templates(
     granted: Mapping[str, list[Statement]],
 ) -> None:
     reads = {
@@ -328,7 +330,7 @@ def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_t
     assert [each["Condition"] for each in using if "ec2:CreateLaunchTemplate" not in _listed(each["Action"])] == [OWNED]
 
 
-def test_only_instances_with_our_tags_are_ended_and_only_by_those_whose_duty_it_is(
+def test_only_two_functions_terminate_instances_and_only_those_with_the_tags_of_the_cluster(
     granted: Mapping[str, list[Statement]],
 ) -> None:
     ending = {
@@ -345,7 +347,7 @@ def test_only_instances_with_our_tags_are_ended_and_only_by_those_whose_duty_it_
         assert [arn.rsplit(":", 1)[1] for arn in _listed(statement["Resource"])] == ["instance/*"]
 
 
-def test_whoever_heeds_the_pause_may_read_it_and_nobody_else(granted: Mapping[str, list[Statement]]) -> None:
+def test_only_functions_that_can_be_paused_may_read_the_pause_parameter(granted: Mapping[str, list[Statement]]) -> None:
     reading = {
         name
         for name, statements in granted.items()
@@ -373,7 +375,7 @@ def test_only_the_node_roles_of_the_settings_can_be_passed_and_only_to_ec2(
     }
 
 
-def test_machines_are_started_only_by_those_who_should(example: Synthesis) -> None:
+def test_each_machine_is_started_only_by_its_starters(example: Synthesis) -> None:
     found: dict[str, set[str]] = {}
     for name, policy in example.resources("AWS::IAM::Policy").items():
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
@@ -415,7 +417,7 @@ def test_a_schedule_is_made_after_the_policies_of_its_role(example: Synthesis) -
         assert needed <= set(schedule["DependsOn"]), name
 
 
-def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesis) -> None:
+def test_a_machine_may_invoke_every_version_of_its_own_functions(example: Synthesis) -> None:
     for machine, count in (
         ("ScaleUpStates", 7),
         ("RetirementStates", 5),
@@ -429,7 +431,7 @@ def test_a_machine_may_call_its_own_functions_in_every_version(example: Synthesi
         assert set(called) == functions | {f"{arn}:*" for arn in functions}
 
 
-def test_each_function_is_in_the_cluster_who_its_duty_says(example: Synthesis) -> None:
+def test_each_function_has_the_groups_of_its_configuration_in_the_cluster(example: Synthesis) -> None:
     entries = [each["Properties"] for each in example.resources("AWS::EKS::AccessEntry").values()]
     groups = {
         each["PrincipalArn"]["Fn::GetAtt"][0]: each["KubernetesGroups"]

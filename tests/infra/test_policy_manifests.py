@@ -1,6 +1,5 @@
-"""The admission policies as they are installed: they refuse, for Joiner's identities only, and cost nobody else a look
-at every node.
-"""
+"""The admission policies as they are installed: they deny, for Joiner's identities only, and delay no other
+requests."""
 
 import json
 from typing import Any
@@ -37,7 +36,7 @@ BINDINGS = {
 BY_JOINER = "request.userInfo.?groups.orValue([]).exists(group, group.startsWith('joiner:'))"
 
 
-def test_the_installer_can_write_them_and_takes_away_only_what_is_ours() -> None:
+def test_the_installer_can_write_policies_and_removes_only_its_own() -> None:
     assert all((each["apiVersion"], each["kind"]) in KINDS for each in DOCUMENTS)
     assert all(each["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "joiner"} for each in DOCUMENTS)
     assert all(each["metadata"]["name"].startswith("joiner-") for each in DOCUMENTS)
@@ -69,7 +68,7 @@ def test_only_labelled_requests_are_compared_with_every_node_and_none_with_every
         {"matchLabels": {PLACED: "true"}},
         {"matchLabels": {LEAVING: "true"}},
     )
-    # With Deny, a cluster without nodes would refuse these requests of everybody
+    # With Deny, a cluster without nodes would refuse these requests of all users
     assert binding["paramRef"] == {"selector": {}, "parameterNotFoundAction": "Allow"}
 
 

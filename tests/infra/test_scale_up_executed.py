@@ -1,4 +1,4 @@
-"""SCALE UP as it runs: the real definition on the local Step Functions, with functions that answer from a script."""
+"""Scale-ups as they run: the real definition on the local Step Functions, with functions that answer from a script."""
 
 import json
 import threading
@@ -69,7 +69,7 @@ TO_THE_END = ["Check registration", "Have all nodes joined?", "Summarise"]
 
 
 class World(Scripted):
-    """One cluster's machine and table, and what its functions were told."""
+    """The machine and the table of one cluster, and the inputs of its functions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,7 +89,7 @@ class World(Scripted):
         return execution
 
     def others(self, execution: str) -> list[str]:
-        """Executions that somebody else started."""
+        """Executions that another execution started."""
         listed = self.aws.client("stepfunctions").list_executions(stateMachineArn=self.arn)["executions"]
         return [each["name"] for each in listed if each["executionArn"] != execution]
 
@@ -101,12 +101,12 @@ def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
 
 
 def noting_rings(line: Line) -> Line:
-    """Whoever looks notes the rings as they are; a line that does something says them itself."""
+    """A function that reads pods returns the rings as they are; a line with an effect returns them itself."""
     return (lambda world, _event: {**line, "rings": world.rings()}) if isinstance(line, Mapping) else line
 
 
 def ringing(then: Answer | str) -> Line:
-    """Somebody rings while the function runs."""
+    """The doorbell rings while the function runs."""
 
     def line(world: World, _event: Mapping[str, Any]) -> Answer | str:
         world.ring()
@@ -115,7 +115,7 @@ def ringing(then: Answer | str) -> Line:
     return line
 
 
-def test_a_smooth_scale_up_tells_its_story_and_gives_the_lease_back(stage: Stage[World]) -> None:
+def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(stage: Stage[World]) -> None:
     world = stage.world()
 
     execution = world.start()
@@ -133,7 +133,7 @@ def test_a_smooth_scale_up_tells_its_story_and_gives_the_lease_back(stage: Stage
     assert set(heard["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
 
 
-def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stage: Stage[World]) -> None:
+def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(stage: Stage[World]) -> None:
     world = stage.world(find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(RECORDED)])
 
     execution = world.start()
@@ -144,7 +144,7 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_look_again(stag
     assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
 
 
-def test_nodes_on_their_way_are_not_kept_waiting_by_pods_that_keep_coming(stage: Stage[World]) -> None:
+def test_launched_nodes_do_not_wait_while_new_pods_keep_coming(stage: Stage[World]) -> None:
     calm = threading.Event()
 
     def keeps_coming(world: World, _event: Mapping[str, Any]) -> Answer:
@@ -179,7 +179,7 @@ def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage[World]) -> None:
     assert world.states(execution)[-3:] == ["Describe the cluster", "Take the lease", "Joined the running scale-up"]
 
 
-def test_a_paused_joiner_takes_no_lease_and_ends_well(stage: Stage[World]) -> None:
+def test_a_paused_scale_up_takes_no_lease_and_succeeds(stage: Stage[World]) -> None:
     world = stage.world()
     world.pause("true")
 
@@ -191,7 +191,7 @@ def test_a_paused_joiner_takes_no_lease_and_ends_well(stage: Stage[World]) -> No
     assert world.item("LEASE", "scale-up") == {}
 
 
-def test_a_pause_parameter_that_is_gone_pauses_nobody(stage: Stage[World]) -> None:
+def test_a_deleted_pause_parameter_pauses_no_scale_up(stage: Stage[World]) -> None:
     world = stage.world(find_pending_pods=[NOTHING])
     stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
 
@@ -201,7 +201,7 @@ def test_a_pause_parameter_that_is_gone_pauses_nobody(stage: Stage[World]) -> No
     assert world.states(execution)[-1] == "Summarise"
 
 
-def test_whoever_pauses_while_claims_are_written_gets_no_instances_and_no_second_plan(stage: Stage[World]) -> None:
+def test_a_pause_while_claims_are_created_prevents_launches_and_a_second_plan(stage: Stage[World]) -> None:
     left = {**RECORDED, "launched": 0, "again": True}
     world = stage.world(launch_instances=[{"paused": True}], record_launches=[left], check_registration=[JOINED])
 
@@ -220,7 +220,7 @@ def test_whoever_pauses_while_claims_are_written_gets_no_instances_and_no_second
         (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's"),
     ],
 )
-def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_charge(
+def test_a_scale_up_beside_another_autoscaler_releases_the_lease_and_names_the_autoscaler(
     stage: Stage[World], guard: str, ending: str
 ) -> None:
     world = stage.world(find_pending_pods=[{**NOTHING, "refused": guard}])
@@ -240,7 +240,7 @@ def test_beside_another_autoscaler_it_gives_the_lease_back_and_says_who_is_in_ch
     assert set(world.calls) == {"find_pending_pods"}
 
 
-def test_pods_that_were_told_why_they_wait_cost_no_plan(stage: Stage[World]) -> None:
+def test_pods_whose_reason_is_recorded_cause_no_plan(stage: Stage[World]) -> None:
     world = stage.world(find_pending_pods=[{**FOUND, "asking": 0}])
 
     execution = world.start()
@@ -260,7 +260,7 @@ def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage[World]
     assert world.calls["find_pending_pods"][0]["lease"] == {"number": 8}
 
 
-def test_who_lost_the_lease_writes_nothing_more_and_ends_well(stage: Stage[World]) -> None:
+def test_an_execution_that_lost_the_lease_writes_nothing_more_and_succeeds(stage: Stage[World]) -> None:
     world = stage.world(plan_capacity=["LeaseLost"])
 
     execution = world.start()
@@ -270,7 +270,7 @@ def test_who_lost_the_lease_writes_nothing_more_and_ends_well(stage: Stage[World
     assert len(world.calls["plan_capacity"]) == 1
 
 
-def test_a_failure_gives_the_lease_back_and_says_what_failed(stage: Stage[World]) -> None:
+def test_a_failure_releases_the_lease_and_reports_what_failed(stage: Stage[World]) -> None:
     world = stage.world(plan_capacity=["Broken"])
 
     execution = world.start()
@@ -283,7 +283,7 @@ def test_a_failure_gives_the_lease_back_and_says_what_failed(stage: Stage[World]
     assert world.others(execution) == []
 
 
-def test_a_ring_that_a_failed_execution_could_not_answer_is_answered_by_another(stage: Stage[World]) -> None:
+def test_a_ring_during_a_failed_execution_starts_another_execution(stage: Stage[World]) -> None:
     world = stage.world(plan_capacity=[ringing("Broken"), "Broken"], find_pending_pods=[FOUND, NOTHING])
 
     execution = world.start()
@@ -320,7 +320,7 @@ def test_a_launch_that_ec2_throttled_is_planned_again_after_a_growing_wait(stage
     assert "holder" not in world.item("LEASE", "scale-up")
 
 
-def test_nodes_that_were_launched_do_not_wait_for_ec2_to_have_time(stage: Stage[World]) -> None:
+def test_launched_nodes_do_not_wait_for_the_backoff_after_throttling(stage: Stage[World]) -> None:
     """Ten seconds at most: the sweep finds the pods that are left."""
     throttled = {**RECORDED, "launched": 1, "short": 1, "again": True, "later": True}
     world = stage.world(record_launches=[throttled])
@@ -335,7 +335,7 @@ def test_nodes_that_were_launched_do_not_wait_for_ec2_to_have_time(stage: Stage[
     assert states.count("Give EC2 time") < 6
 
 
-def test_offerings_that_turn_out_short_are_planned_around_at_once(stage: Stage[World]) -> None:
+def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(stage: Stage[World]) -> None:
     short = {**RECORDED, "launched": 0, "short": 1, "again": True}
     world = stage.world(record_launches=[short, RECORDED])
 
@@ -359,7 +359,7 @@ def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage[World]) -> 
     assert (states.count("This group was not launched"), states.count("Record launches")) == (2, 1)
 
 
-def test_a_wait_for_nodes_is_ended_by_a_ring_that_came_before_it_by_time_or_by_a_token(stage: Stage[World]) -> None:
+def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(stage: Stage[World]) -> None:
     waiting = {**JOINED, "done": False, "waiting": 1}
 
     def ring_between_the_look_and_the_wait(world: World, _event: Mapping[str, Any]) -> Answer:

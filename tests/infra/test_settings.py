@@ -1,4 +1,4 @@
-"""A cluster's file: what may stand in it, and what is said about everything else."""
+"""The file of a cluster: what it may contain, and how mistakes are reported."""
 
 from pathlib import Path
 
@@ -36,11 +36,11 @@ def test_a_cluster_and_a_region_are_enough(tmp_path: Path) -> None:
     assert load_settings(path) == Settings(cluster="prod", region="eu-west-1")
 
 
-def test_a_doorbell_that_is_none_is_told_and_its_parts_are_not_looked_at(refusal) -> None:  # type: ignore[no-untyped-def]
+def test_a_doorbell_that_is_no_mapping_is_reported_and_its_fields_are_not_checked(refusal) -> None:  # type: ignore[no-untyped-def]
     assert refusal("cluster: prod\nregion: eu-west-1\ndoorbell: 5").startswith("doorbell is 5: write keys and values")
 
 
-def test_no_concurrency_need_be_set_aside(tmp_path: Path) -> None:
+def test_concurrency_need_not_be_reserved(tmp_path: Path) -> None:
     path = tmp_path / "prod.yaml"
     path.write_text("cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: null}\n")
 
@@ -131,7 +131,8 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: ['arn:aws:iam::123456789012:role/Node']}",
-            "nodeRoles.names[0] is 'arn:aws:iam::123456789012:role/Node': write a role's name, without its path and without arn:",
+            "nodeRoles.names[0] is 'arn:aws:iam::123456789012:role/Node': write a role's name, without its path and "
+            "without arn:",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: Node}",
@@ -151,8 +152,8 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 20}",
-            "doorbell.concurrency is 20: doorbell.pods.burst allows 20 concurrent requests of pods and pools, which may "
-            "leave none for nodes: reserve more than 20, or null",
+            "doorbell.concurrency is 20: doorbell.pods.burst allows 20 concurrent requests of pods and pools, which "
+            "may leave none for nodes: reserve more than 20, or null",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nretainData: 'yes'",
@@ -208,7 +209,7 @@ def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
     ]
 
 
-def test_a_node_role_that_would_be_too_long_is_told_beside_other_mistakes(refusal) -> None:  # type: ignore[no-untyped-def]
+def test_a_node_role_with_too_long_a_name_is_reported_with_other_mistakes(refusal) -> None:  # type: ignore[no-untyped-def]
     told = refusal(f"cluster: {'c' * 50}\nregion: eu-west-1\nretainData: 5").splitlines()
 
     assert told[0] == "retainData is 5: write true or false"
@@ -225,11 +226,11 @@ def test_a_node_role_that_would_be_too_long_is_told_beside_other_mistakes(refusa
         ),
     ],
 )
-def test_what_a_misspelt_key_causes_is_not_told_besides(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_consequences_of_a_misspelt_key_are_not_reported(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
     assert refusal(text) == said
 
 
-def test_a_file_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_the_existing_ones(tmp_path: Path) -> None:
     (tmp_path / "prod.yaml").write_text("")
 
     with pytest.raises(SettingsError) as error:

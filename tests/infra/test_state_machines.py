@@ -1,31 +1,21 @@
-"""The state machines as graphs: nothing dangles, nothing is unreachable, everything that can fail is tried again and
-leads somewhere.
-"""
+"""The state machines as graphs: every transition has a target, every state is reachable, and every failure has a retry
+and a next state."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonata
-import pytest
 
 from infra.function_configuration import CONFIGURATIONS
 from infra.lease_states import LEASE_SECONDS
 from infra.retirement_expressions import (
-    EXPRESS_LIMITS,
-    LEASE_ATTEMPTS,
     MAX_DUE_WAIT_SECONDS,
-    RETRY_SECONDS,
-    TERMINATION_POLL_SECONDS,
 )
 from infra.scale_up_expressions import AWAIT_NODES_SECONDS, SUMMARY
 from infra.service_integrations import CLUSTER_FIELDS
-from joiner.adapters.payload import EXPRESS_SECONDS
 from joiner.lifecycle.emptiness import AHEAD
-from tests.infra.conftest import Synthesis, flat
-
-States = Mapping[str, Mapping[str, Any]]
+from tests.infra.conftest import States, Synthesis, flat, graphs
 
 UNDER_THE_LEASE = (
     "find_pending_pods",
@@ -38,157 +28,12 @@ UNDER_THE_LEASE = (
 )
 
 
-@pytest.fixture(scope="session")
-def machines(example: Synthesis) -> dict[str, Mapping[str, Any]]:
-    return {
-        each["Properties"]["StateMachineName"]: json.loads(flat(each["Properties"]["DefinitionString"]))
-        for each in example.resources("AWS::StepFunctions::StateMachine").values()
-    }
-
-
-@pytest.fixture(scope="session")
-def scale_up(machines: Mapping[str, Mapping[str, Any]]) -> States:
-    states: States = machines["joiner-scale-up-example"]["States"]
-    return states
-
-
-def test_scale_up_tells_its_story_in_these_states(scale_up: States) -> None:
-    assert list(scale_up) == [
-        "Read the pause",
-        "Is Joiner paused?",
-        "Joiner is paused",
-        "Describe the cluster",
-        "Take the lease",
-        "Joined the running scale-up",
-        "Let pods gather",
-        "Find pending pods",
-        "Is there anything to do?",
-        "Step back",
-        "Who is in charge?",
-        "Refused: Karpenter is running",
-        "Refused: the definitions are not Joiner's",
-        "Release the unused lease",
-        "Resolve node classes",
-        "Plan capacity",
-        "Record node claims",
-        "Launch instances",
-        "Record launches",
-        "Did offerings turn out short?",
-        "Give EC2 time",
-        "Plan around them",
-        "Release the lease",
-        "Is it still time?",
-        "Hand over",
-        "Start the next scale-up",
-        "Are nodes on their way?",
-        "Check registration",
-        "Have all nodes joined?",
-        "Await nodes",
-        "Summarise",
-        "Release after a failure",
-        "Did it ring meanwhile?",
-        "Ring again",
-        "The scale-up failed",
-    ]
-
-
-def test_sweep_tells_its_story_in_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
-    assert list(machines["joiner-sweep-example"]["States"]) == [
-        "Who rang?",
-        "Let the deletion be stored",
-        "Take the turn",
-        "Wait for the running sweep",
-        "How long has it waited?",
-        "Let the running sweep end",
-        "The next sweep sees it",
-        "The running sweep takes too long",
-        "Describe the cluster",
-        "Survey the cluster",
-        "Who is in charge?",
-        "Survey the instances",
-        "Read the pause",
-        "Is Joiner paused?",
-        "Decide what is due",
-        "Is anything due?",
-        "Are nodes empty?",
-        "Retire empty nodes",
-        "Is a retirement due?",
-        "Start a retirement",
-        "Is a scale-up due?",
-        "Ring",
-        "Start a scale-up",
-        "Is there garbage?",
-        "Collect garbage",
-        "Are claims missing?",
-        "Rebuild claims",
-        "Give the turn back",
-        "How did it end?",
-        "Refused: Karpenter is running",
-        "Refused: the definitions are not Joiner's",
-        "Joiner is paused",
-        "What was due was started",
-        "Nothing is due",
-        "The sweep failed",
-    ]
-
-
-def test_retire_tells_its_story_in_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
-    outer, group, wave = (graph["States"] for graph in _graphs(machines["joiner-retire-example"]))
-
-    assert list(outer) == [
-        "Read the pause",
-        "Is Joiner paused?",
-        "Joiner is paused",
-        "Describe the cluster",
-        "Retire",
-        "What came of it?",
-        "Refused: Karpenter is running",
-        "Refused: the definitions are not Joiner's",
-        "Waiting for what keeps nodes",
-        "Summarise",
-        "Name the failure",
-        "The retirement failed",
-    ]
-    assert [name for name in group if group[name]["Type"] == "Task"] == [
-        "Take the lease",
-        "Begin under the lease",
-        "Release the lease",
-        "Begin retirement",
-        "Give back the lease",
-        "Ring for the pods",
-        "Start a scale-up",
-    ]
-    assert [name for name in wave if wave[name]["Type"] == "Task"] == [
-        "Evict pods",
-        "Terminate instances",
-        "Confirm termination",
-        "Forget the nodes",
-        "Read the pause again",
-    ]
-
-
-def test_empty_nodes_go_by_the_states_of_any_other_but_within_the_time_of_an_express_execution(
-    machines: Mapping[str, Mapping[str, Any]],
-) -> None:
-    brief, long = machines["joiner-empty-example"], machines["joiner-retire-example"]
-
-    assert [list(graph["States"]) for graph in _graphs(brief)] == [list(graph["States"]) for graph in _graphs(long)]
-    before_the_first_look = MAX_DUE_WAIT_SECONDS + RETRY_SECONDS * LEASE_ATTEMPTS
-    assert (
-        before_the_first_look
-        < EXPRESS_LIMITS.last_round_after
-        < EXPRESS_LIMITS.last_round_after + max(TERMINATION_POLL_SECONDS, EXPRESS_LIMITS.longest_pause)
-        <= 240
-    )
-    assert brief["TimeoutSeconds"] == EXPRESS_LIMITS.seconds < EXPRESS_SECONDS
-
-
-def test_a_retirement_waits_for_as_long_as_the_sweep_asks_ahead() -> None:
+def test_a_retirement_waits_as_long_as_the_sweep_starts_it_early() -> None:
     assert MAX_DUE_WAIT_SECONDS == AHEAD
 
 
-def test_a_retirement_under_the_lease_gives_it_back_on_every_way(machines: Mapping[str, Mapping[str, Any]]) -> None:
-    _, group, _ = (graph["States"] for graph in _graphs(machines["joiner-retire-example"]))
+def test_a_retirement_under_the_lease_releases_it_on_every_path(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    _, group, _ = (graph["States"] for graph in graphs(machines["joiner-retire-example"]))
 
     for name in ("Begin under the lease", "Begin retirement"):
         ways = {each["Next"]: each["ErrorEquals"] for each in group[name]["Catch"]}
@@ -207,13 +52,13 @@ def test_a_sweep_rings_before_it_starts_a_scale_up_that_may_find_the_lease_taken
 ) -> None:
     states: States = machines["joiner-sweep-example"]["States"]
 
-    assert [name for name, state in states.items() if "Start a scale-up" in _following(state)] == ["Ring"]
+    assert [name for name, state in states.items() if "Start a scale-up" in following(state)] == ["Ring"]
     ring = states["Ring"]["Arguments"]
     assert ring["Key"] == {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
     assert (ring["UpdateExpression"], ring["ExpressionAttributeValues"]) == ("ADD rings :one", {":one": {"N": "1"}})
 
 
-def test_nothing_that_a_sweep_starts_keeps_another_thing_from_being_started(
+def test_a_start_that_fails_in_a_sweep_prevents_no_other_start(
     machines: Mapping[str, Mapping[str, Any]],
 ) -> None:
     states: States = machines["joiner-sweep-example"]["States"]
@@ -229,7 +74,7 @@ def test_nothing_that_a_sweep_starts_keeps_another_thing_from_being_started(
 
 def test_every_next_exists_and_every_state_is_reached(machines: Mapping[str, Mapping[str, Any]]) -> None:
     for name, machine in machines.items():
-        for graph in _graphs(machine):
+        for graph in graphs(machine):
             states: States = graph["States"]
             reached, found = set(), [graph["StartAt"]]
             while found:
@@ -237,15 +82,15 @@ def test_every_next_exists_and_every_state_is_reached(machines: Mapping[str, Map
                 assert state in states, f"{name}: nothing is called {state}"
                 if state not in reached:
                     reached.add(state)
-                    found.extend(_following(states[state]))
+                    found.extend(following(states[state]))
             assert reached == set(states), name
 
 
-def test_every_task_has_a_timeout_is_tried_again_and_leads_somewhere_when_it_fails(
+def test_every_task_has_a_timeout_a_retry_and_a_state_for_failures(
     machines: Mapping[str, Mapping[str, Any]],
 ) -> None:
     for machine in machines.values():
-        for graph in _graphs(machine):
+        for graph in graphs(machine):
             for name, state in graph["States"].items():
                 if state["Type"] == "Task":
                     assert isinstance(state["TimeoutSeconds"], str) or state["TimeoutSeconds"] > 0, name
@@ -259,7 +104,7 @@ def test_every_task_has_a_timeout_is_tried_again_and_leads_somewhere_when_it_fai
 
 def test_every_ends_and_joins_are_well_formed(machines: Mapping[str, Mapping[str, Any]]) -> None:
     for machine in machines.values():
-        for graph in _graphs(machine):
+        for graph in graphs(machine):
             for name, state in graph["States"].items():
                 assert len(name) <= 80
                 ends = state["Type"] in {"Succeed", "Fail", "Choice"}
@@ -269,11 +114,11 @@ def test_every_ends_and_joins_are_well_formed(machines: Mapping[str, Mapping[str
                     assert each["ErrorEquals"] == ["States.ALL"] or "States.ALL" not in each["ErrorEquals"], name
 
 
-def test_lambdas_own_troubles_are_retried_throttling_included(machines: Mapping[str, Mapping[str, Any]]) -> None:
+def test_errors_of_lambda_itself_are_retried_throttling_included(machines: Mapping[str, Mapping[str, Any]]) -> None:
     calls = [
         state
         for machine in machines.values()
-        for graph in _graphs(machine)
+        for graph in graphs(machine)
         for state in graph["States"].values()
         if str(state.get("Resource", "")).endswith(":lambda:invoke")
     ]
@@ -283,7 +128,7 @@ def test_lambdas_own_troubles_are_retried_throttling_included(machines: Mapping[
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
 
 
-def test_a_lost_lease_is_no_failure_and_is_not_tried_again(scale_up: States) -> None:
+def test_a_lost_lease_is_no_failure_and_is_not_retried(scale_up: States) -> None:
     under = ["Find pending pods", "Resolve node classes", "Plan capacity", "Record node claims", "Record launches"]
 
     for name in under:
@@ -294,7 +139,7 @@ def test_a_lost_lease_is_no_failure_and_is_not_tried_again(scale_up: States) -> 
         ], name
 
 
-def test_every_way_out_gives_the_lease_back(scale_up: States) -> None:
+def test_every_path_to_the_end_releases_the_lease(scale_up: States) -> None:
     """Between taking and releasing, no path ends the execution but through one of the states that release."""
     releasing = {"Release the lease", "Release the unused lease", "Release after a failure", "Hand over"}
     found, reached = ["Let pods gather"], set()
@@ -307,7 +152,7 @@ def test_every_way_out_gives_the_lease_back(scale_up: States) -> None:
         lost = {
             each["Next"] for each in state.get("Catch", ()) if each["ErrorEquals"] == ["LeaseLost"]
         }  # nothing to give back
-        found.extend(next_ for next_ in _following(state) if next_ not in lost)
+        found.extend(next_ for next_ in following(state) if next_ not in lost)
 
     assert not reached & {
         "Summarise",
@@ -331,14 +176,14 @@ def test_a_tasks_timeout_comes_after_its_functions_own(
     }
 
     for machine in machines.values():
-        for graph in _graphs(machine):
+        for graph in graphs(machine):
             for name, state in graph["States"].items():
                 if str(state.get("Resource", "")).endswith(":lambda:invoke"):
                     version = state["Arguments"]["FunctionName"].strip("${}")
                     assert state["TimeoutSeconds"] > timeouts[version], name
 
 
-def test_no_wait_for_nodes_is_deaf_for_long(scale_up: States) -> None:
+def test_no_wait_for_nodes_lasts_long_without_a_check(scale_up: States) -> None:
     assert scale_up["Await nodes"]["TimeoutSeconds"] == f"{{% {AWAIT_NODES_SECONDS} %}}"
     assert all(int(number) <= 15 for number in re.findall(r"\b\d+", AWAIT_NODES_SECONDS))
     caught = {error: each["Next"] for each in scale_up["Await nodes"]["Catch"] for error in each["ErrorEquals"]}
@@ -363,9 +208,7 @@ def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written
     machines: Mapping[str, Mapping[str, Any]],
 ) -> None:
     for machine in machines.values():
-        written = {
-            name for graph in _graphs(machine) for state in graph["States"].values() for name in _assigned(state)
-        }
+        written = {name for graph in graphs(machine) for state in graph["States"].values() for name in _assigned(state)}
         read = {
             name
             for text in _expressions(machine)
@@ -373,7 +216,7 @@ def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written
             if name not in {"states", "started"}
         }
         assert read <= written, read - written
-        # They would no longer be functions where the variable is known
+        # The variable would hide the function
         assert not written & {
             "round",
             "count",
@@ -391,7 +234,7 @@ def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written
         }
 
 
-def test_the_summary_fits_one_screen_and_leaves_out_what_is_not_known() -> None:
+def test_the_summary_fits_one_screen_and_omits_unknown_values() -> None:
     expression = jsonata.Jsonata(SUMMARY)
     started = {"context": {"Execution": {"StartTime": "2026-11-21T05:17:28.000Z"}}}
     variables = {
@@ -420,7 +263,7 @@ def test_the_summary_fits_one_screen_and_leaves_out_what_is_not_known() -> None:
     assert told["seconds"]["total"] > 0
 
 
-def test_the_clusters_facts_are_read_from_eks() -> None:
+def test_the_fields_of_the_cluster_are_read_from_eks() -> None:
     expression = jsonata.Jsonata(CLUSTER_FIELDS)
     cluster = {
         "Name": "prod",
@@ -440,14 +283,7 @@ def test_the_clusters_facts_are_read_from_eks() -> None:
     }
 
 
-def _graphs(machine: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield machine
-    for state in machine["States"].values():
-        if "ItemProcessor" in state:
-            yield from _graphs(state["ItemProcessor"])
-
-
-def _following(state: Mapping[str, Any]) -> list[str]:
+def following(state: Mapping[str, Any]) -> list[str]:
     found = [each["Next"] for each in (*state.get("Choices", ()), *state.get("Catch", ()))]
     return [*found, *(state[key] for key in ("Next", "Default") if key in state)]
 

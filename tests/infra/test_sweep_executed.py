@@ -1,4 +1,4 @@
-"""SWEEP as it runs: the real definition on the local Step Functions, with functions that answer from a script."""
+"""Sweeps as they run: the real definition on the local Step Functions, with functions that answer from a script."""
 
 import json
 import re
@@ -100,7 +100,7 @@ def test_a_sweep_that_finds_nothing_starts_nothing(stage: Stage[Scripted]) -> No
     assert (swept.started, swept.world.rings()) == ((0, 0, 0), 0)
 
 
-def test_the_look_at_ec2_is_told_what_the_look_at_the_cluster_found(stage: Stage[Scripted]) -> None:
+def test_the_survey_of_instances_gets_the_result_of_the_survey_of_the_cluster(stage: Stage[Scripted]) -> None:
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "retire": [EMPTY]}])
     swept.run()
 
@@ -110,7 +110,7 @@ def test_the_look_at_ec2_is_told_what_the_look_at_the_cluster_found(stage: Stage
 
 
 @pytest.mark.parametrize("claims", [[LOST], [EMPTY], [EMPTY, LOST, {**EMPTY, "claim": "c"}]])
-def test_claims_that_have_to_go_start_one_retirement_a_machine_under_a_name_of_its_moment(
+def test_claims_to_retire_start_one_execution_of_each_machine_named_by_its_time(
     stage: Stage[Scripted], claims: list[Any]
 ) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, "retire": claims}])
@@ -157,7 +157,7 @@ def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage[Scripted]) -> 
     assert swept.world.started(swept.retire) == {}
 
 
-def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: Stage[Scripted]) -> None:
+def test_all_follow_ups_are_started_and_one_that_fails_prevents_no_other(stage: Stage[Scripted]) -> None:
     everything = {**ALL_THERE, "retire": [EMPTY, LOST], "garbage": ["i-x"], "rebuild": [BARE]}
     swept = Swept(
         stage,
@@ -169,11 +169,11 @@ def test_everything_at_once_is_started_and_what_cannot_be_keeps_no_other(stage: 
 
     assert swept.started == (1, 1, 1)
     assert len(swept.world.calls["rebuild_claims"]) == 1
-    assert (ended["status"], ended["error"]) == ("FAILED", "Broken")  # its alarm is for people who look why
+    assert (ended["status"], ended["error"]) == ("FAILED", "Broken")  # the alarm counts it
 
 
 @pytest.mark.parametrize("broken", ["empty", "retire"])
-def test_a_retirement_that_cannot_be_started_keeps_no_other(stage: Stage[Scripted], broken: str) -> None:
+def test_a_retirement_that_cannot_be_started_prevents_no_other(stage: Stage[Scripted], broken: str) -> None:
     swept = Swept(
         stage,
         survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
@@ -188,7 +188,7 @@ def test_a_retirement_that_cannot_be_started_keeps_no_other(stage: Stage[Scripte
 
 
 @pytest.mark.parametrize("broken", ["survey_cluster", "survey_instances"])
-def test_a_look_that_fails_starts_nothing(stage: Stage[Scripted], broken: str) -> None:
+def test_a_survey_that_fails_starts_nothing(stage: Stage[Scripted], broken: str) -> None:
     due: dict[str, Sequence[Line]] = {"survey_cluster": [{**NOTHING_SEEN, "pendingPods": 1, "retire": [EMPTY]}]}
     swept = Swept(stage, **{**due, broken: ["Broken"]})
     ended = swept.run()
@@ -197,7 +197,7 @@ def test_a_look_that_fails_starts_nothing(stage: Stage[Scripted], broken: str) -
     assert (swept.started, swept.world.rings()) == ((0, 0, 0), 0)
 
 
-def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage[Scripted]) -> None:
+def test_a_paused_sweep_reads_and_starts_nothing(stage: Stage[Scripted]) -> None:
     swept = Swept(
         stage,
         survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
@@ -217,7 +217,7 @@ def test_a_paused_joiner_looks_and_starts_nothing(stage: Stage[Scripted]) -> Non
         (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's"),
     ],
 )
-def test_beside_another_autoscaler_it_does_not_even_look_at_ec2(stage: Stage[Scripted], guard: str, end: str) -> None:
+def test_a_sweep_beside_another_autoscaler_does_not_read_ec2(stage: Stage[Scripted], guard: str, end: str) -> None:
     swept = Swept(stage, survey_cluster=[{"refused": guard, "reasons": []}])
     ended = swept.run()
 

@@ -1,4 +1,5 @@
-"""Sweeps look one at a time: the real definition on the local Step Functions, sweeps started while others look."""
+"""One sweep runs at a time: the real definition on the local Step Functions, with sweeps that start while others
+run."""
 
 import json
 import time
@@ -24,7 +25,7 @@ def stage(local_aws: RunningAws) -> Iterator[Stage[Scripted]]:
         yield made
 
 
-def test_a_sweep_that_is_started_while_another_looks_looks_after_it(stage: Stage[Scripted]) -> None:
+def test_a_sweep_that_starts_while_another_runs_runs_after_it(stage: Stage[Scripted]) -> None:
     looks: list[tuple[str, float, float]] = []
 
     def look(world: Scripted, event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -46,7 +47,7 @@ def test_a_sweep_that_is_started_while_another_looks_looks_after_it(stage: Stage
     assert "holder" not in swept.world.item("LEASE", "sweep")
 
 
-def test_a_third_sweep_leaves_the_look_to_the_one_that_waits(stage: Stage[Scripted]) -> None:
+def test_a_third_sweep_ends_because_another_one_waits(stage: Stage[Scripted]) -> None:
     def look(world: Scripted, _event: Mapping[str, Any]) -> Mapping[str, Any]:
         if len(world.calls["survey_cluster"]) == 1:
             _start(swept, "second")
@@ -99,7 +100,7 @@ def test_a_sweep_that_fails_to_take_the_turn_leaves_it_free(how: str, stage: Sta
     assert "holder" not in swept.world.item("LEASE", "sweep")
 
 
-def test_a_sweep_that_cannot_look_for_too_long_fails_so_that_its_alarm_counts_it(stage: Stage[Scripted]) -> None:
+def test_a_sweep_that_waits_too_long_fails_so_that_the_alarm_counts_it(stage: Stage[Scripted]) -> None:
     world = stage.world()
     turn = SweepTurnStates(ServiceIntegrations("aws"), world.table, seconds=240, attempts=1)
     states = {

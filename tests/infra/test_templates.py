@@ -1,13 +1,11 @@
-"""What is deployed: the same for every cluster, but for what its settings say."""
+"""What is deployed: the same for every cluster, except for its settings."""
 
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from infra.asset_bundles import BundleTarget
 from infra.function_configuration import CONFIGURATIONS
 from infra.settings import LogSettings, NodeRoleSettings, Settings, SweepSettings, VpcSettings
-from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat
+from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat, function_of
 
 
 def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_say(
@@ -30,7 +28,7 @@ def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_
     roles = replace(local_settings.node_roles, names=names)
     with_such_roles = replace(
         example_settings, node_roles=roles, ceilings=local_settings.ceilings
-    )  # nobody pays for local nodes
+    )  # local nodes cost nothing
 
     example = _normalised(synthesise(with_such_roles), with_such_roles)
     different = dict(_differences(example, _normalised(local, local_settings)))
@@ -41,7 +39,7 @@ def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_
     assert set(loopback.values()) == {(None, "true")}
     apart = "SweepSurveyInstancesFunction.Properties.Environment.Variables.LOOKS_APART_SECONDS"
     assert {path: both for path, both in different.items() if path not in ca | loopback} == {apart: ("45", "2")}
-    # The local door's certificate is its own: a parameter with its CA, and the one permission to read it
+    # The local doorbell has a certificate of a local CA: a parameter with the CA, and one permission to read it
     assert set(ca) == {
         "InstallationCluster.Properties.CaParameter",
         "InstallationGranted.Properties.DoorbellCa",
@@ -112,7 +110,7 @@ def test_a_missing_name_of_the_cluster_is_reported_in_one_line(tmp_path: Path) -
     )
 
 
-def test_the_outputs_are_what_people_and_tools_ask_for(example: Synthesis) -> None:
+def test_the_outputs_are_those_that_users_and_tools_need(example: Synthesis) -> None:
     assert set(example.template["Outputs"]) == {
         "BucketName",
         "ControlPlaneEgress",
@@ -136,7 +134,7 @@ def test_the_outputs_are_what_people_and_tools_ask_for(example: Synthesis) -> No
     assert not any("token" in str(flat(output["Value"])).lower() for output in example.template["Outputs"].values())
 
 
-def test_only_what_people_or_iam_must_name_has_a_name(example: Synthesis) -> None:
+def test_only_resources_that_users_or_iam_must_name_have_a_name(example: Synthesis) -> None:
     named = {
         str(value)
         for resource in example.template["Resources"].values()
@@ -178,69 +176,13 @@ def test_only_what_people_or_iam_must_name_has_a_name(example: Synthesis) -> Non
     }
 
 
-def test_every_function_with_its_layers_has_room_below_lambdas_250_megabytes(example: Synthesis) -> None:
-    sizes = {}
-    for name, function in example.resources("AWS::Lambda::Function").items():
-        layers = [
-            example.template["Resources"][each["Ref"]]["Properties"]["Content"]
-            for each in function["Properties"]["Layers"]
-        ]
-        assert len(layers) <= 5
-        sizes[name] = sum(_unzipped(example, content) for content in (function["Properties"]["Code"], *layers))
-
-    assert max(sizes.values()) < 125_000_000, sizes
-
-
-def test_nothing_of_the_packing_machine_is_in_a_layer_for_arm(example: Synthesis, example_settings: Settings) -> None:
-    assert str(BundleTarget.of(example_settings.runtime)) == "python 3.14 on arm64"
-    libraries = {
-        name: data
-        for layer in example.resources("AWS::Lambda::LayerVersion").values()
-        for name, data in _entries(example, layer["Properties"]["Content"])
-        if ".so" in name
-    }
-
-    assert {Path(name).name.split(".")[0] for name in libraries} >= {"_core", "_pydantic_core"}
-    assert {data[:4] for data in libraries.values()} == {b"\x7fELF"}
-    # e_machine of an ELF header: 183 is AArch64
-    assert {int.from_bytes(data[18:20], "little") for data in libraries.values()} == {183}
-    assert {tag for name in libraries for tag in re.findall(r"cpython-\d+", name)} == {"cpython-314"}
-
-
-def test_a_layer_holds_no_tests_no_scripts_and_one_dateutil_that_botocore_can_live_with(example: Synthesis) -> None:
-    layers = example.resources("AWS::Lambda::LayerVersion").values()
-    names = [name for layer in layers for name, _ in _entries(example, layer["Properties"]["Content"])]
-
-    assert [
-        name for name in names if "/tests/" in name or "__pycache__" in name or name.startswith("python/bin/")
-    ] == []
-    assert [name for name in names if re.search(r"python_dateutil-[^2]", name)] == []
-    assert [name for name in names if name.startswith(("python/boto3/", "python/botocore/"))] == []
-
-
-def test_the_installer_carries_the_manifests_that_the_template_names(example: Synthesis) -> None:
-    function = example.one("AWS::Lambda::Function", "InstallationInstallManifests")
-    inside = {
-        name.removeprefix("manifests/"): data
-        for name, data in _entries(example, function["Properties"]["Code"])
-        if name.endswith(".yaml")
-    }
-
-    assert inside == {
-        path.relative_to(ROOT / "manifests").as_posix(): path.read_bytes()
-        for path in (ROOT / "manifests").rglob("*.yaml")
-    }
-
-
-def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(
-    synthesise: Synthesise, example_settings: Settings
-) -> None:
+def test_only_functions_that_call_kubernetes_are_in_the_vpc(synthesise: Synthesise, example_settings: Settings) -> None:
     vpc = VpcSettings(("subnet-0123456789abcdef0", "subnet-0123456789abcdef1"), "sg-0123456789abcdef0")
 
     private = synthesise(replace(example_settings, vpc=vpc))
 
     placed = {
-        _function_of(function): function["Properties"]["VpcConfig"]
+        function_of(function): function["Properties"]["VpcConfig"]
         for function in private.resources("AWS::Lambda::Function").values()
         if "VpcConfig" in function["Properties"]
     }
@@ -260,9 +202,7 @@ def test_functions_that_talk_to_kubernetes_sit_in_the_vpc_and_no_others(
 
 
 @pytest.mark.parametrize("machine", ["ScaleUpStates", "RetirementStatesMachine", "RetirementStatesForEmpty"])
-def test_a_scale_up_or_a_retirement_that_fails_or_runs_out_of_time_is_an_alarm(
-    example: Synthesis, machine: str
-) -> None:
+def test_a_scale_up_or_a_retirement_that_fails_or_times_out_is_an_alarm(example: Synthesis, machine: str) -> None:
     its_name = next(name for name in example.resources("AWS::StepFunctions::StateMachine") if name.startswith(machine))
     alarms = [each["Properties"] for each in example.resources("AWS::CloudWatch::Alarm").values()]
 
@@ -274,16 +214,7 @@ def test_a_scale_up_or_a_retirement_that_fails_or_runs_out_of_time_is_an_alarm(
     assert told == {"ExecutionsFailed", "ExecutionsTimedOut"}
 
 
-def test_an_account_with_a_small_quota_sets_no_concurrency_aside(
-    synthesise: Synthesise, example: Synthesis, example_settings: Settings
-) -> None:
-    small = synthesise(replace(example_settings, doorbell=replace(example_settings.doorbell, concurrency=None)))
-
-    assert _set_aside(example) == {"ring_doorbell": 30}
-    assert _set_aside(small) == {}
-
-
-def test_settings_reach_what_they_are_about(synthesise: Synthesise, example_settings: Settings) -> None:
+def test_each_setting_changes_its_resource(synthesise: Synthesise, example_settings: Settings) -> None:
     settings = replace(
         example_settings,
         node_roles=NodeRoleSettings(("Mine", "Other"), manage_node_access_entry=False),
@@ -319,30 +250,7 @@ def test_settings_reach_what_they_are_about(synthesise: Synthesise, example_sett
     assert made.one("Custom::EmptiedBucket", "EmptiedBucket")["Properties"]["Empty"] == "false"
 
 
-def test_the_doorbells_routes_are_throttled_apart(example: Synthesis) -> None:
-    stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
-
-    assert stage["RouteSettings"] == {
-        "POST /ring/{token}/pods": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
-        "POST /ring/{token}/nodes": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
-        "POST /ring/{token}/pools": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
-        "POST /ring/{token}/deletions": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
-    }
-    assert {each["Properties"]["RouteKey"] for each in example.resources("AWS::ApiGatewayV2::Route").values()} == set(
-        stage["RouteSettings"]
-    )
-
-
-def test_pods_and_pools_at_their_loudest_leave_room_for_ten_nodes(example: Synthesis) -> None:
-    stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
-    loudest = [
-        stage["RouteSettings"][f"POST /ring/{{token}}/{kind}"]["ThrottlingBurstLimit"] for kind in ("pods", "pools")
-    ]
-
-    assert _set_aside(example)["ring_doorbell"] - sum(loudest) == 10
-
-
-def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_goes_before_what_it_rings(
+def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_is_deleted_before_the_doorbell(
     example: Synthesis,
 ) -> None:
     waits = {name: set(each.get("DependsOn", ())) for name, each in example.template["Resources"].items()}
@@ -362,7 +270,7 @@ def test_nothing_sweeps_before_everything_is_installed_and_the_webhook_goes_befo
     assert needed <= waits[granted]
 
 
-def test_interruption_events_go_through_an_encrypted_queue_with_dead_letters(example: Synthesis) -> None:
+def test_interruption_events_use_an_encrypted_queue_with_dead_letters(example: Synthesis) -> None:
     rules = [each["Properties"]["EventPattern"] for each in example.resources("AWS::Events::Rule").values()]
     queue = example.one("AWS::SQS::Queue", "InterruptionQueue")["Properties"]
     mapping = example.one("AWS::Lambda::EventSourceMapping", "Interruption")["Properties"]
@@ -378,7 +286,7 @@ def test_interruption_events_go_through_an_encrypted_queue_with_dead_letters(exa
     assert queue["RedrivePolicy"]["maxReceiveCount"] == 6
     assert (
         queue["VisibilityTimeout"] == 2 * CONFIGURATIONS["handle_interruption"].timeout_seconds <= 45
-    )  # seconds of the two minutes that a try may cost
+    )  # seconds of the two minutes for one attempt
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     policies = [
         flat(each["Properties"]["PolicyDocument"]) for each in example.resources("AWS::SQS::QueuePolicy").values()
@@ -433,7 +341,7 @@ def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
 
 
 def _with_resources_in_order(statement: dict[str, Any]) -> dict[str, Any]:
-    """CDK sorts them by what stands in them, or by ids with its digests."""
+    """The CDK sorts them by their content, or by ids with digests."""
     resource, waits = statement.get("Resource"), statement.get("DependsOn")
     if isinstance(waits, list):
         statement = {**statement, "DependsOn": sorted(waits)}
@@ -462,33 +370,11 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _without_metadata(template: Mapping[str, Any]) -> Any:
-    """The command line adds where a resource stands in the code."""
+    """The command line adds the place of a resource in the code."""
     return {
         **template,
         "Resources": {
             name: {key: value for key, value in each.items() if key != "Metadata"}
             for name, each in template["Resources"].items()
         },
-    }
-
-
-def _entries(made: Synthesis, content: Mapping[str, Any]) -> list[tuple[str, bytes]]:
-    with zipfile.ZipFile(io.BytesIO((made.folder / f"asset.{content['S3Key']}").read_bytes())) as archive:
-        return [(entry.filename, archive.read(entry)) for entry in archive.infolist()]
-
-
-def _unzipped(made: Synthesis, content: Mapping[str, Any]) -> int:
-    with zipfile.ZipFile(made.folder / f"asset.{content['S3Key']}") as archive:
-        return sum(entry.file_size for entry in archive.infolist())
-
-
-def _function_of(resource: Mapping[str, Any]) -> str:
-    return str(resource["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])
-
-
-def _set_aside(made: Synthesis) -> dict[str, int]:
-    return {
-        _function_of(function): function["Properties"]["ReservedConcurrentExecutions"]
-        for function in made.resources("AWS::Lambda::Function").values()
-        if "ReservedConcurrentExecutions" in function["Properties"]
     }

@@ -1,4 +1,4 @@
-"""What the template says of deletions: the guard goes first, and nothing that nodes need is CloudFormation's to delete."""
+"""Deletions in the template: the guard is deleted first, and CloudFormation deletes nothing that nodes need."""
 
 from dataclasses import replace
 

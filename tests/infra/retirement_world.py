@@ -1,0 +1,122 @@
+"""A cluster whose retirement machine runs on the local Step Functions, and what its functions answer."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from infra.retirement_expressions import EXPRESS_LIMITS, STANDARD_LIMITS
+from infra.retirement_states import RetirementParts, retirement_definition
+from infra.service_integrations import ServiceIntegrations
+from tests.infra.scripted import Answer, Line, Scripted
+
+
+def claim(name: str, reason: str = "deleted", not_before: int = 0) -> dict[str, Any]:
+    return {"claim": name, "reason": reason, "instance": f"i-{name}", "notBefore": not_before}
+
+
+def entry(name: str, stage: str = "draining", why: str = "") -> dict[str, Any]:
+    return {
+        "claim": name,
+        "reason": "deleted",
+        "instance": f"i-{name}",
+        "node": f"node-{name}",
+        "stage": stage,
+        "why": why,
+    }
+
+
+def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
+    """Without waves, everything that is asked for begins, in one."""
+
+    def line(_world: "World", event: Mapping[str, Any]) -> Answer:
+        begun = waves or ([entry(each["claim"]) for each in event["claims"]],)
+        return {
+            "refused": "",
+            "waves": begun,
+            "begun": sum(map(len, begun)),
+            "moving": moving,
+            "later": 0,
+            "leftOut": [],
+        }
+
+    return line
+
+
+def moves(before: str, after: str, **more: Any) -> Line:
+    """Every claim at the stage `before` gets on."""
+
+    def line(_world: "World", event: Mapping[str, Any]) -> Answer:
+        return {
+            "claims": [{**each, "stage": after} if each["stage"] == before else each for each in event["claims"]],
+            **more,
+        }
+
+    return line
+
+
+STAYS: Line = lambda _world, event: {"claims": event["claims"], "pause": 1}  # noqa: E731 - a line of the script
+
+
+SMOOTH: Mapping[str, Sequence[Line]] = {
+    "begin_retirement": [begins()],
+    "evict_pods": [moves("draining", "drained", pause=1)],
+    "terminate_instances": [moves("drained", "terminating")],
+    "confirm_termination": [moves("terminating", "terminated")],
+    "forget_nodes": [moves("terminated", "forgotten")],
+}
+
+
+class World(Scripted):
+    """The machines and the table of one cluster, and the inputs of its functions."""
+
+    limits = STANDARD_LIMITS
+    limits_for_empty = EXPRESS_LIMITS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.scale_up_arn = self.machine("scale-up")
+        parts = RetirementParts(
+            integrations=ServiceIntegrations("aws"),
+            cluster=self.cluster,
+            table=self.table,
+            scale_up_arn=self.scale_up_arn,
+            functions=self.functions,
+            limits=self.limits,
+        )
+        self.arn = self.machine("retire", retirement_definition(parts))
+        self.parts_for_empty = replace(parts, limits=self.limits_for_empty)
+
+    def start(self, *claims: Mapping[str, Any]) -> str:
+        said = json.dumps({"reason": "test", "claims": claims})
+        execution: str = self.aws.client("stepfunctions").start_execution(
+            stateMachineArn=self.arn, name="retire-1", input=said
+        )["executionArn"]
+        return execution
+
+    def start_for_notes(self, not_before: int) -> str:
+        """As an interruption starts it."""
+        said = json.dumps({"reason": "interruption", "claims": [], "noted": True, "notBefore": not_before, "by": ""})
+        execution: str = self.aws.client("stepfunctions").start_execution(
+            stateMachineArn=self.arn, name="retire-1", input=said
+        )["executionArn"]
+        return execution
+
+    def ran_for_empty(self, *claims: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An Express execution of the same states, from its start to its end."""
+        arn = self.machine("empty", retirement_definition(self.parts_for_empty), kind="EXPRESS")
+        return self.ran_express(arn, {"reason": "test", "claims": claims})
+
+    def told(self, execution: str) -> Mapping[str, Any]:
+        """The output of an execution that ends well."""
+        ended = self.end(execution)
+        assert ended["status"] == "SUCCEEDED", (ended.get("error"), ended.get("cause"))
+        told: Mapping[str, Any] = json.loads(ended["output"])
+        return told
+
+    def hold_the_lease(self, *, until: int) -> None:
+        self.put("LEASE", "scale-up", holder="arn", leaseUntil=until, leaseNumber=3, rings=3)
+
+    @property
+    def scale_ups(self) -> list[str]:
+        return list(self.started(self.scale_up_arn))

@@ -1,0 +1,145 @@
+"""The states of each machine, in the order in which an execution enters them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from infra.retirement_expressions import (
+    EXPRESS_LIMITS,
+    LEASE_ATTEMPTS,
+    MAX_DUE_WAIT_SECONDS,
+    RETRY_SECONDS,
+    TERMINATION_POLL_SECONDS,
+)
+from joiner.adapters.payload import EXPRESS_SECONDS
+from tests.infra.conftest import States, graphs
+
+
+def test_the_scale_up_machine_has_these_states(scale_up: States) -> None:
+    assert list(scale_up) == [
+        "Read the pause",
+        "Is Joiner paused?",
+        "Joiner is paused",
+        "Describe the cluster",
+        "Take the lease",
+        "Joined the running scale-up",
+        "Let pods gather",
+        "Find pending pods",
+        "Is there anything to do?",
+        "Step back",
+        "Who is in charge?",
+        "Refused: Karpenter is running",
+        "Refused: the definitions are not Joiner's",
+        "Release the unused lease",
+        "Resolve node classes",
+        "Plan capacity",
+        "Record node claims",
+        "Launch instances",
+        "Record launches",
+        "Did offerings turn out short?",
+        "Give EC2 time",
+        "Plan around them",
+        "Release the lease",
+        "Is it still time?",
+        "Hand over",
+        "Start the next scale-up",
+        "Are nodes on their way?",
+        "Check registration",
+        "Have all nodes joined?",
+        "Await nodes",
+        "Summarise",
+        "Release after a failure",
+        "Did it ring meanwhile?",
+        "Ring again",
+        "The scale-up failed",
+    ]
+
+
+def test_the_sweep_machine_has_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    assert list(machines["joiner-sweep-example"]["States"]) == [
+        "Who rang?",
+        "Let the deletion be stored",
+        "Take the turn",
+        "Wait for the running sweep",
+        "How long has it waited?",
+        "Let the running sweep end",
+        "The next sweep sees it",
+        "The running sweep takes too long",
+        "Describe the cluster",
+        "Survey the cluster",
+        "Who is in charge?",
+        "Survey the instances",
+        "Read the pause",
+        "Is Joiner paused?",
+        "Decide what is due",
+        "Is anything due?",
+        "Are nodes empty?",
+        "Retire empty nodes",
+        "Is a retirement due?",
+        "Start a retirement",
+        "Is a scale-up due?",
+        "Ring",
+        "Start a scale-up",
+        "Is there garbage?",
+        "Collect garbage",
+        "Are claims missing?",
+        "Rebuild claims",
+        "Give the turn back",
+        "How did it end?",
+        "Refused: Karpenter is running",
+        "Refused: the definitions are not Joiner's",
+        "Joiner is paused",
+        "What was due was started",
+        "Nothing is due",
+        "The sweep failed",
+    ]
+
+
+def test_the_retirement_machine_has_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
+    outer, group, wave = (graph["States"] for graph in graphs(machines["joiner-retire-example"]))
+
+    assert list(outer) == [
+        "Read the pause",
+        "Is Joiner paused?",
+        "Joiner is paused",
+        "Describe the cluster",
+        "Retire",
+        "What came of it?",
+        "Refused: Karpenter is running",
+        "Refused: the definitions are not Joiner's",
+        "Waiting for what keeps nodes",
+        "Summarise",
+        "Name the failure",
+        "The retirement failed",
+    ]
+    assert [name for name in group if group[name]["Type"] == "Task"] == [
+        "Take the lease",
+        "Begin under the lease",
+        "Release the lease",
+        "Begin retirement",
+        "Give back the lease",
+        "Ring for the pods",
+        "Start a scale-up",
+    ]
+    assert [name for name in wave if wave[name]["Type"] == "Task"] == [
+        "Evict pods",
+        "Terminate instances",
+        "Confirm termination",
+        "Forget the nodes",
+        "Read the pause again",
+    ]
+
+
+def test_empty_nodes_are_retired_by_the_same_states_within_the_time_of_an_express_execution(
+    machines: Mapping[str, Mapping[str, Any]],
+) -> None:
+    brief, long = machines["joiner-empty-example"], machines["joiner-retire-example"]
+
+    assert [list(graph["States"]) for graph in graphs(brief)] == [list(graph["States"]) for graph in graphs(long)]
+    before_the_first_look = MAX_DUE_WAIT_SECONDS + RETRY_SECONDS * LEASE_ATTEMPTS
+    assert (
+        before_the_first_look
+        < EXPRESS_LIMITS.last_round_after
+        < EXPRESS_LIMITS.last_round_after + max(TERMINATION_POLL_SECONDS, EXPRESS_LIMITS.longest_pause)
+        <= 240
+    )
+    assert brief["TimeoutSeconds"] == EXPRESS_LIMITS.seconds < EXPRESS_SECONDS

@@ -1,0 +1,115 @@
+"""Waves of a retirement as they run: rounds, blocked nodes, failures and pauses."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.retirement_expressions import ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
+from infra.retirement_workflow import FUNCTIONS
+from joiner.names import pause_parameter
+from tests.infra.retirement_world import SMOOTH, STAYS, World, begins, claim, entry, moves
+from tests.infra.scripted import Answer, Line, Stage, staged
+from tests.local.running_aws import RunningAws
+
+pytestmark = pytest.mark.local
+
+
+@pytest.fixture(scope="module")
+def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
+    with staged(World, FUNCTIONS, SMOOTH, local_aws) as made:
+        yield made
+
+
+def test_a_blocked_node_delays_no_other_node(stage: Stage[World]) -> None:
+    def only_b(_world: World, event: Mapping[str, Any]) -> Answer:
+        drained = [{**each, "stage": "drained"} if each["claim"] == "b" else each for each in event["claims"]]
+        return {"claims": drained, "pause": 1}
+
+    last = SMOOTH["evict_pods"][0]
+    world = stage.world(evict_pods=[only_b, STAYS, last])
+
+    execution = world.start(claim("a"), claim("b"))
+
+    assert world.told(execution)["retired"] == ["a", "b"]
+    first = [each["stage"] for each in world.calls["forget_nodes"][0]["claims"]]
+    assert first == ["draining", "terminated"]
+    assert [call["round"] for call in world.calls["evict_pods"]] == [1, 2, 3]
+    assert world.states(execution).count("Wait") == 2
+
+
+def test_instances_that_terminate_slowly_are_checked_again(stage: Stage[World]) -> None:
+    last = SMOOTH["confirm_termination"][0]
+    world = stage.world(confirm_termination=[STAYS, last])
+
+    execution = world.start(claim("a"))
+
+    assert world.told(execution)["retired"] == ["a"]
+    states = world.states(execution)
+    assert (states.count("Evict pods"), states.count("Terminate instances"), states.count("Confirm termination")) == (
+        1,
+        1,
+        2,
+    )
+
+
+def test_a_wave_that_fails_stops_no_other_wave_and_is_reported(stage: Stage[World]) -> None:
+    def fails_for_a(_world: World, event: Mapping[str, Any]) -> Answer | str:
+        line = moves("draining", "drained", pause=1)
+        assert callable(line)
+        return "Broken" if event["claims"][0]["claim"] == "a" else line(_world, event)
+
+    world = stage.world(begin_retirement=[begins([entry("a")], [entry("b")])], evict_pods=[fails_for_a])
+
+    execution = world.start(claim("a"), claim("b"))
+    ended = world.end(execution)
+
+    assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
+    assert world.states(execution).count("The wave failed") == 1
+    assert [call["claims"][0]["claim"] for call in world.calls["forget_nodes"]] == ["b"]
+
+
+def test_a_user_who_pauses_joiner_ends_a_drain_before_its_next_round(stage: Stage[World]) -> None:
+    def is_paused(world: World, event: Mapping[str, Any]) -> Answer:
+        world.pause("true")
+        return {"claims": event["claims"], "pause": 5}
+
+    world = stage.world(evict_pods=[is_paused])
+
+    execution = world.start(claim("a"))
+
+    assert world.told(execution) == {"paused": True}
+    assert len(world.calls["evict_pods"]) == 1
+    paused = ["Wait longer", "Read the pause again", "Was Joiner paused meanwhile?", "The wave is paused"]
+    assert world.states(execution)[-7:] == [*paused, "Tell of the group", "What came of it?", "Joiner is paused"]
+
+
+def test_a_drain_with_short_pauses_reads_the_pause_parameter_in_every_fifth_round(stage: Stage[World]) -> None:
+    world = stage.world(evict_pods=[*([STAYS] * ROUNDS_BETWEEN_PAUSE_CHECKS), SMOOTH["evict_pods"][0]])
+
+    execution = world.start(claim("a"))
+
+    assert world.told(execution)["retired"] == ["a"]
+    assert world.states(execution).count("Read the pause again") == 1
+
+
+def test_a_deleted_pause_parameter_pauses_no_drain(stage: Stage[World]) -> None:
+    stays: Line = lambda _world, event: {"claims": event["claims"], "pause": 5}  # noqa: E731 - a line of the script
+    world = stage.world(evict_pods=[stays, SMOOTH["evict_pods"][0]])
+    stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
+
+    assert world.told(world.start(claim("a")))["retired"] == ["a"]
+
+
+def test_a_wave_ends_before_the_history_of_its_execution_is_full(
+    stage: Stage[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "limits", replace(STANDARD_LIMITS, rounds=3))
+    world = stage.world(evict_pods=[STAYS])
+
+    execution = world.start(claim("a"))
+
+    assert [each["claim"] for each in world.told(execution)["waiting"]] == ["a"]
+    assert len(world.calls["evict_pods"]) == 3
+    assert world.states(execution)[-1] == "Waiting for what keeps nodes"
