@@ -41,9 +41,7 @@ def _node(world: World, name: str, instance: str, node: str) -> None:
     made = NodeClaim(
         name, NodeClassRef("EC2NodeClass", "default"), pool="default", pool_uid="pool-1", labels={"karpenter.sh/nodepool": "default"}
     )
-    launched = made.as_launched(
-        PairedInstance(instance, made.name, "m5.large", "us-east-1a", "on-demand", "ami-1"), at=NOON
-    )
+    launched = made.as_launched(PairedInstance(instance, made.name, "m5.large", "us-east-1a", "on-demand", "ami-1"), at=NOON)
     claim = launched.as_registered(node, at=NOON).as_initialized(at=NOON)
     world.kube.put({**write_node_claim(claim), **write_claim_status(claim)})
     manifest = {

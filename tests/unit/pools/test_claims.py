@@ -55,9 +55,7 @@ def claim(kind: str) -> NodeClaim:
 
 
 def launched(kind: str) -> NodeClaim:
-    return claim(kind).as_launched(
-        PairedInstance("i-1", "default-7f3ka", "m5.large", "us-east-1a", "spot", "ami-1"), at=NOON, launch="l-1"
-    )
+    return claim(kind).as_launched(PairedInstance("i-1", "default-7f3ka", "m5.large", "us-east-1a", "spot", "ami-1"), at=NOON, launch="l-1")
 
 
 def test_a_machine_as_it_is_created() -> None:

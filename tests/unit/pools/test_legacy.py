@@ -28,9 +28,7 @@ DISCOVERY = {"karpenter.sh/discovery": "joiner-demo"}
 
 
 def provisioner(**spec: Any) -> NodePool:
-    return read_node_pool(
-        {"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"providerRef": {"name": "default"}, **spec}}
-    )
+    return read_node_pool({"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"providerRef": {"name": "default"}, **spec}})
 
 
 def template(**spec: Any) -> NodeClass:

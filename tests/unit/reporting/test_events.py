@@ -106,9 +106,7 @@ def test_a_pod_is_told_of_a_node_that_comes_anyway() -> None:
 
 
 def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
-    booting = claim("default-a", provider_id="").as_launched(
-        PairedInstance("i-1", "default-a", "m5.large", "us-east-1a", "spot"), at=NOON
-    )
+    booting = claim("default-a", provider_id="").as_launched(PairedInstance("i-1", "default-a", "m5.large", "us-east-1a", "spot"), at=NOON)
     told = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
 
     assert told.note == (

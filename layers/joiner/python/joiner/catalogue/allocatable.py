@@ -3,8 +3,8 @@
 The formulas are Karpenter's (aws provider, ``pkg/providers/instancetype/types.go``), which are EKS' own for AL2023: what is kept
 for the kubelet grows with the pods that the network interfaces can serve, whatever maxPods says.
 
->>> small = sized(vcpus=2, memory_mib=4096 - 64, interfaces=Interfaces(3, 10))
->>> keep_back(small, Interfaces(3, 10), Kubelet()).to_kube()
+>>> small = compute_default_capacity(vcpus=2, memory_mib=4096 - 64, interfaces=Interfaces(3, 10))
+>>> subtract_reserves(small, Interfaces(3, 10), KubeletConfiguration()).to_kube()
 {'cpu': '1930m', 'memory': '3055Mi', 'pods': '29', 'ephemeral-storage': '17Gi'}
 """
 

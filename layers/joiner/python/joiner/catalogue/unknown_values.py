@@ -4,10 +4,11 @@ A pool may well name what this region does not have (the same manifest stands in
 
 >>> from joiner.catalogue import InstanceType
 >>> from joiner.cluster import Requirements
->>> from joiner.pools import ClassRef
->>> pool = NodePool("web", ClassRef("EC2NodeClass", "default"), requirements=Requirements.from_labels({names.INSTANCE_TYPE: "m5.lrage"}))
+>>> from joiner.pools import NodeClassRef
+>>> misspelt = Requirements.from_labels({names.INSTANCE_TYPE: "m5.lrage"})
+>>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), requirements=misspelt)
 >>> catalogue = Catalogue.of([InstanceType("m5.large", labels={names.INSTANCE_TYPE: "m5.large"})])
->>> print(*unknown_values([pool], catalogue))
+>>> print(*find_unknown_values([pool], catalogue))
 NodePool/web: spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrage: the catalogue has no such instance type; \
 did you mean m5.large?
 """
@@ -56,12 +57,13 @@ def find_unsatisfiable_requirements(pool: NodePool, catalogue: Catalogue) -> Inv
 
     >>> from joiner.catalogue import InstanceType, Offering
     >>> from joiner.cluster import Requirements
-    >>> from joiner.pools import ClassRef
+    >>> from joiner.pools import NodeClassRef
     >>> both = Requirements.from_labels({names.INSTANCE_TYPE: "m5.large", names.ARCH: "arm64"})
     >>> kinds = [("m5.large", "amd64"), ("m7g.large", "arm64"), ("m8g.large", "arm64")]
     >>> offerings = (Offering("us-east-1a", "on-demand", 0.1),)
     >>> types = [InstanceType(name, labels={names.INSTANCE_TYPE: name, names.ARCH: arch}, offerings=offerings) for name, arch in kinds]
-    >>> print(never_met(NodePool("web", ClassRef("EC2NodeClass", "default"), requirements=both), Catalogue.of(types)))
+    >>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), requirements=both)
+    >>> print(find_unsatisfiable_requirements(pool, Catalogue.of(types)))
     NodePool/web: spec.template.spec.requirements is kubernetes.io/arch In [arm64], node.kubernetes.io/instance-type In [m5.large]: no \
 instance type of the catalogue meets all of them; alone, 2 meet kubernetes.io/arch, 1 node.kubernetes.io/instance-type
     """
@@ -116,9 +118,9 @@ def suggest_instance_types(said: str, known: Collection[str]) -> list[str]:
     """Two instance types at most that may have been meant: of the family if there is one, else of families whose name is near.
 
     >>> types = ["m5.large", "m5.metal", "m5d.large", "t4g.large"]
-    >>> [near_types(said, types) for said in ("m5.lrage", "m55.large", "m5.gigantic", "nothing.large")]
+    >>> [suggest_instance_types(said, types) for said in ("m5.lrage", "m55.large", "m5.gigantic", "nothing.large")]
     [['m5.large'], ['m5.large', 'm5d.large'], ['m5.large', 'm5.metal'], []]
-    >>> [near_types(said, types) for said in ("M5.large", "m55.lrage", "m5large")]
+    >>> [suggest_instance_types(said, types) for said in ("M5.large", "m55.lrage", "m5large")]
     [['m5.large'], ['m5.large', 'm5d.large'], ['m5.large', 'm5d.large']]
     """
     said = said.lower()

@@ -20,9 +20,9 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound here: it is how a man
 class NodeSelectorTerm:
     """One term of a node selector: labels and name must both suit. A term that says nothing suits no node.
 
-    >>> NodeTerm.from_kube({"matchExpressions": [{"key": "disk", "operator": "Exists"}]}).suits({"disk": "ssd"}, "node-1")
+    >>> NodeSelectorTerm.from_kube({"matchExpressions": [{"key": "disk", "operator": "Exists"}]}).suits({"disk": "ssd"}, "node-1")
     True
-    >>> NodeTerm.from_kube({}).suits({}, "node-1")
+    >>> NodeSelectorTerm.from_kube({}).suits({}, "node-1")
     False
     """
 
@@ -58,7 +58,7 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodePreference:
-    """A wish for nodes, weight 1 to 100."""
+    """Preferred node affinity: a term with its weight (1 to 100)."""
 
     weight: int
     term: NodeSelectorTerm
@@ -103,7 +103,7 @@ class PodAffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodPreference:
-    """A wish about neighbours, weight 1 to 100, ``away`` for anti-affinity."""
+    """Preferred pod affinity, or anti-affinity if ``away``: a term with its weight (1 to 100)."""
 
     weight: int
     term: PodAffinityTerm

@@ -15,7 +15,7 @@ ALL_INTEGERS: Final[tuple[Interval, ...]] = ((None, None),)
 def combine_intervals(pair: tuple[tuple[Interval, ...], tuple[Interval, ...]], rule: Callable[[bool, bool], bool]) -> tuple[Interval, ...]:
     """Intervals on which ``rule`` holds, of whether an integer is in the first and in the second.
 
-    >>> combine((((0, 9),), ((5, None),)), lambda one, two: one and two)
+    >>> combine_intervals((((0, 9),), ((5, None),)), lambda one, two: one and two)
     ((5, 9),)
     """
     if not pair[0] and not pair[1] and not rule(False, False):

@@ -42,7 +42,7 @@ Value = str | Absent
 def parse_integer(value: str) -> int | None:
     """The integer that Kubernetes' ``Gt`` and ``Lt`` read in a label, if any (64 bits, signs and leading zeros allowed).
 
-    >>> integer("05"), integer("5.0"), integer("large")
+    >>> parse_integer("05"), parse_integer("5.0"), parse_integer("large")
     (5, None, None)
     """
     if not INTEGER.fullmatch(value):
@@ -170,10 +170,10 @@ ANYTHING: Final = PRESENT | MISSING
 
 
 def describe_values(values: ValueSet) -> str:
-    """As a reader of manifests would say it.
+    """Return the set in the words of Kubernetes operators.
 
-    >>> describe(ValueSet.of("a", "b")), describe(~ValueSet.of("a")), describe(ValueSet.above(2)), describe(PRESENT)
-    ('In [a, b]', 'NotIn [a]', 'Gt 2', 'Exists')
+    >>> [describe_values(each) for each in (ValueSet.of("a", "b"), ~ValueSet.of("a"), ValueSet.above(2), PRESENT)]
+    ['In [a, b]', 'NotIn [a]', 'Gt 2', 'Exists']
     """
     if not values:
         return "nothing"

@@ -4,7 +4,7 @@ Source: Kubernetes, "Sidecar Containers" (resource sharing within containers), "
 (in-place resize). Init containers run one after the other, so the largest counts; those that restart stay, so they add up with
 everything that comes after them.
 
->>> pod_requests({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "initContainers": [
+>>> sum_pod_requests({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "initContainers": [
 ...     {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}, {"resources": {"requests": {"cpu": "2"}}}]}).to_kube()
 {'cpu': '2500m', 'pods': '1'}
 """

@@ -2,9 +2,9 @@
 
 Source: Kubernetes API reference, "Quantity". Rounding is Kubernetes' own: away from zero, to a whole unit.
 
->>> parse("1500m"), parse("1.5Gi"), parse("2e3"), parse("1k")
+>>> parse_amount("1500m"), parse_amount("1.5Gi"), parse_amount("2e3"), parse_amount("1k")
 (2, 1610612736, 2000, 1000)
->>> parse("1500m", scale=1000), parse("100u", scale=1000)
+>>> parse_amount("1500m", scale=1000), parse_amount("100u", scale=1000)
 (1500, 1)
 """
 
@@ -54,7 +54,7 @@ def parse_amount(said: str | int | float, *, scale: int = 1) -> int:
 def format_bytes(amount: int) -> str:
     """Bytes with the largest binary suffix that loses nothing.
 
-    >>> bytes_text(3 * 2**30), bytes_text(1536 * 2**20), bytes_text(1000)
+    >>> format_bytes(3 * 2**30), format_bytes(1536 * 2**20), format_bytes(1000)
     ('3Gi', '1536Mi', '1000')
     """
     for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
@@ -65,7 +65,7 @@ def format_bytes(amount: int) -> str:
 
 def format_cpu(millicores: int) -> str:
     """
-    >>> cpu_text(2000), cpu_text(1930)
+    >>> format_cpu(2000), format_cpu(1930)
     ('2', '1930m')
     """
     return str(millicores // 1000) if millicores % 1000 == 0 else f"{millicores}m"
@@ -74,7 +74,7 @@ def format_cpu(millicores: int) -> str:
 def format_amount(name: str, value: int) -> str:
     """A quantity of a resource as people say it; ``value`` in millicores, bytes or pieces.
 
-    >>> amount("cpu", 117030), amount("memory", 1536 * 2**20), amount("nvidia.com/gpu", 2)
+    >>> format_amount("cpu", 117030), format_amount("memory", 1536 * 2**20), format_amount("nvidia.com/gpu", 2)
     ('117.03 cpu', '1.5 GiB memory', '2 nvidia.com/gpu')
     """
     if name == "cpu":

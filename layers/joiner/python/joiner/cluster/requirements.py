@@ -166,7 +166,7 @@ class Requirements(Mapping[str, ValueSet]):
 def write_expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
     """One set as Kubernetes expressions; ValueError for a set that no conjunction of them means (a union, such as "5 or missing").
 
-    >>> expressions("size", ~ValueSet.of("a") & ValueSet.above(4))
+    >>> write_expressions("size", ~ValueSet.of("a") & ValueSet.above(4))
     [{'key': 'size', 'operator': 'Gt', 'values': ['4']}]
     """
     if not values:

@@ -131,7 +131,7 @@ class Resources(Mapping[str, int]):
 def sum_resources(parts: Iterable[Resources]) -> Resources:
     """The sum; empty of nothing.
 
-    >>> total([Resources.of(cpu=1), Resources.of(cpu="500m", pods=1)]).to_kube()
+    >>> sum_resources([Resources.of(cpu=1), Resources.of(cpu="500m", pods=1)]).to_kube()
     {'cpu': '1500m', 'pods': '1'}
     """
     amounts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Volumes that somebody made beforehand: which of them a claim may have.
+"""Statically provisioned volumes: which of them a PersistentVolumeClaim may be bound to.
 
 The scheduler takes, on the node at hand, the one that is kept for the claim, or else the smallest free one that does. Sources: Kubernetes,
 "Persistent Volumes" (binding, reserving a volume, volume mode, selector) and "Storage Classes".
@@ -37,7 +37,7 @@ class StaticVolumes:
 
     @classmethod
     def of(cls, volumes: Iterable[Manifest]) -> "StaticVolumes":
-        """What is bound, used up or going is nobody's, nor what cannot be read."""
+        """Sort the available volumes. Bound, released and deleted volumes are left out, and those that cannot be read."""
         free: dict[str, list[StaticVolume]] = {}
         kept: dict[str, list[StaticVolume]] = {}
         for volume in volumes:

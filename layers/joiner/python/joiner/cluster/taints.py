@@ -23,7 +23,7 @@ OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Taint:
-    """What a node repels pods with. PreferNoSchedule is only a wish."""
+    """A taint of a node. The effect PreferNoSchedule is only a preference."""
 
     key: str
     effect: str
@@ -56,7 +56,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Toleration:
-    """What a pod puts up with. An empty key (with Exists) means every taint, an empty effect every effect."""
+    """A toleration of a pod. An empty key (with Exists) tolerates every taint; an empty effect means every effect."""
 
     key: str = ""
     operator: str = "Equal"

@@ -39,7 +39,7 @@ TRANSIENT_ERRORS = frozenset(
         "Unavailable",
     }
 )
-"""Trouble of EC2's own, that nobody can mend and that passes."""
+"""Errors of EC2 that pass by themselves."""
 
 ALL_SPOT_ERRORS = frozenset({"AuthFailure.ServiceLinkedRoleCreationNotPermitted"})
 """What stops every spot offering."""
@@ -119,7 +119,7 @@ BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
 def find_remedy(code: str, message: str) -> Remedy:
     """What an error is called and what helps; of an unknown one, that it is unknown.
 
-    >>> remedy_for("InvalidParameterValue", "Invalid IAM Instance Profile name").reason
+    >>> find_remedy("InvalidParameterValue", "Invalid IAM Instance Profile name").reason
     'InstanceProfileNameInvalid'
     """
     for pattern, remedy in SERVICE_LINKED_ROLES:

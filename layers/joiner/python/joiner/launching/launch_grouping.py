@@ -150,7 +150,7 @@ def _prices(images: Iterable[tuple[LaunchOffering, str]]) -> Mapping[str, float]
 def compute_launch_id(execution: str, attempt: int, claims: Sequence[str]) -> str:
     """A name for a launch: the same claims of the same round of an execution are the same launch.
 
-    >>> launch_id("up-20261121T051728", 0, ["default-a", "default-b"])
+    >>> compute_launch_id("up-20261121T051728", 0, ["default-a", "default-b"])
     'l-8787f905ffd09674'
     """
     digest = hashlib.sha256(json.dumps([execution, attempt, sorted(claims)]).encode()).hexdigest()

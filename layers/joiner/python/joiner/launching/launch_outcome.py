@@ -1,4 +1,4 @@
-"""What a fleet's answer means: instances launched, offerings that were short, and what failed for a reason that somebody can mend.
+"""The outcome of a CreateFleet answer: launched instances, capacity shortages, and failures that have a remedy.
 
 HTTP 200 with instances *and* errors is normal. An error about capacity or a quota says: not this offering, for a while. A throttle
 says nothing about capacity, even inside an answer of 200: the same again, later. Everything else is a mistake with a remedy.
@@ -49,7 +49,7 @@ class CapacityShortage:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaunchFailure:
-    """Why nothing can be launched so, and what somebody must do about it."""
+    """Why nothing can be launched, and the remedy."""
 
     code: str
     reason: str
@@ -145,9 +145,9 @@ class LaunchOutcome:
 def pair_claims(claims: Iterable[str], instances: Iterable[str], standing: Mapping[str, str] | None = None) -> dict[str, str]:
     """Claim -> instance id, both ascending: whoever pairs them again pairs them so. Those that are paired (id -> claim) stay so.
 
-    >>> pair(["b", "a"], ["i-2"])
+    >>> pair_claims(["b", "a"], ["i-2"])
     {'a': 'i-2'}
-    >>> pair(["a", "b"], ["i-1", "i-2"], {"i-2": "a"})
+    >>> pair_claims(["a", "b"], ["i-1", "i-2"], {"i-2": "a"})
     {'a': 'i-2', 'b': 'i-1'}
     """
     stands = {claim: instance for instance, claim in (standing or {}).items()}

@@ -28,9 +28,9 @@ KEYS: Final = {"BlockDeviceMappings": "DeviceName", "TagSpecifications": "Resour
 def compare_launch_templates(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[str, ...]:
     """The fields in which ``found`` (EC2's) is not what is ``wanted``, by path, sorted; empty if the template may be used.
 
-    >>> differences({"ImageId": "ami-1", "SecurityGroupIds": ["sg-1", "sg-2"]}, {"ImageId": "ami-1", "SecurityGroupIds": ["sg-2", "sg-1"]})
+    >>> compare_launch_templates({"SecurityGroupIds": ["sg-1", "sg-2"]}, {"SecurityGroupIds": ["sg-2", "sg-1"]})
     ()
-    >>> differences({"ImageId": "ami-1"}, {"ImageId": "ami-2", "KeyName": "somebody"})
+    >>> compare_launch_templates({"ImageId": "ami-1"}, {"ImageId": "ami-2", "KeyName": "somebody"})
     ('ImageId', 'KeyName')
     """
     return tuple(sorted(set(_differences(_plain(wanted), _plain(found), ()))))

@@ -17,9 +17,9 @@ AWS_MANAGED_KEY = "alias/aws/ebs"
 class AllowedResources:
     """Resources that are allowed by id or by tag; one match is enough. An empty value allows nothing.
 
-    >>> Allowed(tags={"karpenter.sh/discovery": ("prod",)}).allows("subnet-1", {"karpenter.sh/discovery": "prod"})
+    >>> AllowedResources(tags={"karpenter.sh/discovery": ("prod",)}).allows("subnet-1", {"karpenter.sh/discovery": "prod"})
     True
-    >>> Allowed(ids=("subnet-2",)).allows("subnet-1", {})
+    >>> AllowedResources(ids=("subnet-2",)).allows("subnet-1", {})
     False
     """
 
@@ -42,7 +42,7 @@ class AllowedResources:
     def __str__(self) -> str:
         """As a message names it.
 
-        >>> str(Allowed(("sg-1",), {"team": ("a", "b"), "stage": ("*",)}))
+        >>> str(AllowedResources(("sg-1",), {"team": ("a", "b"), "stage": ("*",)}))
         'sg-1, tag team = a or b, tag stage'
         """
         tags = (f"tag {key}" if ANY_VALUE in values else f"tag {key} = {' or '.join(values)}" for key, values in self.tags.items())
@@ -92,9 +92,9 @@ class NodeClassPolicy:
     def allows_owner(self, allowed: Iterable[str], *, owner: str, alias: str = "") -> bool:
         """Whether the owner of an image or a snapshot (number and alias as EC2 describes them) is among the allowed ones.
 
-        >>> Ceilings((), "", account="123456789012").allows_owner(("self",), owner="123456789012")
+        >>> NodeClassPolicy((), "", account="123456789012").allows_owner(("self",), owner="123456789012")
         True
-        >>> Ceilings((), "").allows_owner(("amazon",), owner="602401143452", alias="amazon")
+        >>> NodeClassPolicy((), "").allows_owner(("amazon",), owner="602401143452", alias="amazon")
         True
         """
         numbers = {self.account if each == "self" else each for each in allowed} - {""}
@@ -103,7 +103,7 @@ class NodeClassPolicy:
     def allows_key(self, said: str) -> bool:
         """Whether a KMS key (id or ARN) is the one that AWS manages, or among those of the settings.
 
-        >>> ceilings = Ceilings((), "", kms_keys=("arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",))
+        >>> ceilings = NodeClassPolicy((), "", kms_keys=("arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",))
         >>> ceilings.allows_key("1234abcd-12ab-34cd-56ef-1234567890ab"), ceilings.allows_key("alias/mine")
         (True, False)
         """

@@ -1,4 +1,4 @@
-"""From what EC2 has to what a class's nodes are made of, or to the condition that says what is missing and how to mend it.
+"""Resolves a node class: the subnets, security groups, images and instance profile of its nodes, or conditions with what is missing.
 
 A class that cannot be resolved is still a value: its problems become conditions, its pools plan nothing, and the others go on.
 """
@@ -83,9 +83,9 @@ def _subnet(said: Answer) -> Subnet:
 
 
 def describe_filters(filters: Sequence[Mapping[str, Any]]) -> str:
-    """Filters as a reader would say them.
+    """Return filters as text for a message.
 
-    >>> asked_for([{"Name": "tag:karpenter.sh/discovery", "Values": ["prod"]}])
+    >>> describe_filters([{"Name": "tag:karpenter.sh/discovery", "Values": ["prod"]}])
     'tag karpenter.sh/discovery = prod'
     """
     words = {"tag-key": "any tag"}

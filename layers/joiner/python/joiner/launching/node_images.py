@@ -43,7 +43,7 @@ def choose_family(node_class: NodeClass) -> ImageFamily:
 def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tuple[ImageParameter, ...]:
     """Where the images of a class stand that says no more than a family or an alias; empty if it chooses images itself.
 
-    >>> image_parameters(NodeClass("default"), "1.36")[0].name
+    >>> list_image_parameters(NodeClass("default"), "1.36")[0].name
     '/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id'
     """
     alias = next((term.alias for term in node_class.image_terms if term.alias), "")
@@ -84,7 +84,7 @@ def sort_newest_first(images: Iterable[Image]) -> tuple[Image, ...]:
     """The order in which they are tried.
 
     >>> old, new = Image("a", "amd64", created="2026-10"), Image("b", "amd64", created="2026-11", deprecated=True)
-    >>> [image.id for image in newest_first([new, old])]
+    >>> [image.id for image in sort_newest_first([new, old])]
     ['a', 'b']
     """
     by_age = sorted(images, key=lambda image: (image.created, image.id), reverse=True)

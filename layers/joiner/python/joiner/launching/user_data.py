@@ -133,7 +133,7 @@ def build_node_config(
 def check_grammar(what: str, value: str, grammar: re.Pattern[str]) -> str:
     """The value, if it is of its grammar; UserDataRefused if not.
 
-    >>> checked("the cluster's name", "a; reboot", CLUSTER_NAME)
+    >>> check_grammar("the cluster's name", "a; reboot", CLUSTER_NAME)
     Traceback (most recent call last):
     joiner.launching.user_data.UserDataRefused: 'a; reboot' cannot be the cluster's name
     """
@@ -164,7 +164,7 @@ def _taint(taint: Taint) -> dict[str, str]:
 def read_user_parts(text: str) -> list[MimePart]:
     """The user's own: MIME as it is, a NodeConfig as one, anything else as a shell script.
 
-    >>> [part.content_type for part in own_parts("apiVersion: node.eks.aws/v1alpha1")], own_parts("#!/bin/sh")[0].content_type
+    >>> [part.content_type for part in read_user_parts("apiVersion: node.eks.aws/v1alpha1")], read_user_parts("#!/bin/sh")[0].content_type
     (['application/node.eks.aws'], 'text/x-shellscript')
     """
     if not text.strip():

@@ -35,9 +35,9 @@ def count_allowed_disruptions(budgets: Iterable[DisruptionBudget], reason: Reaso
     """How many of a pool's `nodes` may be on their way out at `now` for `reason`; those that are already count against it.
 
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    >>> allowed([Budget("10%"), Budget("3", reasons=("Empty",))], "Empty", nodes=11, now=noon)
+    >>> count_allowed_disruptions([DisruptionBudget("10%"), DisruptionBudget("3", reasons=("Empty",))], "Empty", nodes=11, now=noon)
     2
-    >>> allowed([Budget("0", schedule="0 9 * * sat", duration=8 * 3600)], "Empty", nodes=11, now=noon)
+    >>> count_allowed_disruptions([DisruptionBudget("0", schedule="0 9 * * sat", duration=8 * 3600)], "Empty", nodes=11, now=noon)
     0
     """
     mine = [each for each in budgets if not each.reasons or reason in each.reasons]
@@ -65,7 +65,7 @@ def is_active(budget: DisruptionBudget, now: datetime) -> bool:
 def parse_schedule(text: str) -> Schedule:
     """Five fields of cron, in UTC; ValueError if it is none.
 
-    >>> sorted(schedule("*/20 9-10 * * mon,fri")[0]), sorted(schedule("*/20 9-10 * * mon,fri")[4])
+    >>> sorted(parse_schedule("*/20 9-10 * * mon,fri")[0]), sorted(parse_schedule("*/20 9-10 * * mon,fri")[4])
     ([0, 20, 40], [1, 5])
     """
     fields = NAMED.get(text, text).lower().split()

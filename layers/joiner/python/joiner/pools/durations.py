@@ -1,8 +1,8 @@
 """Durations as Karpenter's manifests write them: ``30s``, ``1h30m``, ``Never``; seconds here, and None for Never.
 
->>> read_duration("1h30m"), read_duration("720h"), read_duration("Never")
+>>> parse_duration("1h30m"), parse_duration("720h"), parse_duration("Never")
 (5400, 2592000, None)
->>> write_duration(5400), write_duration(30), write_duration(None)
+>>> format_duration(5400), format_duration(30), format_duration(None)
 ('1h30m', '30s', 'Never')
 """
 

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, said so that its author can put it right.
+"""Mistakes in manifests, with what their author must change.
 
 A broken pool never stops the others: readers return problems beside the values that are good. A problem names the object,
 the field, the value that stands there, and the remedy; the condition, the event and the log line are renderings of it.

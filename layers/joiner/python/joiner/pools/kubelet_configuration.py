@@ -29,7 +29,7 @@ FIELDS = (
 class KubeletConfiguration:
     """``config`` is a part of a KubeletConfiguration.
 
-    >>> Kubelet({"maxPods": 20, "kubeReserved": {"cpu": "100m"}}).max_pods
+    >>> KubeletConfiguration({"maxPods": 20, "kubeReserved": {"cpu": "100m"}}).max_pods
     20
     """
 

@@ -248,7 +248,7 @@ def build_node_claim(pool: NodePool, template: NodeClaimTemplate, *, suffix: str
 def build_claim_name(pool: str, suffix: str) -> str:
     """``<pool>-<suffix>``, cut so that it fits a label value (63), for the Node's Name tag and label.
 
-    >>> claim_name("default", "7f3ka"), len(claim_name("p" * 80, "7f3ka"))
+    >>> build_claim_name("default", "7f3ka"), len(build_claim_name("p" * 80, "7f3ka"))
     ('default-7f3ka', 63)
     """
     return f"{pool[: 62 - len(suffix)]}-{suffix}"

@@ -21,7 +21,7 @@ CLASS_GROUP = "karpenter.k8s.aws"
 class NodeClassRef:
     """Which class a pool's nodes have. ``key`` tells apart classes of one name and different kinds.
 
-    >>> ClassRef("AWSNodeTemplate", "default").key
+    >>> NodeClassRef("AWSNodeTemplate", "default").key
     'AWSNodeTemplate/default'
     """
 

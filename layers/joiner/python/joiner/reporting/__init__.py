@@ -1,4 +1,4 @@
-"""Telling: decisions as people read them, in `kubectl describe`, in the console, in log lines. Pure renderings of values made elsewhere.
+"""Reporting: Kubernetes events that render decisions of other rooms, as `kubectl describe` shows them. The room is pure.
 
 May use every room but `adapters`.
 """

@@ -1,4 +1,4 @@
-"""What is told when a cluster is larger than the supported size: on every pool."""
+"""Events of a cluster that is larger than the supported size: on every pool."""
 
 from joiner.pools import NodePool
 from joiner.reporting.events import Event, Subject

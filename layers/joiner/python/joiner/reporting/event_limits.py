@@ -1,9 +1,9 @@
-"""At most so many events at a time: like ones are told once, with their count, when there are too many.
+"""Limits the number of events: beyond the limit, one event stands for several like ones and counts them.
 
-A mass outage gives thousands of pods the same news. Each event is a write to the API server, and API priority and fairness gives one
-client a share of those. So beyond a limit the events of one owner and one reason become a single event on that owner, which counts
-them and shows one; then the largest of these groups keep their own event and the others are counted together. What room is left is for
-single objects, one of each group, so that `kubectl describe pod` still shows examples.
+In a mass outage, thousands of pods get the same event. Each event is a write to the API server, and API priority and fairness gives each
+client a share of the writes. Beyond the limit, the events of one owner and one reason become a single event on that owner, with their
+number and an example. If there are still too many, the largest groups keep their event and the others are counted together. The rest of
+the limit is for single objects, one of each group, so that `kubectl describe pod` still shows examples.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ EVENTS_AT_ONCE: Final = 200
 def limit_events(told: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Event]:
     """These events if there are at most `most` of them, or at most `most` that count all of them.
 
-    Events about objects without an owner (nodes, claims, pools) are grouped by kind, and told on the first of their group.
+    Events about objects without an owner (nodes, claims, pools) are grouped by kind, and reported on the first object of their group.
     """
     events = list(told)
     if len(events) <= most:
@@ -32,7 +32,7 @@ def limit_events(told: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Even
     if len(largest) > most:
         largest = _merged(largest, most)
     summaries = [_summary(group) for group in largest]
-    # A group of one is told as it is; the first of the others is the example in its summary
+    # A group of one keeps its event; the first event of a larger group is the example in its summary
     examples = (each[1:] for each in largest if len(each) > 1)
     singles = (event for row in zip_longest(*examples) for event in row if event is not None)
     return summaries + [event for event, _ in zip(singles, range(most - len(summaries)), strict=False)]

@@ -73,7 +73,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What is told about one object: a reason in one word, an action in one word, a note in one sentence.
+    """One event about one object: reason and action in one word each, and a note of one sentence.
 
     `news` is what makes it news, where that is not the note: a note with amounts that move is no other news each time. `owner` is the
     object that is told instead, once, where many of its objects have the same news.

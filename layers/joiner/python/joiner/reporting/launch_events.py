@@ -1,4 +1,4 @@
-"""What is told of a launch: on each claim that has its instance, and on the pool when EC2 had none or refused."""
+"""Events of a launch: on each claim that has its instance, and on the pool for capacity shortages and refusals of EC2."""
 
 import re
 from collections.abc import Iterable

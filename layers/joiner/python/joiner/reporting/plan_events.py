@@ -1,4 +1,4 @@
-"""What is told of a plan: on each pod where it will run and for how much, or why nowhere; on pools and classes what is wrong with them."""
+"""Events of a plan: on each pod, the node that it will run on and its price, or why there is none; on pools and classes, their mistakes."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What is told when nodes join: on the node, on its claim, and on the pods that are placed on it."""
+"""Events of nodes that join: on the node, on its claim, and on the pods that are placed on it."""
 
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE
@@ -22,7 +22,7 @@ def report_missing_taint(claim: NodeClaim, node: Node) -> Event:
 
 
 def report_multiple_nodes(claim: NodeClaim, names: tuple[str, ...]) -> Event:
-    """Two nodes say they are one instance."""
+    """Return the event of several nodes that have the provider id of one claim."""
     note = f"Several nodes have the provider id {claim.provider_id}: {', '.join(names)}. Delete those that are not its own"
     return Event(Subject.claim(claim), "MultipleNodesFound", "Register", note, "Warning")
 
@@ -44,8 +44,8 @@ def report_placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
 def report_registration_timeout(claim: NodeClaim, minutes: int) -> Event:
     """The node did not join in time."""
     note = (
-        f"Instance {claim.instance_id} has not joined the cluster in {minutes} minutes. Look at its console output: the user data, the "
-        "node role's access entry, and the way to the API server are what is most often wrong"
+        f"Instance {claim.instance_id} has not joined the cluster in {minutes} minutes. Read its console output: usual causes are the user "
+        "data, the access entry of the node role, and the network path to the API server"
     )
     return Event(Subject.claim(claim), "RegistrationTimeout", "Register", note, "Warning")
 

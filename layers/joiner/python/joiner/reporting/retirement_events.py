@@ -1,4 +1,4 @@
-"""What is told when nodes go: on the node, on its claim, and on the pods that are asked to leave."""
+"""Events of retirements: on the node, on its claim, and on the evicted pods."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Why offerings are short, where somebody can do something about it: said beside the shortage, on pods that wait for it.
+"""Remedies for capacity shortages that do not pass by themselves, added to the reasons of pending pods.
 
 A shortage of capacity passes. A quota that is used up, or a service-linked role that an account lacks, does not: EC2 answers with the same
 kind of error, and the pods would wait for good.
@@ -17,9 +17,9 @@ SHORT = "short of capacity"
 def find_shortage_remedy(code: str) -> str:
     """The remedy for a code of EC2's that means a shortage; empty where it passes without one.
 
-    >>> lasting("AuthFailure.ServiceLinkedRoleCreationNotPermitted")
+    >>> find_shortage_remedy("AuthFailure.ServiceLinkedRoleCreationNotPermitted")
     'run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com'
-    >>> lasting("InsufficientInstanceCapacity")
+    >>> find_shortage_remedy("InsufficientInstanceCapacity")
     ''
     """
     return REMEDIES[code].remedy if code in CAPACITY_ERRORS and code in REMEDIES else ""

@@ -1,4 +1,4 @@
-"""Reading today's kinds: NodePool (karpenter.sh/v1) and EC2NodeClass (karpenter.k8s.aws/v1), with their defaults.
+"""Reads the current kinds: NodePool (karpenter.sh/v1) and EC2NodeClass (karpenter.k8s.aws/v1), with their defaults.
 
 Source: Karpenter, "NodePools" and "NodeClasses".
 """

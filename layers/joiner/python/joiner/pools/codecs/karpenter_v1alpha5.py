@@ -1,4 +1,4 @@
-"""Reading the kinds of old: Provisioner (karpenter.sh/v1alpha5), AWSNodeTemplate (karpenter.k8s.aws/v1alpha1), inline providers.
+"""Reads the legacy kinds: Provisioner (karpenter.sh/v1alpha5), AWSNodeTemplate (karpenter.k8s.aws/v1alpha1), inline providers.
 
 They read into the values of today. What Karpenter's defaulting webhook once wrote into a Provisioner is put there by the reader:
 linux, amd64, on-demand, and c, m and r newer than generation 2 where nothing is said about the instance type.
