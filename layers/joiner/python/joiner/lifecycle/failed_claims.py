@@ -29,8 +29,8 @@ def failure_reason(claim: NodeClaim) -> str:
     """The reason, or empty.
 
     >>> from datetime import UTC, datetime
-    >>> from joiner.pools import ClassRef
-    >>> claim, noon = NodeClaim("a", ClassRef("EC2NodeClass", "default")), datetime(2026, 11, 21, 12, tzinfo=UTC)
+    >>> from joiner.pools import NodeClassRef
+    >>> claim, noon = NodeClaim("a", NodeClassRef("EC2NodeClass", "default")), datetime(2026, 11, 21, 12, tzinfo=UTC)
     >>> failure_reason(claim), failure_reason(claim.with_condition("Registered", "False", "NodeGone", at=noon))
     ('', 'NodeGone')
     """
