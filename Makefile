@@ -33,23 +33,23 @@ demo: setup ## Show the main job from nothing to running pods, and clean up
 	@$(BIN)/python -m joiner_local.demo
 
 test: setup ## Run all tests, end-to-end ones on a local stack included
-	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@$(BIN)/python -m pytest $(DEALT)
 
 crash-test: setup ## Every call of the state machines refused, timed out, its answer lost; every state stopped: the whole table
-	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_CRASHES=all $(BIN)/python -m pytest -s tests/e2e/crash
 
 chaos-test: setup ## Ten minutes of growing and shrinking with everything on
-	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_CHAOS_SECONDS=600 $(BIN)/python -m pytest -s tests/e2e/test_chaos.py
 
 full-plan-test: setup ## Forty nodes filled to 99 % by two hundred pods that are replaced, outranked, and lose their nodes
-	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_FULL_NODES=40 $(BIN)/python -m pytest -s tests/e2e/test_full_plans.py
 
 mix-test: setup ## The web, batch and constrained mixes of 1,000 pods on the local stack
-	@$(BIN)/python -m joiner_local.binaries >/dev/null
+	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_MIX_PODS=1000 $(BIN)/python -m pytest -s tests/e2e/test_mixes.py
 
 bench: setup ## Prices, bounds and speed of plans, how they grow; memory of functions that list; the way from a pod to its node, stage by stage; what Joiner costs a month

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from joiner_local.pki import Authority
+from joiner_local.control_plane.pki import CertificateAuthority
 
 Refusal = tuple[int, Mapping[str, str], bytes]
 """Status, headers, body."""
@@ -298,7 +298,7 @@ class StandIn:
         self.asked: list[tuple[str, str, Mapping[str, str]]] = []
         self.refuse = refuse
         self._folder = tempfile.TemporaryDirectory(prefix="joiner-bench-")
-        authority = Authority(Path(self._folder.name), now=datetime.now(UTC))
+        authority = CertificateAuthority(Path(self._folder.name), now=datetime.now(UTC))
         pair = authority.server("api", "127.0.0.1")
         self.ca = authority.certificate.read_text(encoding="ascii")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.lambda_reports import Report, reports
-from joiner_local.demo import DeployedWorld
-from joiner_local.kube_api import Object
-from joiner_local.stack import Stack
-from joiner_local.story import condition, until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import condition, until
+from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.stack.stack_control import LocalStack
 
 BOOT_SECONDS: Final = 1.0
 PODS: Final = "/api/v1/namespaces/default/pods"
@@ -97,8 +97,8 @@ BEFORE: Final[Mapping[str, str]] = {"Launch one group": "fleet request sent"}
 class LifecycleRun:
     """A deployed stack in which pods are timed."""
 
-    def __init__(self, stack: Stack) -> None:
-        self.world = DeployedWorld.of(stack)
+    def __init__(self, stack: LocalStack) -> None:
+        self.world = DeployedStack.of(stack)
 
     def run(self, name: str) -> dict[str, float]:
         """One pod from its creation until it runs: seconds by stage."""
@@ -205,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
     with tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True) as root:
-        stack = Stack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr)
+        stack = LocalStack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr)
         with stack:
             stack.deploy()
             began = time.time()

@@ -24,11 +24,17 @@ from rich.table import Table
 
 from bench.lambda_reports import reports
 from bench.lifecycle import BOOT_SECONDS, POOL, pod, to_stderr
-from joiner_local.bill import EXPRESS_REQUEST, EXPRESS_SECOND, LAMBDA_GB_SECOND, LAMBDA_REQUEST, TRANSITION
-from joiner_local.demo import DeployedWorld
-from joiner_local.kube_api import Object
-from joiner_local.stack import Stack
-from joiner_local.story import instances, until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import instances, until
+from joiner_local.demo.cost_report import (
+    EXPRESS_REQUEST,
+    EXPRESS_SECOND,
+    LAMBDA_GB_SECOND,
+    LAMBDA_REQUEST,
+    TRANSITION,
+)
+from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.stack.stack_control import LocalStack
 
 # $ each, beside those of the bill; AWS's price pages, 2026-11, us-east-1
 HTTP_API: Final = 1e-6
@@ -103,9 +109,9 @@ MONTHS: Final = (Month("small", 50, 60, 2.0), Month("medium", 500, 600, 15.0), M
 class Counter:
     """A deployed stack in which things are counted from one moment to the next."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
-        self.world = DeployedWorld.of(stack)
+        self.world = DeployedStack.of(stack)
         self.outputs = stack.outputs()
 
     def of(self, act: Any) -> Use:
@@ -241,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 140)
     temporary = tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True)
-    with temporary as root, Stack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr) as stack:
+    with temporary as root, LocalStack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr) as stack:
         stack.deploy()
         stack.knob("schedules/hold", {"held": True})
         counter = Counter(stack)

@@ -1,8 +1,8 @@
-"""`make locks`: write the lock files anew, after a change of a requirement. Needs `make setup`, and the package index.
+"""`make locks`: write the lock files again after a change of a requirement. Needs `make setup`, and the package index.
 
-A lock file names every package that is installed, with the digests of all its files: wheels of every platform and every Python that we
-support, so that one file serves them all. pip installs nothing whose digest is not there. Nothing newer is chosen by this: requirements
-and `constraints.txt` say the versions.
+A lock file names every package that is installed, with the digests of all its files: wheels of every platform and every
+supported Python, so one file serves them all. pip installs nothing whose digest is missing. The versions are those of
+the requirements and `constraints.txt`.
 """
 
 import subprocess
@@ -14,11 +14,19 @@ UV = "uv==0.13.8"
 LEAST = "3.11"
 HEADER = "# Written by `make locks` from {source}; do not edit.\n"
 
-COMMON = ("--universal", "--python-version", LEAST, "--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url")
+COMMON = (
+    "--universal",
+    "--python-version",
+    LEAST,
+    "--generate-hashes",
+    "--no-header",
+    "--no-annotate",
+    "--no-emit-index-url",
+)
 
 
 def lock(source: Path, target: Path, *options: str) -> None:
-    """The lock of one requirements file; pip's own pins in `target` are not read, so that a removed package leaves it."""
+    """Write the lock of one requirements file. Pins in `target` are not read, so that a removed package disappears."""
     target.unlink(missing_ok=True)
     uv = Path(sys.executable).parent / "uv"
     command: list[str | Path] = [uv, "pip", "compile", "--quiet", *COMMON, *options, source, "--output-file", target]
@@ -29,7 +37,12 @@ def lock(source: Path, target: Path, *options: str) -> None:
 
 def main() -> None:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV], check=True)
-    lock(REPOSITORY / "requirements-dev.txt", REPOSITORY / "requirements-dev.lock", "--constraints", str(REPOSITORY / "constraints.txt"))
+    lock(
+        REPOSITORY / "requirements-dev.txt",
+        REPOSITORY / "requirements-dev.lock",
+        "--constraints",
+        str(REPOSITORY / "constraints.txt"),
+    )
     for source in sorted((REPOSITORY / "layers").glob("*/requirements.txt")):
         lock(source, source.with_suffix(".lock"), "--no-deps")
 

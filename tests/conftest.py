@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from joiner_local.deployment import SETTINGS
-from joiner_local.function_python import find, named_in
+from joiner_local.stack.cdk_deployment import SETTINGS
+from joiner_local.tooling.function_python import find, named_in
 from tests.local.running_aws import RunningAws, started_server
 
 TESTS: Final = Path(__file__).parent

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from joiner_local.aws_knobs import KnobRefused, KnobUnknown
-from joiner_local.binaries import BinariesMissing
-from joiner_local.deployment import Deployment, DeploymentFailed
-from joiner_local.processes import ProgramFailed
-from joiner_local.progress import StepFailed
-from joiner_local.stack import AGENT, REPOSITORY, Stack, StackFailed
-from joiner_local.toolchains import ToolMissing
+from joiner_local.control_plane.control_plane_binaries import BinariesMissing
+from joiner_local.knob_client import KnobRefused, KnobUnknown
+from joiner_local.stack.cdk_deployment import Deployment, DeploymentFailed
+from joiner_local.stack.stack_control import AGENT, REPOSITORY, LocalStack, StackFailed
+from joiner_local.stack.stack_processes import ProgramFailed
+from joiner_local.tooling.command_progress import StepFailed
+from joiner_local.tooling.toolchains import ToolMissing
 
 app = typer.Typer(no_args_is_help=True, help="An EKS cluster and its AWS account on this machine.")
 
@@ -66,7 +66,7 @@ def up(
 ) -> None:
     """Start the stack in the background and deploy into it. If it runs already, only deploy."""
     with _failures_reported():
-        stack = Stack(root, boot_seconds=boot_seconds, say=commentary.print)
+        stack = LocalStack(root, boot_seconds=boot_seconds, say=commentary.print)
         deployment = Deployment(REPOSITORY, stack.root, say=commentary.print)
         if not stack.is_running:
             stack.start(meanwhile=deployment.begin_synthesis if deploy else lambda: None)
@@ -90,14 +90,14 @@ def up(
 def down(root: Root = DEFAULT_ROOT) -> None:
     """Stop the stack, or what a crash left of it."""
     with _failures_reported():
-        found = Stack(root).stop()
+        found = LocalStack(root).stop()
     commentary.print("the stack is stopped" if found else "no stack was running")
 
 
 @app.command()
 def status(root: Root = DEFAULT_ROOT) -> None:
     """Show whether the stack runs, and its addresses; exit code 1 if it does not run."""
-    stack = Stack(root)
+    stack = LocalStack(root)
     record = stack.record()
     if record is None or not stack.is_running:
         reason = f": {record.error}" if record and record.error else ""
@@ -118,7 +118,7 @@ def status(root: Root = DEFAULT_ROOT) -> None:
 def fire_sweep(root: Root = DEFAULT_ROOT) -> None:
     """Run the sweep now instead of at the next minute."""
     with _failures_reported():
-        typer.echo(json.dumps(Stack(root).fire_sweep()))
+        typer.echo(json.dumps(LocalStack(root).fire_sweep()))
 
 
 @app.command()
@@ -138,7 +138,7 @@ def knob(
     if not isinstance(asked, dict):
         raise typer.BadParameter(f"{request} is not a JSON object: write {{...}}")
     with _failures_reported():
-        stack = Stack(root)
+        stack = LocalStack(root)
         try:
             answer = (
                 stack.agent_knob(name.removeprefix(AGENT), asked) if name.startswith(AGENT) else stack.knob(name, asked)

@@ -1,1 +1,1 @@
-"""The whole of AWS and Kubernetes on one machine, as far as Joiner needs it."""
+"""AWS and Kubernetes on one machine, as far as Joiner needs them."""

@@ -1,4 +1,6 @@
-"""boto3 sessions that read the models of AWS's services once a process: each session of its own would parse megabytes of them again."""
+"""boto3 sessions that share the models of AWS's services: each session of its own would parse megabytes of them
+again.
+"""
 
 from functools import cache
 
@@ -10,7 +12,7 @@ from joiner_local.aws.local_aws import REGION
 
 
 def aws_session(key: str = "local", secret: str = "local", token: str | None = None) -> boto3.Session:  # noqa: S107 - opens nothing
-    """A session in the local AWS's region.
+    """Return a session in the local AWS's region.
 
     >>> aws_session("test", "test").region_name
     'us-east-1'

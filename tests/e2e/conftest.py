@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from joiner_local.caches import made_once
-from joiner_local.demo import DeployedWorld
-from joiner_local.deployment import Deployment
-from joiner_local.kube_api import KubeApi
-from joiner_local.stack import REPOSITORY, Stack
+from joiner_local.control_plane.kube_api import KubeApi
+from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.stack.cdk_deployment import Deployment
+from joiner_local.stack.stack_control import REPOSITORY, LocalStack
+from joiner_local.tooling.build_cache import made_once
 
 pytest.register_assert_rewrite("tests.e2e.world")
 from tests.e2e.world import Actor  # noqa: E402  its assertions are to tell what they saw
@@ -36,7 +36,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     actor = fixtures.get("deployed")
     if isinstance(actor, Actor) and item.get_closest_marker("restless") is None:
         actor.assert_at_rest()
-    if isinstance(stack, Stack):
+    if isinstance(stack, LocalStack):
         found = new_denials(stack)
         assert found == [] or item.get_closest_marker("denied"), found
     return result
@@ -46,7 +46,7 @@ REPORTED: Counter[str] = Counter()
 """Denials of the session's stack that a test has already reported."""
 
 
-def new_denials(stack: Stack) -> list[str]:
+def new_denials(stack: LocalStack) -> list[str]:
     """The denials since the last call, those during deployment and between tests included."""
     found = denials(stack)
     new = sorted(found - REPORTED)
@@ -54,7 +54,7 @@ def new_denials(stack: Stack) -> list[str]:
     return new
 
 
-def denials(stack: Stack) -> Counter[str]:
+def denials(stack: LocalStack) -> Counter[str]:
     """The calls that the local IAM denied so far, and those whose permissions it does not know."""
     told = stack.knob("iam/denied")
     denied = {each["message"]: each["times"] for each in told["denied"]}
@@ -63,9 +63,9 @@ def denials(stack: Stack) -> Counter[str]:
 
 
 @pytest.fixture(scope="session")
-def bare_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def bare_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A cluster and an account in which nothing is deployed, at least by its fixture."""
-    with Stack(tmp_path_factory.mktemp("stack"), boot_seconds=BOOT_SECONDS, say=print) as stack:
+    with LocalStack(tmp_path_factory.mktemp("stack"), boot_seconds=BOOT_SECONDS, say=print) as stack:
         yield stack
         assert new_denials(stack) == []
 
@@ -94,7 +94,7 @@ def printed() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def stack(bare_stack: Stack, synthesised: Path, printed: list[str]) -> Stack:
+def stack(bare_stack: LocalStack, synthesised: Path, printed: list[str]) -> LocalStack:
     """This checkout's app, deployed."""
 
     def say(line: str) -> None:
@@ -108,8 +108,8 @@ def stack(bare_stack: Stack, synthesised: Path, printed: list[str]) -> Stack:
 
 
 @pytest.fixture(scope="session")
-def deployed(stack: Stack) -> Actor:
-    return Actor(DeployedWorld.of(stack), stack.outputs())
+def deployed(stack: LocalStack) -> Actor:
+    return Actor(DeployedStack.of(stack), stack.outputs())
 
 
 @pytest.fixture
@@ -123,13 +123,13 @@ def pool(deployed: Actor) -> Iterator[Actor]:
 
 
 @pytest.fixture(scope="session")
-def kube(bare_stack: Stack) -> KubeApi:
+def kube(bare_stack: LocalStack) -> KubeApi:
     """The API server as its administrator."""
     return bare_stack.kube()
 
 
 @pytest.fixture(scope="session")
-def aws(bare_stack: Stack) -> Callable[[str], Any]:
+def aws(bare_stack: LocalStack) -> Callable[[str], Any]:
     """boto3 clients of the local AWS, by the service's name."""
     clients: dict[str, Any] = {}
 

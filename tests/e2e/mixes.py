@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.cases import daemon_sets, node_pool, pods_of, read_cases
-from joiner_local.kube_api import Object
+from joiner_local.control_plane.kube_api import Object
 from tests.e2e.world import PAUSE, node_class
 
 Row = Sequence[Any]

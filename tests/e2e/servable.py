@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from joiner_local.kube_api import Object
-from joiner_local.story import World, condition
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import WatchedStack, condition
 from tests.e2e.quantities import mebibytes, millicores
 
 POOL_PATHS: Final = ("/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1alpha5/provisioners")
@@ -56,7 +56,7 @@ def meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
     }[asked]
 
 
-def for_sale(world: World, limits: Sequence[Mapping[str, Any]]) -> list[Offering]:
+def for_sale(world: WatchedStack, limits: Sequence[Mapping[str, Any]]) -> list[Offering]:
     """Return what EC2 offers in the zones of the cluster's subnets; ``limits`` are the capacity pools that a test has
     limited.
     """
@@ -108,7 +108,7 @@ def _short(limits: Sequence[Mapping[str, Any]], *pool: str) -> bool:
     )
 
 
-def neglected(world: World, offerings: Sequence[Offering]) -> Iterator[str]:
+def neglected(world: WatchedStack, offerings: Sequence[Offering]) -> Iterator[str]:
     """Return a sentence for each unschedulable pod that a pool could serve."""
     pools = [{**pool, "path": path} for path in POOL_PATHS for pool in world.kube.items(path)]
     ready = [

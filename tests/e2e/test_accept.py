@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from joiner_local.story import until
+from joiner_local.demo.change_watch import until
 from tests.e2e.world import Actor, node_class
 
 pytestmark = pytest.mark.e2e

@@ -13,8 +13,8 @@ from joiner.adapters.kube import ClusterAccess, Kube
 from joiner.adapters.kube_errors import AlreadyExists, EvictionBlocked, Invalid, NotFound, Unauthorized, Unreachable
 from joiner.adapters.kube_lists import PAGE
 from joiner.adapters.parallel import call_all
-from joiner_local.kube_api import KubeApi
-from joiner_local.stack import Stack
+from joiner_local.control_plane.kube_api import KubeApi
+from joiner_local.stack.stack_control import LocalStack
 from tests.kube_contract import KubeContract, fresh, pod
 
 pytestmark = pytest.mark.e2e
@@ -23,7 +23,7 @@ CRDS = Path(__file__).parents[2] / "manifests" / "crds"
 
 
 @pytest.fixture(scope="module")
-def access(bare_stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> ClusterAccess:
+def access(bare_stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> ClusterAccess:
     """The administrator's access to the cluster."""
     config = yaml.safe_load(bare_stack.kubeconfig.read_text())
     user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
@@ -159,7 +159,7 @@ def test_a_missing_server_is_unreachable(access: ClusterAccess) -> None:
         nowhere.list(kinds.NODES)
 
 
-def test_a_server_with_another_ca_is_not_trusted(access: ClusterAccess, bare_stack: Stack) -> None:
+def test_a_server_with_another_ca_is_not_trusted(access: ClusterAccess, bare_stack: LocalStack) -> None:
     other = (bare_stack.root / "aws" / "tls" / "ca.pem").read_text()
 
     with pytest.raises(Unreachable):

@@ -19,8 +19,8 @@ from botocore.credentials import Credentials
 from joiner.adapters.tokens import sign
 from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
 from joiner_local.aws.local_aws import REGION
-from joiner_local.kube_api import ApiError, KubeApi, Object
-from joiner_local.stack import REPOSITORY, Stack
+from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
+from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 
 pytestmark = pytest.mark.e2e
 
@@ -95,7 +95,7 @@ def documents(folder: str) -> list[Object]:
 
 
 @pytest.fixture(scope="module")
-def cluster(bare_stack: Stack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
+def cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
     """With all that the installer installs but its webhook."""
     for folder in ("crds", "policies", "rbac"):
         kube.apply_manifests(documents(folder))

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import pytest
 
-from joiner_local.executions import execution, executions
-from joiner_local.kube_api import Object
-from joiner_local.story import instances
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import instances
+from joiner_local.demo.execution_listing import execution, executions
 from tests.e2e.world import DEPLOYMENTS, Actor, deployment, node_class
 
 pytestmark = pytest.mark.e2e

@@ -15,8 +15,8 @@ from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
 from joiner_local.aws.local_aws import ACCOUNT, REGION
-from joiner_local.kube_api import ApiError, KubeApi
-from joiner_local.stack import Stack
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
+from joiner_local.stack.stack_control import LocalStack
 
 pytestmark = pytest.mark.e2e
 
@@ -51,7 +51,7 @@ class Principal:
 class Door:
     """Access to the cluster with tokens."""
 
-    stack: Stack
+    stack: LocalStack
     aws: Aws
 
     def with_token(self, token: str) -> KubeApi:
@@ -88,7 +88,7 @@ class Door:
 
 
 @pytest.fixture(scope="module")
-def door(bare_stack: Stack, aws: Aws, kube: KubeApi) -> Iterator[Door]:
+def door(bare_stack: LocalStack, aws: Aws, kube: KubeApi) -> Iterator[Door]:
     """The cluster, with a group that may only read pods."""
     role = {
         "metadata": {"name": "test-pod-readers"},

@@ -4,7 +4,7 @@ run.
 
 import pytest
 
-from joiner_local.story import until
+from joiner_local.demo.change_watch import until
 from tests.e2e.world import Actor, deployment
 
 pytestmark = pytest.mark.e2e

@@ -25,7 +25,7 @@ from joiner.pools import (
     write_claim_status,
     write_node_claim,
 )
-from joiner_local.kube_api import ApiError, KubeApi
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "tests" / "unit" / "pools" / "manifests"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from joiner_local.deployment import Deployment
-from joiner_local.stack import REPOSITORY, Stack
-from joiner_local.story import until
+from joiner_local.demo.change_watch import until
+from joiner_local.stack.cdk_deployment import Deployment
+from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from tests.e2e.test_doorbell_faults import failed_scheduling
 from tests.e2e.world import Actor, steadily
 
@@ -108,7 +108,7 @@ def asked_to_rotate(tmp_path: Path) -> Path:
 
 
 def test_a_deployment_rotates_the_secret_and_refuses_no_call_meanwhile(
-    rung: Actor, stack: Stack, asked_to_rotate: Path, tmp_path: Path
+    rung: Actor, stack: LocalStack, asked_to_rotate: Path, tmp_path: Path
 ) -> None:
     def ring_by_an_event() -> None:
         rung.world.kube.create(EVENTS, failed_scheduling("anybody"))

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from joiner_local.kube_api import Object
-from joiner_local.story import StoryStalled, instances, until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.quantities import millicores, requested_millicores
 from tests.e2e.world import DEPLOYMENTS, Actor, deployment
 
@@ -129,7 +129,7 @@ class Crowd:
     def wait_running(self, *, others: int = 0) -> None:
         """Wait until all pods run; run a sweep each minute, because a doorbell call may have been throttled."""
         for _ in range(4):
-            with suppress(StoryStalled):
+            with suppress(WatchTimeout):
                 self.actor.wait_running(len(SIZES) + others, limit=60)
                 break
             self.actor.sweep()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from joiner_local.deployment import SETTINGS
-from joiner_local.function_python import find, named_in
-from joiner_local.stack import REPOSITORY, Stack
+from joiner_local.stack.cdk_deployment import SETTINGS
+from joiner_local.stack.stack_control import REPOSITORY, LocalStack
+from joiner_local.tooling.function_python import find, named_in
 
 pytestmark = pytest.mark.e2e
 
@@ -28,7 +28,7 @@ def handler(event, context):
 
 
 @pytest.fixture
-def python(stack: Stack, printed: list[str]) -> str:
+def python(stack: LocalStack, printed: list[str]) -> str:
     """The version that the stack printed when it deployed, such as ``3.13.0``."""
     assert stack.is_running
     told = [match[1] for line in printed if (match := re.match(r"functions run on Python (\S+)", line))]
@@ -37,7 +37,7 @@ def python(stack: Stack, printed: list[str]) -> str:
 
 
 @pytest.fixture
-def probe(stack: Stack) -> Iterator[str]:
+def probe(stack: LocalStack) -> Iterator[str]:
     """A function with the runtime, the layers and the role of the function that plans."""
     functions = stack.client("lambda")
     like = next(each for each in functions.list_functions()["Functions"] if "PlanCapacity" in each["FunctionName"])
@@ -58,7 +58,7 @@ def probe(stack: Stack) -> Iterator[str]:
     functions.delete_function(FunctionName="probe")
 
 
-def test_the_deployment_ran_on_the_python_that_was_printed(stack: Stack, python: str) -> None:
+def test_the_deployment_ran_on_the_python_that_was_printed(stack: LocalStack, python: str) -> None:
     logs = stack.client("logs")
     groups = [
         each["logGroupName"]
@@ -76,7 +76,7 @@ def test_the_deployment_ran_on_the_python_that_was_printed(stack: Stack, python:
     assert runtimes == {f"python{python.rpartition('.')[0]}"}
 
 
-def test_a_function_with_the_deployed_layers_runs_on_that_python(stack: Stack, python: str, probe: str) -> None:
+def test_a_function_with_the_deployed_layers_runs_on_that_python(stack: LocalStack, python: str, probe: str) -> None:
     answer: dict[str, Any] = stack.client("lambda").invoke(FunctionName=probe, Payload=b"{}")
 
     assert json.loads(answer["Payload"].read()) == {"python": python, "sum": 3}

@@ -5,7 +5,7 @@ from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
 from joiner_local.aws.local_aws import REGION
-from joiner_local.kube_api import ApiError, KubeApi
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from tests.e2e.world import Actor
 
 pytestmark = pytest.mark.e2e

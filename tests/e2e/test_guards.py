@@ -10,8 +10,8 @@ import yaml
 from typer.testing import CliRunner
 
 from joiner_cli.app import app
-from joiner_local.kube_api import Object
-from joiner_local.story import until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import until
 from tests.e2e.world import Actor, deployment
 from tests.local.launch_pad import IMAGE_PARAMETER
 

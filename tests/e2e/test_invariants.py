@@ -2,8 +2,8 @@
 
 import pytest
 
-from joiner_local.executions import execution
-from joiner_local.story import until
+from joiner_local.demo.change_watch import until
+from joiner_local.demo.execution_listing import execution
 from tests.e2e.invariants import violations
 from tests.e2e.servable import waits
 from tests.e2e.world import Actor, deployment

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from joiner_local.story import states
+from joiner_local.demo.change_watch import states
 from tests.e2e.world import Actor, deployment, steadily
 
 pytestmark = pytest.mark.e2e

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_local.kube_api import ApiError, Object
-from joiner_local.story import until
+from joiner_local.control_plane.kube_api import ApiError, Object
+from joiner_local.demo.change_watch import until
 from tests.e2e.world import SCENARIOS, Actor, deployment
 
 pytestmark = pytest.mark.e2e

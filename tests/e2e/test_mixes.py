@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
-from joiner_local.bill import price_per_hour
-from joiner_local.kube_api import Object
-from joiner_local.story import StoryStalled, summary, until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import WatchTimeout, summary, until
+from joiner_local.demo.cost_report import price_per_hour
 from tests.e2e.mixes import Mix, mix
 from tests.e2e.world import Actor
 from tests.plan_checker import check_plan
@@ -70,7 +70,7 @@ class Scene:
         return took
 
     def _all_run(self) -> bool:
-        with suppress(StoryStalled):
+        with suppress(WatchTimeout):
             until(
                 lambda: all(pod["status"].get("phase") == "Running" for pod in self.pods()),
                 what="every pod running",

@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from joiner_local.aws.account_setup.cluster_network import seed_network
-from joiner_local.aws_knobs import turn_knob
-from joiner_local.kube_api import KubeApi, Object
-from joiner_local.pki import Authority
-from joiner_local.stack import Stack
-from joiner_local.story import until
+from joiner_local.control_plane.kube_api import KubeApi, Object
+from joiner_local.control_plane.pki import CertificateAuthority
+from joiner_local.demo.change_watch import until
+from joiner_local.knob_client import turn_knob
+from joiner_local.stack.stack_control import LocalStack
 from tests.local.launch_pad import LaunchPad
 
 pytestmark = pytest.mark.e2e
@@ -34,7 +34,7 @@ EVERYTHING = [{"operator": "Exists"}]
 class Nodes:
     """Instances of this test, and their nodes."""
 
-    stack: Stack
+    stack: LocalStack
     kube: KubeApi
     pad: LaunchPad
     cluster: dict[str, Any]
@@ -105,13 +105,13 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-def pad(bare_stack: Stack) -> LaunchPad:
+def pad(bare_stack: LocalStack) -> LaunchPad:
     network = seed_network(bare_stack.known.aws, bare_stack.cluster)
     return LaunchPad.build(bare_stack.client("ec2"), bare_stack.client("ssm"), network, "node-agent-tests")
 
 
 @pytest.fixture
-def nodes(bare_stack: Stack, kube: KubeApi, pad: LaunchPad) -> Iterator[Nodes]:
+def nodes(bare_stack: LocalStack, kube: KubeApi, pad: LaunchPad) -> Iterator[Nodes]:
     cluster = bare_stack.client("eks").describe_cluster(name=bare_stack.cluster)["cluster"]
     before = turn_knob(bare_stack.known.node_agent, "boot", {})
     turn_knob(bare_stack.known.node_agent, "boot", {"seconds": 0.5, "readySeconds": 0.5, "goneSeconds": 0.5})
@@ -205,7 +205,7 @@ def test_a_node_without_an_access_entry_does_not_register(nodes: Nodes) -> None:
 
 
 def test_a_node_with_wrong_user_data_does_not_register_and_the_agent_reports_why(nodes: Nodes, tmp_path: Path) -> None:
-    other = Authority(tmp_path, now=dt.datetime.now(dt.UTC)).certificate.read_bytes()
+    other = CertificateAuthority(tmp_path, now=dt.datetime.now(dt.UTC)).certificate.read_bytes()
     wrong = {
         "holds no NodeConfig": b"#!/bin/bash\necho hello\n",
         "is for the cluster other": nodes.user_data(name="other"),

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from joiner_local.kube_api import Object
-from joiner_local.story import condition, until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import condition, until
 from tests.e2e.world import Actor, deployment, node_class
 
 pytestmark = pytest.mark.e2e

@@ -13,8 +13,8 @@ from botocore.credentials import Credentials
 from infra.function_configuration import CONFIGURATIONS, CalledApi
 from joiner.adapters.tokens import sign
 from joiner_local.aws.local_aws import REGION
-from joiner_local.kube_api import ApiError, KubeApi
-from joiner_local.pki import Authority
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
+from joiner_local.control_plane.pki import CertificateAuthority
 from tests.e2e.world import Actor
 from tests.local.tls_server import TlsServer, serving
 
@@ -26,7 +26,7 @@ TALKING = sorted(name for name, each in CONFIGURATIONS.items() if each.calls is 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[tuple[TlsServer, str]]:
     """A foreign server, with its CA in base64."""
-    authority = Authority(tmp_path, now=dt.datetime.now(dt.UTC))
+    authority = CertificateAuthority(tmp_path, now=dt.datetime.now(dt.UTC))
     with serving(authority.server("foreign", "127.0.0.1")) as server:
         yield server, base64.b64encode(authority.certificate.read_bytes()).decode()
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_local.kube_api import Object
-from joiner_local.story import condition, until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import condition, until
 from tests.e2e.world import SCENARIOS, Actor, deployment
 
 pytestmark = pytest.mark.e2e

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from joiner_cli.manifests import ManifestDocument, read_manifests
-from joiner_local import kube_schemas
-from joiner_local.kube_api import ApiError, KubeApi
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
+from joiner_local.packaged_data import kube_schemas
 from tests.unit.cli import mutations
 
 pytestmark = pytest.mark.e2e

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from joiner_local.kube_api import Object
-from joiner_local.story import until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import until
 from tests.e2e.quantities import millicores
 from tests.e2e.world import Actor, deployment
 

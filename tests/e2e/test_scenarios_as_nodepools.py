@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from joiner_local import binaries
-from joiner_local.kube_api import Object
-from joiner_local.story import condition, until
+from joiner_local.control_plane import control_plane_binaries
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import condition, until
 from tests.e2e.quantities import millicores
 from tests.e2e.world import Actor, deployment
 
@@ -161,7 +161,7 @@ def columns(actor: Actor, kind: str) -> list[str]:
 
 
 def kubectl(actor: Actor, *words: str) -> str:
-    program: Path = binaries.find_or_build(Path(sys.prefix), lambda _: None).folder / "kubectl"
+    program: Path = control_plane_binaries.find_or_build(Path(sys.prefix), lambda _: None).folder / "kubectl"
     command = [str(program), "--kubeconfig", str(actor.world.stack.kubeconfig), *words]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
 

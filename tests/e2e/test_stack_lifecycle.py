@@ -13,13 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from joiner_cli.app import app
-from joiner_local.kube_api import ApiError
-from joiner_local.processes import Identity, session_members
-from joiner_local.stack import Stack, StackFailed
-from joiner_local.stack_record import StackRecord
+from joiner_local.control_plane.kube_api import ApiError
+from joiner_local.stack.stack_control import LocalStack, StackFailed
+from joiner_local.stack.stack_processes import ProcessIdentity, session_members
+from joiner_local.stack.stack_record import StackRecord
 
 pytestmark = pytest.mark.e2e
 
+STARTER = "from pathlib import Path; from joiner_local.stack.stack_control import LocalStack"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PROGRAMS = {"etcd", "kube-apiserver", "kwok"}
 
@@ -28,13 +29,13 @@ PROGRAMS = {"etcd", "kube-apiserver", "kwok"}
 def root(tmp_path: Path) -> Iterator[Path]:
     """A folder for a stack of another program; processes of a failed test are ended."""
     yield tmp_path
-    Stack(tmp_path).stop()
+    LocalStack(tmp_path).stop()
 
 
 @pytest.fixture
-def own_stack(tmp_path: Path) -> Iterator[Stack]:
+def own_stack(tmp_path: Path) -> Iterator[LocalStack]:
     """A separate running stack, which the test may stop."""
-    stack = Stack(tmp_path).start()
+    stack = LocalStack(tmp_path).start()
     yield stack
     stack.stop()
 
@@ -53,14 +54,14 @@ def processes_of(root: Path) -> list[str]:
     return found
 
 
-def wait_gone(root: Path, leader: Identity) -> None:
+def wait_gone(root: Path, leader: ProcessIdentity) -> None:
     deadline = time.monotonic() + 10
     while (left := processes_of(root) or session_members(leader)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left
 
 
-def test_a_killed_supervisor_ends_the_whole_stack(own_stack: Stack) -> None:
+def test_a_killed_supervisor_ends_the_whole_stack(own_stack: LocalStack) -> None:
     leader = own_stack.known.supervisor
     leader.signal(signal.SIGKILL)
     wait_gone(own_stack.root, leader)
@@ -69,9 +70,7 @@ def test_a_killed_supervisor_ends_the_whole_stack(own_stack: Stack) -> None:
 
 
 def test_a_stack_ends_with_the_program_that_started_it_even_if_that_is_killed(root: Path) -> None:
-    program = (
-        f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start(); input()"
-    )
+    program = f"{STARTER}; LocalStack(Path({str(root)!r})).start(); input()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as starter:
         try:
             leader = wait_ready(root).supervisor
@@ -80,13 +79,11 @@ def test_a_stack_ends_with_the_program_that_started_it_even_if_that_is_killed(ro
     wait_gone(root, leader)
 
 
-def test_a_detached_stack_runs_until_it_is_stopped_and_leaves_no_process(bare_stack: Stack, root: Path) -> None:
-    program = (
-        f"from pathlib import Path; from joiner_local.stack import Stack; Stack(Path({str(root)!r})).start().detach()"
-    )
+def test_a_detached_stack_runs_until_it_is_stopped_and_leaves_no_process(bare_stack: LocalStack, root: Path) -> None:
+    program = f"{STARTER}; LocalStack(Path({str(root)!r})).start().detach()"
     subprocess.run([sys.executable, "-c", program], check=True)
     time.sleep(0.5)
-    stack = Stack(root)
+    stack = LocalStack(root)
     leader = stack.known.supervisor
     stack.kube().create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
     with pytest.raises(ApiError, match="404"):
@@ -127,7 +124,7 @@ def test_ctrl_c_during_the_start_leaves_no_process(root: Path) -> None:
     wait_gone(root, record.supervisor)
 
 
-def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack: Stack) -> None:
+def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack: LocalStack) -> None:
     leader = own_stack.known.supervisor
     kwok = next(
         member for member in session_members(leader) if Path(f"/proc/{member.pid}/comm").read_text().strip() == "kwok"
@@ -141,30 +138,30 @@ def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack:
 def test_a_stack_starts_after_a_crash(root: Path) -> None:
     """The record of an ended process, whose pid may belong to another process now."""
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
-        StackRecord(cluster="joiner-demo", supervisor=Identity(stranger.pid, "another boot/1"), state="ready").write(
-            root
-        )
-        stack = Stack(root)
+        StackRecord(
+            cluster="joiner-demo", supervisor=ProcessIdentity(stranger.pid, "another boot/1"), state="ready"
+        ).write(root)
+        stack = LocalStack(root)
         assert not stack.is_running
         assert not stack.stop()
         assert stranger.poll() is None
         stranger.kill()
 
 
-def test_a_second_start_in_the_same_folder_is_refused(bare_stack: Stack) -> None:
+def test_a_second_start_in_the_same_folder_is_refused(bare_stack: LocalStack) -> None:
     with pytest.raises(StackFailed, match=f"process {bare_stack.known.supervisor.pid}"):
-        Stack(bare_stack.root).start()
+        LocalStack(bare_stack.root).start()
     assert bare_stack.is_running
 
 
-def test_a_second_deployment_at_the_same_time_is_refused(bare_stack: Stack) -> None:
+def test_a_second_deployment_at_the_same_time_is_refused(bare_stack: LocalStack) -> None:
     with (bare_stack.root / "deployment.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(StackFailed, match="is under way: wait"):
             bare_stack.deploy()
 
 
-def test_an_unknown_knob_lists_all_knobs(bare_stack: Stack) -> None:
+def test_an_unknown_knob_lists_all_knobs(bare_stack: LocalStack) -> None:
     for name in ("which", "agent/which"):
         said = CliRunner().invoke(app, ["local", "knob", name, "--root", str(bare_stack.root)])
         assert said.exit_code == 1

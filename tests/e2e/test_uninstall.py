@@ -15,11 +15,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from infra.settings import NodeRoleSettings, Settings, load_settings
-from joiner_local.demo import DeployedWorld
-from joiner_local.deployment import Deployment
-from joiner_local.kube_api import KubeApi, Object
-from joiner_local.stack import REPOSITORY, Stack
-from joiner_local.story import until
+from joiner_local.control_plane.kube_api import KubeApi, Object
+from joiner_local.demo.change_watch import until
+from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.stack.cdk_deployment import Deployment
+from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from tests.e2e.world import Actor, deployment, node_class
 
 pytestmark = pytest.mark.e2e
@@ -36,7 +36,7 @@ class Account:
     """A local account: deployments and deletions of the stack, the command, and the remaining resources in IAM and EKS.
     """
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
 
     def deploy(self, node_roles: NodeRoleSettings) -> Actor:
@@ -45,7 +45,7 @@ class Account:
         folder = self.stack.root / f"cdk-{time.monotonic_ns()}"
         synthesise(settings, folder)
         self.stack.deploy(Deployment(REPOSITORY, self.stack.root, say=print, synthesised=folder))
-        return Actor(DeployedWorld.of(self.stack), self.stack.outputs())
+        return Actor(DeployedStack.of(self.stack), self.stack.outputs())
 
     def delete(self) -> str:
         """Delete the stack; return its final status."""
@@ -128,7 +128,7 @@ def synthesise(settings: Settings, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    with Stack(tmp_path_factory.mktemp("uninstall"), boot_seconds=1.0, say=print) as stack:
+    with LocalStack(tmp_path_factory.mktemp("uninstall"), boot_seconds=1.0, say=print) as stack:
         yield Account(stack)
 
 

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-from joiner_local.demo import DeployedWorld
-from joiner_local.kube_api import ApiError, Object
-from joiner_local.stack import REPOSITORY
-from joiner_local.story import StoryStalled, instances, until
+from joiner_local.control_plane.kube_api import ApiError, Object
+from joiner_local.demo.change_watch import WatchTimeout, instances, until
+from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.stack.stack_control import REPOSITORY
 from tests.e2e.invariants import CLAIM_PATHS, failed_executions, violations
 
 SCENARIOS: Final = REPOSITORY / "examples" / "scenarios"
@@ -73,7 +73,7 @@ def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "6
 class Actor:
     """A deployed stack and the actions on it."""
 
-    world: DeployedWorld
+    world: DeployedStack
     outputs: Mapping[str, str]
     stopped: set[str] = field(default_factory=set)
     told: set[str] = field(default_factory=set)  # failed executions that an earlier test has told of
@@ -254,7 +254,7 @@ class Actor:
         try:
             self.rest(limit=20)
         except (
-            StoryStalled
+            WatchTimeout
         ):  # a scale-up waits a quarter of an hour for a node that never comes; what follows is not to fail for it
             self._stop_all(self.world.scale_up_arn)
             self.rest()

@@ -14,8 +14,8 @@ from infra import asset_bundles
 from infra.asset_bundles import BundleTarget, BundlingError, bundle_requirements, bundle_sources
 from infra.lambda_function import bundle_function
 from infra.settings import RuntimeSettings
-from joiner_local import runtime_python
-from joiner_local.function_python import VERSIONS
+from joiner_local.tooling import runtime_python
+from joiner_local.tooling.function_python import VERSIONS
 
 ROOT = Path(__file__).parents[2]
 

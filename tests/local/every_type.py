@@ -10,7 +10,14 @@ TRUST = {
     "Statement": [
         {
             "Effect": "Allow",
-            "Principal": {"Service": ["lambda.amazonaws.com", "states.amazonaws.com", "scheduler.amazonaws.com", "ec2.amazonaws.com"]},
+            "Principal": {
+                "Service": [
+                    "lambda.amazonaws.com",
+                    "states.amazonaws.com",
+                    "scheduler.amazonaws.com",
+                    "ec2.amazonaws.com",
+                ]
+            },
             "Action": "sts:AssumeRole",
         }
     ],
@@ -26,14 +33,19 @@ def of(kind: str, **properties: Any) -> dict[str, Any]:
 def every_type(*, bucket: str, key: str, cluster: str) -> dict[str, Any]:
     """The resources; a layer's zip lies at the key in the bucket, access entries are for the cluster."""
     return _RESOURCES | {
-        "Layer": of("Lambda::LayerVersion", Content={"S3Bucket": bucket, "S3Key": key}, CompatibleRuntimes=["python3.11"]),
+        "Layer": of(
+            "Lambda::LayerVersion", Content={"S3Bucket": bucket, "S3Key": key}, CompatibleRuntimes=["python3.11"]
+        ),
         "Entry": of(
             "EKS::AccessEntry",
             ClusterName=cluster,
             PrincipalArn=att("Role", "Arn"),
             KubernetesGroups=["joiner:viewer"],
             AccessPolicies=[
-                {"PolicyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy", "AccessScope": {"Type": "cluster"}},
+                {
+                    "PolicyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy",
+                    "AccessScope": {"Type": "cluster"},
+                },
             ],
         ),
     }
@@ -67,7 +79,11 @@ _RESOURCES: dict[str, Any] = {
     ),
     "Version": of("Lambda::Version", FunctionName=ref("Function")),
     "Alias": of(
-        "Lambda::Alias", FunctionName=ref("Function"), FunctionVersion=att("Version", "Version"), Name="live", Description="an alias"
+        "Lambda::Alias",
+        FunctionName=ref("Function"),
+        FunctionVersion=att("Version", "Version"),
+        Name="live",
+        Description="an alias",
     ),
     "Permission": of(
         "Lambda::Permission",
@@ -76,7 +92,9 @@ _RESOURCES: dict[str, Any] = {
         Principal="apigateway.amazonaws.com",
         SourceArn={"Fn::Sub": "arn:aws:execute-api:us-east-1:123456789012:${Api}/*"},
     ),
-    "InvokeConfig": of("Lambda::EventInvokeConfig", FunctionName=ref("Function"), Qualifier="$LATEST", MaximumRetryAttempts=0),
+    "InvokeConfig": of(
+        "Lambda::EventInvokeConfig", FunctionName=ref("Function"), Qualifier="$LATEST", MaximumRetryAttempts=0
+    ),
     "Mapping": of(
         "Lambda::EventSourceMapping",
         FunctionName=ref("Function"),
@@ -84,7 +102,11 @@ _RESOURCES: dict[str, Any] = {
         BatchSize=10,
         FunctionResponseTypes=["ReportBatchItemFailures"],
     ),
-    "Queue": of("SQS::Queue", VisibilityTimeout=60, RedrivePolicy={"maxReceiveCount": 3, "deadLetterTargetArn": att("DeadLetters", "Arn")}),
+    "Queue": of(
+        "SQS::Queue",
+        VisibilityTimeout=60,
+        RedrivePolicy={"maxReceiveCount": 3, "deadLetterTargetArn": att("DeadLetters", "Arn")},
+    ),
     "DeadLetters": of("SQS::Queue", MessageRetentionPeriod=1209600, SqsManagedSseEnabled=True),
     "QueuePolicy": of("SQS::QueuePolicy", Queues=[ref("Queue")], PolicyDocument=ALLOW),
     "Topic": of("SNS::Topic", DisplayName="alarms"),
@@ -93,15 +115,22 @@ _RESOURCES: dict[str, Any] = {
     "Table": of(
         "DynamoDB::Table",
         KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-        AttributeDefinitions=[{"AttributeName": "kind", "AttributeType": "S"}, {"AttributeName": "id", "AttributeType": "S"}],
+        AttributeDefinitions=[
+            {"AttributeName": "kind", "AttributeType": "S"},
+            {"AttributeName": "id", "AttributeType": "S"},
+        ],
         BillingMode="PAY_PER_REQUEST",
         TimeToLiveSpecification={"AttributeName": "expires", "Enabled": True},
         PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
     ),
     "Bucket": of(
         "S3::Bucket",
-        BucketEncryption={"ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]},
-        LifecycleConfiguration={"Rules": [{"Id": "old", "Status": "Enabled", "Prefix": "snapshots/", "ExpirationInDays": 14}]},
+        BucketEncryption={
+            "ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
+        },
+        LifecycleConfiguration={
+            "Rules": [{"Id": "old", "Status": "Enabled", "Prefix": "snapshots/", "ExpirationInDays": 14}]
+        },
         PublicAccessBlockConfiguration={"BlockPublicAcls": True, "RestrictPublicBuckets": True},
         Tags=[{"Key": "owner", "Value": "joiner"}],
     ),
@@ -119,13 +148,26 @@ _RESOURCES: dict[str, Any] = {
         SecurityGroupEgress=[{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0"}],
     ),
     "Ingress": of(
-        "EC2::SecurityGroupIngress", GroupId=att("Group", "GroupId"), IpProtocol="tcp", FromPort=443, ToPort=443, CidrIp="10.0.0.0/8"
+        "EC2::SecurityGroupIngress",
+        GroupId=att("Group", "GroupId"),
+        IpProtocol="tcp",
+        FromPort=443,
+        ToPort=443,
+        CidrIp="10.0.0.0/8",
     ),
     "Egress": of(
-        "EC2::SecurityGroupEgress", GroupId=att("Group", "GroupId"), IpProtocol="udp", FromPort=53, ToPort=53, CidrIp="10.0.0.2/32"
+        "EC2::SecurityGroupEgress",
+        GroupId=att("Group", "GroupId"),
+        IpProtocol="udp",
+        FromPort=53,
+        ToPort=53,
+        CidrIp="10.0.0.2/32",
     ),
     "SubscriptionFilter": of(
-        "Logs::SubscriptionFilter", LogGroupName=ref("Logs"), FilterPattern="ERROR", DestinationArn=att("Function", "Arn")
+        "Logs::SubscriptionFilter",
+        LogGroupName=ref("Logs"),
+        FilterPattern="ERROR",
+        DestinationArn=att("Function", "Arn"),
     ),
     "Deployment": of("ApiGatewayV2::Deployment", ApiId=ref("Api")),
     "Alarm": of(
@@ -171,7 +213,9 @@ _RESOURCES: dict[str, Any] = {
         IntegrationUri=att("Function", "Arn"),
         PayloadFormatVersion="2.0",
     ),
-    "Route": of("ApiGatewayV2::Route", ApiId=ref("Api"), RouteKey="POST /x", Target={"Fn::Sub": "integrations/${Integration}"}),
+    "Route": of(
+        "ApiGatewayV2::Route", ApiId=ref("Api"), RouteKey="POST /x", Target={"Fn::Sub": "integrations/${Integration}"}
+    ),
     "Stage": of(
         "ApiGatewayV2::Stage",
         ApiId=ref("Api"),

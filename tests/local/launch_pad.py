@@ -60,12 +60,17 @@ class LaunchPad:
         answer: dict[str, Any] = self.ec2.create_fleet(
             Type="instant",
             LaunchTemplateConfigs=[{"LaunchTemplateSpecification": specification, "Overrides": list(overrides)}],
-            TargetCapacitySpecification={"TotalTargetCapacity": count, "DefaultTargetCapacityType": "spot" if spot else "on-demand"},
+            TargetCapacitySpecification={
+                "TotalTargetCapacity": count,
+                "DefaultTargetCapacityType": "spot" if spot else "on-demand",
+            },
             **more,
         )
         return answer
 
-    def launch(self, override: dict[str, Any] | None = None, count: int = 1, *, spot: bool = False, user_data: bytes = b"") -> list[str]:
+    def launch(
+        self, override: dict[str, Any] | None = None, count: int = 1, *, spot: bool = False, user_data: bytes = b""
+    ) -> list[str]:
         """Ids of instances that were launched without ado."""
         answer = self.fleet([override or self.override()], count, spot=spot, user_data=user_data)
         assert answer["Errors"] == []
@@ -86,7 +91,9 @@ def launched(answer: dict[str, Any]) -> list[str]:
 
 def chosen(answer: dict[str, Any]) -> list[tuple[str, str, int]]:
     """Type, zone and number of what a fleet launched."""
-    return [(group["InstanceType"], group["AvailabilityZone"], len(group["InstanceIds"])) for group in answer["Instances"]]
+    return [
+        (group["InstanceType"], group["AvailabilityZone"], len(group["InstanceIds"])) for group in answer["Instances"]
+    ]
 
 
 def errors(answer: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -26,8 +26,7 @@ PATIENCE = 30.0  # seconds; nothing here takes one, except on a busy machine
 
 @dataclass(slots=True)
 class RunningAws:
-    """The server, seen from outside. Names given by `fresh` are this test's own: the account is shared by all of them.
-    """
+    """The server, seen from outside. All tests share the account; `fresh` returns names that no other test has."""
 
     endpoint: str
     data: Path
@@ -36,7 +35,9 @@ class RunningAws:
     def client(self, service: str) -> Any:
         if service not in self._clients:
             session = aws_session("test", "test")
-            config = Config(retries={"total_max_attempts": 1}, inject_host_prefix=False, s3={"addressing_style": "path"})
+            config = Config(
+                retries={"total_max_attempts": 1}, inject_host_prefix=False, s3={"addressing_style": "path"}
+            )
             self._clients[service] = session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload] # a name known at run time
         return self._clients[service]
 
@@ -75,8 +76,21 @@ class RunningAws:
         name = self.fresh("function")
         wanted: dict[str, Any] = {"Runtime": "python3.11", "Handler": "index.handler", "Timeout": 15, **settings}
         wanted.setdefault("Role", self.role("lambda.amazonaws.com"))
-        self.client("lambda").create_function(FunctionName=name, Code={"ZipFile": zipped(**{"index.py": code})}, **wanted)
+        self.client("lambda").create_function(
+            FunctionName=name, Code={"ZipFile": zipped(**{"index.py": code})}, **wanted
+        )
         return name
+
+    def table(self, name: str = "table") -> str:
+        """Create a table with the keys of Joiner's own, `kind` and `id`. Returns its name."""
+        fresh = self.fresh(name)
+        self.client("dynamodb").create_table(
+            TableName=fresh,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
+        )
+        return fresh
 
     def queue(self, **attributes: str) -> tuple[str, str]:
         """A queue's URL and ARN."""

@@ -22,7 +22,9 @@ class DeployedStack:
         return self.status
 
     def update(self, resources: Mapping[str, Any], **sections: Any) -> str:
-        self.cloudformation.update_stack(StackName=self.name, TemplateBody=json.dumps({"Resources": resources, **sections}))
+        self.cloudformation.update_stack(
+            StackName=self.name, TemplateBody=json.dumps({"Resources": resources, **sections})
+        )
         return self.status
 
     def delete(self, **options: Any) -> str:

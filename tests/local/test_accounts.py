@@ -11,7 +11,9 @@ def test_calls_of_roles_are_counted_by_service_and_action_and_those_of_people_ar
     own_aws: tuple[RunningAws, subprocess.Popen[str]],
 ) -> None:
     aws, _ = own_aws
-    held = aws.client("sts").assume_role(RoleArn=aws.role("lambda.amazonaws.com"), RoleSessionName="counted")["Credentials"]
+    held = aws.client("sts").assume_role(RoleArn=aws.role("lambda.amazonaws.com"), RoleSessionName="counted")[
+        "Credentials"
+    ]
     session = boto3.Session(held["AccessKeyId"], held["SecretAccessKey"], held["SessionToken"], region_name="us-east-1")
     as_role = session.client("dynamodb", endpoint_url=aws.endpoint)
 

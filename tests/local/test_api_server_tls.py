@@ -14,9 +14,9 @@ from joiner.adapters.kube import ClusterAccess, Kube
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.kube_kinds import NODES
 from joiner.adapters.tls import InvalidAuthority, client_context
-from joiner_local.kube_api import KubeApi
-from joiner_local.kubeconfig import Endpoint
-from joiner_local.pki import Authority
+from joiner_local.control_plane.kube_api import KubeApi
+from joiner_local.control_plane.kubeconfig import ApiServerEndpoint
+from joiner_local.control_plane.pki import CertificateAuthority
 from tests.local.tls_server import serving
 
 HERE = ("127.0.0.1", "localhost")
@@ -31,11 +31,11 @@ class Secret:
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path / "ca", now=NOW)
+def authority(tmp_path: Path) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path / "ca", now=NOW)
 
 
-def client(authority: Authority, port: int) -> Kube:
+def client(authority: CertificateAuthority, port: int) -> Kube:
     return Kube(ClusterAccess(f"https://127.0.0.1:{port}", authority.certificate.read_text(), Secret()))
 
 
@@ -46,13 +46,15 @@ def identifiers(certificate: Path) -> set[str]:
     return {name for oid, name in wanted.items() if any(each.oid == oid for each in extensions)}
 
 
-def test_the_local_clusters_ca_has_no_key_identifiers_as_older_eks_clusters(authority: Authority) -> None:
+def test_the_local_clusters_ca_has_no_key_identifiers_as_older_eks_clusters(authority: CertificateAuthority) -> None:
     server = authority.server("apiserver", *HERE)
 
     assert (identifiers(authority.certificate), identifiers(server.certificate)) == (set(), set())
 
 
-def test_a_certificate_without_identifiers_is_accepted_and_strict_verification_refuses_it(authority: Authority) -> None:
+def test_a_certificate_without_identifiers_is_accepted_and_strict_verification_refuses_it(
+    authority: CertificateAuthority,
+) -> None:
     strict = client_context(authority.certificate.read_text())
     strict.verify_flags |= ssl.VERIFY_X509_STRICT
 
@@ -64,14 +66,14 @@ def test_a_certificate_without_identifiers_is_accepted_and_strict_verification_r
             strict.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
-def test_the_tests_own_client_accepts_it_too(authority: Authority) -> None:
+def test_the_tests_own_client_accepts_it_too(authority: CertificateAuthority) -> None:
     with serving(authority.server("apiserver", *HERE)) as server:
-        api = KubeApi(Endpoint(f"https://127.0.0.1:{server.port}", authority.certificate), token="t")
+        api = KubeApi(ApiServerEndpoint(f"https://127.0.0.1:{server.port}", authority.certificate), token="t")
         assert api.get("/api/v1/nodes")["items"] == []
 
 
-def test_another_ca_is_refused_before_the_token_is_sent(authority: Authority, tmp_path: Path) -> None:
-    other = Authority(tmp_path / "other", now=NOW)
+def test_another_ca_is_refused_before_the_token_is_sent(authority: CertificateAuthority, tmp_path: Path) -> None:
+    other = CertificateAuthority(tmp_path / "other", now=NOW)
 
     with serving(other.server("apiserver", *HERE)) as server:
         with pytest.raises(Unreachable):
@@ -79,7 +81,7 @@ def test_another_ca_is_refused_before_the_token_is_sent(authority: Authority, tm
         assert server.tokens == []
 
 
-def test_another_host_name_is_refused_before_the_token_is_sent(authority: Authority) -> None:
+def test_another_host_name_is_refused_before_the_token_is_sent(authority: CertificateAuthority) -> None:
     with serving(authority.server("apiserver", "api.example.com", "10.0.0.1")) as server:
         with pytest.raises(Unreachable):
             client(authority, server.port).list(NODES)
@@ -87,7 +89,7 @@ def test_another_host_name_is_refused_before_the_token_is_sent(authority: Author
 
 
 def test_an_expired_certificate_is_refused_before_the_token_is_sent(tmp_path: Path) -> None:
-    expired = Authority(tmp_path / "expired", now=NOW - dt.timedelta(days=60))
+    expired = CertificateAuthority(tmp_path / "expired", now=NOW - dt.timedelta(days=60))
 
     with serving(expired.server("apiserver", *HERE)) as server:
         with pytest.raises(Unreachable):
@@ -101,7 +103,7 @@ def test_without_the_clusters_ca_no_other_one_is_trusted(text: str) -> None:
         Kube(ClusterAccess("https://127.0.0.1:1", text, Secret()))
 
 
-def test_strictness_is_off_and_everything_else_is_on(authority: Authority) -> None:
+def test_strictness_is_off_and_everything_else_is_on(authority: CertificateAuthority) -> None:
     context = client_context(authority.certificate.read_text())
 
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from joiner_local.authenticator import Caller, PresignedCall, Refused
+from joiner_local.control_plane.authenticator import Caller, PresignedCall, TokenRefused
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 PARAMETERS = {
@@ -52,14 +52,14 @@ def test_a_token_of_any_regional_sts_is_read() -> None:
     ],
 )
 def test_anything_unusual_about_a_token_is_refused(bad: str, why: str) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(TokenRefused, match=why):
         PresignedCall.from_token(bad, now=NOW)
 
 
 def test_a_token_lives_for_fifteen_minutes_whatever_its_url_says() -> None:
     signed = datetime(2026, 11, 21, 11, 59, tzinfo=UTC)
     PresignedCall.from_token(token(), now=signed + timedelta(minutes=15))
-    with pytest.raises(Refused):
+    with pytest.raises(TokenRefused):
         PresignedCall.from_token(token(), now=signed + timedelta(minutes=15, seconds=1))
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from joiner_local import caches
+from joiner_local.tooling import build_cache
 
 
 def test_what_was_made_is_not_made_again(tmp_path: Path) -> None:
     made: list[Path] = []
     for _ in range(2):
-        folder = caches.made_once(tmp_path / "cake", made.append, what="cake", say=print)
+        folder = build_cache.made_once(tmp_path / "cake", made.append, what="cake", say=print)
     assert folder == tmp_path / "cake"
     assert len(made) == 1
 
@@ -24,7 +24,7 @@ def test_what_failed_half_way_is_not_there(tmp_path: Path) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        caches.made_once(tmp_path / "cake", fail, what="cake", say=print)
+        build_cache.made_once(tmp_path / "cake", fail, what="cake", say=print)
     assert [path.name for path in tmp_path.iterdir()] == ["cake.lock"]
 
 
@@ -32,14 +32,14 @@ def test_two_processes_that_want_it_at_once_make_it_once(tmp_path: Path) -> None
     program = textwrap.dedent(f"""
         import time
         from pathlib import Path
-        from joiner_local import caches
+        from joiner_local.tooling import build_cache
 
         def make(folder):
             print("making", flush=True)
             time.sleep(0.5)
             (folder / "whole").touch()
 
-        folder = caches.made_once(Path({str(tmp_path)!r}) / "cake", make, what="cake", say=print)
+        folder = build_cache.made_once(Path({str(tmp_path)!r}) / "cake", make, what="cake", say=print)
         assert (folder / "whole").exists()
         print("have it")
     """)

@@ -45,17 +45,30 @@ class Cli:
 
     def synth(self) -> None:
         environment = self.environment | {"CDK_OUTDIR": str(self.folder / "cdk.out")}
-        subprocess.run([sys.executable, str(APP / "app.py")], env=environment, check=True, capture_output=True, timeout=60)
+        subprocess.run(
+            [sys.executable, str(APP / "app.py")], env=environment, check=True, capture_output=True, timeout=60
+        )
 
     def run(self, *command: str) -> tuple[int, str]:
         """Exit code and what it said, white space folded."""
         whole = [str(CDK), *command, "--app", str(self.folder / "cdk.out"), "--ci", "--no-notices"]
-        done = subprocess.run(whole, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            whole, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False
+        )
         return done.returncode, re.sub(r"\s+", " ", done.stdout + done.stderr)
 
     def deploy(self, value: str, *options: str) -> tuple[int, str]:
         parameter = f"Small:Value={value}"
-        return self.run("deploy", "--require-approval", "never", "--outputs-file", "outputs.json", "--parameters", parameter, *options)
+        return self.run(
+            "deploy",
+            "--require-approval",
+            "never",
+            "--outputs-file",
+            "outputs.json",
+            "--parameters",
+            parameter,
+            *options,
+        )
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -72,7 +85,9 @@ def test_the_cdk_deploys_updates_and_destroys_an_app(local_aws: RunningAws, tmp_
     code, said = cli.deploy("one", "--method", "direct")
     assert code == 0, said
     assert ssm.get_parameter(Name="/small/value")["Parameter"]["Value"] == "one"
-    trusted = ssl.create_default_context(cadata=ssm.get_parameter(Name="/joiner-local/tls/ca.pem")["Parameter"]["Value"])
+    trusted = ssl.create_default_context(
+        cadata=ssm.get_parameter(Name="/joiner-local/tls/ca.pem")["Parameter"]["Value"]
+    )
     ring = urllib.request.Request(f"{cli.outputs['Url'].rstrip('/')}/ring/t0ken/pods?timeout=2s", b"{}", method="POST")  # noqa: S310 - our own door
     with urllib.request.urlopen(ring, context=trusted, timeout=10) as answer:  # noqa: S310
         assert json.loads(answer.read()) == {"token": "t0ken", "route": "POST /ring/{token}/pods"}

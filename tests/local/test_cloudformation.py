@@ -23,7 +23,9 @@ REFUSED = {
     "Type": "AWS::StepFunctions::StateMachine",
     "Properties": {
         "RoleArn": "arn:aws:iam::123456789012:role/nobody-made-it",
-        "DefinitionString": json.dumps({"QueryLanguage": "JSONata", "StartAt": "End", "States": {"End": {"Type": "Succeed"}}}),
+        "DefinitionString": json.dumps(
+            {"QueryLanguage": "JSONata", "StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+        ),
     },
 }
 
@@ -31,15 +33,29 @@ REFUSED = {
 def test_resources_are_made_after_what_they_depend_on_and_deleted_before_it(local_aws: RunningAws) -> None:
     stack = DeployedStack(local_aws)
     status = stack.create(
-        {"Last": parameter("z", DependsOn="Middle"), "Middle": parameter({"Fn::Sub": "${First.QueueName}"}), "First": queue()}
+        {
+            "Last": parameter("z", DependsOn="Middle"),
+            "Middle": parameter({"Fn::Sub": "${First.QueueName}"}),
+            "First": queue(),
+        }
     )
 
     assert status == "CREATE_COMPLETE"
     made = [line for line in stack.story if line.endswith("CREATE_COMPLETE")]
-    assert made == ["First CREATE_COMPLETE", "Middle CREATE_COMPLETE", "Last CREATE_COMPLETE", f"{stack.name} CREATE_COMPLETE"]
+    assert made == [
+        "First CREATE_COMPLETE",
+        "Middle CREATE_COMPLETE",
+        "Last CREATE_COMPLETE",
+        f"{stack.name} CREATE_COMPLETE",
+    ]
     assert stack.delete() == "DELETE_COMPLETE"
     gone = [line for line in stack.story if line.endswith("DELETE_COMPLETE")]
-    assert gone == ["Last DELETE_COMPLETE", "Middle DELETE_COMPLETE", "First DELETE_COMPLETE", f"{stack.name} DELETE_COMPLETE"]
+    assert gone == [
+        "Last DELETE_COMPLETE",
+        "Middle DELETE_COMPLETE",
+        "First DELETE_COMPLETE",
+        f"{stack.name} DELETE_COMPLETE",
+    ]
 
 
 def test_every_type_can_be_made_changed_and_deleted(local_aws: RunningAws) -> None:
@@ -47,7 +63,9 @@ def test_every_type_can_be_made_changed_and_deleted(local_aws: RunningAws) -> No
     bucket, cluster = local_aws.fresh("assets"), local_aws.fresh("cluster")
     s3.create_bucket(Bucket=bucket)
     s3.put_object(Bucket=bucket, Key="layer.zip", Body=zipped(**{"python/found.py": ""}))
-    local_aws.client("eks").create_cluster(name=cluster, roleArn=local_aws.role("eks.amazonaws.com"), resourcesVpcConfig={})
+    local_aws.client("eks").create_cluster(
+        name=cluster, roleArn=local_aws.role("eks.amazonaws.com"), resourcesVpcConfig={}
+    )
     resources = every_type(bucket=bucket, key="layer.zip", cluster=cluster)
 
     assert {resource["Type"] for resource in resources.values()} == {type_.name for type_ in TYPES}
@@ -56,7 +74,11 @@ def test_every_type_can_be_made_changed_and_deleted(local_aws: RunningAws) -> No
     for resource in changed.values():
         if "Description" in resource["Properties"]:
             resource["Properties"]["Description"] = "changed"
-    changed["Function"]["Properties"] |= {"Timeout": 9, "MemorySize": 512, "Code": {"ZipFile": "def handler(event, context): return 2"}}
+    changed["Function"]["Properties"] |= {
+        "Timeout": 9,
+        "MemorySize": 512,
+        "Code": {"ZipFile": "def handler(event, context): return 2"},
+    }
     changed["Entry"]["Properties"] |= {"KubernetesGroups": ["joiner:binder"], "AccessPolicies": []}
     changed["Stage"]["Properties"]["RouteSettings"] = {}
     changed["Role"]["Properties"]["ManagedPolicyArns"] = []
@@ -112,17 +134,23 @@ def test_a_resource_with_a_name_of_its_own_cannot_be_replaced_under_it(local_aws
         "Properties": {
             "StateMachineName": name,
             "RoleArn": role,
-            "DefinitionString": json.dumps({"QueryLanguage": "JSONata", "StartAt": "End", "States": {"End": {"Type": "Succeed"}}}),
+            "DefinitionString": json.dumps(
+                {"QueryLanguage": "JSONata", "StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+            ),
         },
     }
     stack.create({"Machine": machine})
 
-    status = stack.update({"Machine": {**machine, "Properties": {**machine["Properties"], "StateMachineType": "EXPRESS"}}})
+    status = stack.update(
+        {"Machine": {**machine, "Properties": {**machine["Properties"], "StateMachineType": "EXPRESS"}}}
+    )
     assert status == "UPDATE_ROLLBACK_COMPLETE"
     assert f"Rename {name} and update the stack again" in stack.reason("Machine")
 
 
-def test_a_failing_create_names_the_resource_with_the_services_words_and_takes_everything_back(local_aws: RunningAws) -> None:
+def test_a_failing_create_names_the_resource_with_the_services_words_and_takes_everything_back(
+    local_aws: RunningAws,
+) -> None:
     stack = DeployedStack(local_aws)
 
     assert stack.create({"Good": queue(), "Bad": {**REFUSED, "DependsOn": "Good"}}) == "ROLLBACK_COMPLETE"
@@ -141,9 +169,9 @@ def test_a_failing_update_puts_back_what_it_changed_made_replaced_and_removed(lo
     ids = {name: stack.physical_id(name) for name in before}
 
     last = {**REFUSED, "DependsOn": ["Changed", "Replaced", "Made"]}
-    assert stack.update({"Changed": parameter("new"), "Replaced": queue(QueueName=second), "Made": queue(), "Bad": last}) == (
-        "UPDATE_ROLLBACK_COMPLETE"
-    )
+    assert stack.update(
+        {"Changed": parameter("new"), "Replaced": queue(QueueName=second), "Made": queue(), "Bad": last}
+    ) == ("UPDATE_ROLLBACK_COMPLETE")
     assert {name: stack.physical_id(name) for name in before} == ids
     assert [value(local_aws, ids["Changed"]), value(local_aws, ids["Removed"])] == ["old", "still here"]
     assert stack.of("Made")[-1] == "DELETE_COMPLETE"
@@ -155,10 +183,18 @@ def test_a_failing_update_puts_back_what_it_changed_made_replaced_and_removed(lo
     ("resources", "complaint"),
     [
         ({"Odd": {"Type": "AWS::Made::Up"}}, "Unrecognized resource types: [AWS::Made::Up]"),
-        ({"Wait": {"Type": "AWS::CloudFormation::WaitCondition"}}, "Unrecognized resource types: [AWS::CloudFormation::WaitCondition]"),
+        (
+            {"Wait": {"Type": "AWS::CloudFormation::WaitCondition"}},
+            "Unrecognized resource types: [AWS::CloudFormation::WaitCondition]",
+        ),
         ({"Queue": queue(Color="red")}, "resource Queue (AWS::SQS::Queue): the local AWS does not know property Color"),
         (
-            {"Rule": {"Type": "AWS::Events::Rule", "Properties": {"Targets": [{"Id": "1", "Arn": "a", "EcsParameters": {}}]}}},
+            {
+                "Rule": {
+                    "Type": "AWS::Events::Rule",
+                    "Properties": {"Targets": [{"Id": "1", "Arn": "a", "EcsParameters": {}}]},
+                }
+            },
             "resource Rule (AWS::Events::Rule): the local AWS does not know property Targets.EcsParameters",
         ),
         (
@@ -166,7 +202,10 @@ def test_a_failing_update_puts_back_what_it_changed_made_replaced_and_removed(lo
             "resource Queue (AWS::SQS::Queue) does not support attribute type Nope in Fn::GetAtt",
         ),
         ({"Uses": parameter(ref("Nobody"))}, "Unresolved resource dependencies [Nobody] in the Resources block"),
-        ({"A": parameter("1", DependsOn="B"), "B": parameter("2", DependsOn="A")}, "Circular dependency between resources: [A, B]"),
+        (
+            {"A": parameter("1", DependsOn="B"), "B": parameter("2", DependsOn="A")},
+            "Circular dependency between resources: [A, B]",
+        ),
         ({"A": parameter("1", DeletionPolicy="Snapshot")}, "the local AWS does not know DeletionPolicy Snapshot"),
         ({"A": parameter("1", CreationPolicy={})}, "the local AWS does not know CreationPolicy"),
     ],
@@ -239,7 +278,10 @@ def test_a_rule_of_the_template_can_refuse_its_parameters(local_aws: RunningAws)
     rule = {"Assertions": [{"Assert": {"Fn::Not": [old]}, "AssertDescription": "bootstrap again"}]}
     parameters = {"BootstrapVersion": {"Type": "String", "Default": "3"}}
 
-    assert stack.create({"A": parameter("1")}, Parameters=parameters, Rules={"CheckBootstrapVersion": rule}) == "ROLLBACK_COMPLETE"
+    assert (
+        stack.create({"A": parameter("1")}, Parameters=parameters, Rules={"CheckBootstrapVersion": rule})
+        == "ROLLBACK_COMPLETE"
+    )
     assert "bootstrap again" in stack.described["StackStatusReason"]
 
 
@@ -247,7 +289,10 @@ def test_another_stack_imports_what_one_exports(local_aws: RunningAws) -> None:
     giver, taker, name = DeployedStack(local_aws), DeployedStack(local_aws), local_aws.fresh("export")
     giver.create({"A": parameter("given")}, Outputs={"A": {"Value": att("A", "Value"), "Export": {"Name": name}}})
 
-    assert taker.create({"B": parameter({"Fn::ImportValue": name})}, Outputs={"B": {"Value": att("B", "Value")}}) == "CREATE_COMPLETE"
+    assert (
+        taker.create({"B": parameter({"Fn::ImportValue": name})}, Outputs={"B": {"Value": att("B", "Value")}})
+        == "CREATE_COMPLETE"
+    )
     assert taker.outputs == {"B": "given"}
 
 
@@ -302,7 +347,9 @@ def test_a_change_set_shows_what_it_will_do_and_then_does_it(local_aws: RunningA
 
     def propose(kind: str, name: str, resources: dict[str, Any]) -> dict[str, Any]:
         body = json.dumps({"Resources": resources})
-        made = cloudformation.create_change_set(StackName=stack.name, ChangeSetName=name, ChangeSetType=kind, TemplateBody=body)
+        made = cloudformation.create_change_set(
+            StackName=stack.name, ChangeSetName=name, ChangeSetType=kind, TemplateBody=body
+        )
         stack.stack_id = made["StackId"]
         described: dict[str, Any] = cloudformation.describe_change_set(StackName=stack.name, ChangeSetName=name)
         return described
@@ -314,7 +361,10 @@ def test_a_change_set_shows_what_it_will_do_and_then_does_it(local_aws: RunningA
     assert stack.status == "CREATE_COMPLETE"
 
     second = propose("UPDATE", "second", {"A": parameter("changed"), "C": parameter("3")})
-    changes = {change["ResourceChange"]["LogicalResourceId"]: change["ResourceChange"]["Action"] for change in second["Changes"]}
+    changes = {
+        change["ResourceChange"]["LogicalResourceId"]: change["ResourceChange"]["Action"]
+        for change in second["Changes"]
+    }
     assert changes == {"A": "Modify", "C": "Add", "B": "Remove"}
     cloudformation.execute_change_set(StackName=stack.name, ChangeSetName="second")
     assert stack.status == "UPDATE_COMPLETE"

@@ -60,13 +60,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(local_aws: RunningAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    name, table = local_aws.fresh("networks"), local_aws.fresh("memory")
-    local_aws.client("dynamodb").create_table(
-        TableName=table,
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("kind", "id")],
-        KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-    )
+    name, table = local_aws.fresh("networks"), local_aws.table("memory")
     for variable, value in {
         "AWS_ENDPOINT_URL": local_aws.endpoint,
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -91,7 +85,10 @@ def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: Cluster
     assert cluster.described()["Version"] == "1.36"
     cluster.set(**V6)
 
-    with pytest.raises(Exception, match="ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: deploy to a cluster of"):
+    with pytest.raises(
+        Exception,
+        match="ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: deploy to a cluster of",
+    ):
         cluster.described()
 
 
@@ -99,11 +96,16 @@ def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: Cluster
     ("mode", "told"),
     [
         ("", "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours"),
-        ("CUSTOMER_ROUTED", "give the cluster's subnets a route to the internet (NAT gateway) or to the doorbell's address"),
+        (
+            "CUSTOMER_ROUTED",
+            "give the cluster's subnets a route to the internet (NAT gateway) or to the doorbell's address",
+        ),
         ("CUSTOMER_ISOLATED", "the control plane reaches nothing outside its VPC"),
     ],
 )
-def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(cluster: Cluster, mode: str, told: str) -> None:
+def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(
+    cluster: Cluster, mode: str, told: str
+) -> None:
     if mode:
         cluster.set(controlPlaneEgressMode=mode)
 

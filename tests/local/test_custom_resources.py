@@ -48,12 +48,19 @@ class Installer:
         self.arn = aws.client("lambda").get_function(FunctionName=name)["Configuration"]["FunctionArn"]
 
     def resource(self, **properties: Any) -> dict[str, Any]:
-        return {"Type": "Custom::Installation", "Properties": {"ServiceToken": self.arn, "Queue": self.queue, **properties}}
+        return {
+            "Type": "Custom::Installation",
+            "Properties": {"ServiceToken": self.arn, "Queue": self.queue, **properties},
+        }
 
     def requests(self) -> list[dict[str, Any]]:
         """Those since the last time, in their order."""
         found = []
-        while messages := self.aws.client("sqs").receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get("Messages"):
+        while (
+            messages := self.aws.client("sqs")
+            .receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
+            .get("Messages")
+        ):
             found += [json.loads(message["Body"]) for message in messages]
             for message in messages:
                 self.aws.client("sqs").delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
@@ -73,7 +80,9 @@ def forget_earlier_requests(installer: Installer) -> None:
     installer.requests()
 
 
-def test_it_is_asked_to_create_update_and_delete_and_its_data_reach_others(local_aws: RunningAws, installer: Installer) -> None:
+def test_it_is_asked_to_create_update_and_delete_and_its_data_reach_others(
+    local_aws: RunningAws, installer: Installer
+) -> None:
     stack = DeployedStack(local_aws)
     uses = parameter(att("Thing", "Value"))
 
@@ -83,7 +92,11 @@ def test_it_is_asked_to_create_update_and_delete_and_its_data_reach_others(local
     assert stack.delete() == "DELETE_COMPLETE"
 
     create, update, delete = installer.requests()
-    assert (create["RequestType"], create["LogicalResourceId"], create["ResourceType"]) == ("Create", "Thing", "Custom::Installation")
+    assert (create["RequestType"], create["LogicalResourceId"], create["ResourceType"]) == (
+        "Create",
+        "Thing",
+        "Custom::Installation",
+    )
     assert create["StackId"] == stack.stack_id
     assert (update["OldResourceProperties"]["Value"], update["PhysicalResourceId"]) == ("one", "made")
     assert (delete["RequestType"], delete["PhysicalResourceId"]) == ("Delete", "made")
@@ -98,7 +111,9 @@ def test_every_scalar_arrives_as_a_string(local_aws: RunningAws, installer: Inst
     assert (got["Number"], got["Flag"], got["Nested"]) == ("7", "true", {"List": ["1", "false"]})
 
 
-def test_a_failure_fails_the_stack_with_its_reason_and_is_still_asked_to_delete(local_aws: RunningAws, installer: Installer) -> None:
+def test_a_failure_fails_the_stack_with_its_reason_and_is_still_asked_to_delete(
+    local_aws: RunningAws, installer: Installer
+) -> None:
     stack = DeployedStack(local_aws)
 
     assert stack.create({"Thing": installer.resource(Mode="failed", Name="half")}) == "ROLLBACK_COMPLETE"
@@ -117,7 +132,9 @@ def test_a_failing_update_is_updated_back(local_aws: RunningAws, installer: Inst
     assert (back["ResourceProperties"]["Value"], back["OldResourceProperties"]["Value"]) == ("good", "bad")
 
 
-def test_another_physical_id_means_that_the_old_one_is_deleted_after_the_update(local_aws: RunningAws, installer: Installer) -> None:
+def test_another_physical_id_means_that_the_old_one_is_deleted_after_the_update(
+    local_aws: RunningAws, installer: Installer
+) -> None:
     stack = DeployedStack(local_aws)
     stack.create({"Thing": installer.resource(Name="a")})
     installer.requests()
@@ -135,7 +152,9 @@ def test_another_physical_id_means_that_the_old_one_is_deleted_after_the_update(
         ("stranger", 'Invalid response: RequestId is "somebody else\'s"'),
     ],
 )
-def test_no_proper_answer_fails_the_stack(local_aws: RunningAws, installer: Installer, mode: str, complaint: str) -> None:
+def test_no_proper_answer_fails_the_stack(
+    local_aws: RunningAws, installer: Installer, mode: str, complaint: str
+) -> None:
     stack = DeployedStack(local_aws)
     thing = installer.resource(Mode=mode)
 
@@ -143,7 +162,9 @@ def test_no_proper_answer_fails_the_stack(local_aws: RunningAws, installer: Inst
     assert complaint in stack.reason("Thing")
 
 
-def test_a_function_that_crashes_is_tried_three_times_and_its_error_told(local_aws: RunningAws, installer: Installer) -> None:
+def test_a_function_that_crashes_is_tried_three_times_and_its_error_told(
+    local_aws: RunningAws, installer: Installer
+) -> None:
     stack = DeployedStack(local_aws)
 
     assert stack.create({"Thing": installer.resource(Mode="crash")}) == "ROLLBACK_COMPLETE"
@@ -165,7 +186,9 @@ def test_the_service_timeout_is_how_long_an_answer_may_take(local_aws: RunningAw
 def test_an_attribute_that_was_not_answered_fails_who_asks_for_it(local_aws: RunningAws, installer: Installer) -> None:
     stack = DeployedStack(local_aws)
 
-    assert stack.create({"Thing": installer.resource(), "Uses": parameter(att("Thing", "Missing"))}) == "ROLLBACK_COMPLETE"
+    assert (
+        stack.create({"Thing": installer.resource(), "Uses": parameter(att("Thing", "Missing"))}) == "ROLLBACK_COMPLETE"
+    )
     assert "Vendor response doesn't contain Missing attribute in object Thing" in stack.reason("Uses")
 
 

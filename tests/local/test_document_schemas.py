@@ -26,7 +26,9 @@ class Bucket:
         return json.loads(gzip.decompress(self.client.get_object(Bucket=self.name, Key=key)["Body"].read()))
 
     def write(self, key: str, document: Any) -> None:
-        self.client.put_object(Bucket=self.name, Key=key, Body=gzip.compress(json.dumps(document, separators=(",", ":")).encode()))
+        self.client.put_object(
+            Bucket=self.name, Key=key, Body=gzip.compress(json.dumps(document, separators=(",", ":")).encode())
+        )
 
 
 @pytest.fixture
@@ -63,8 +65,16 @@ def test_a_document_without_a_number_is_of_schema_1(bucket: Bucket) -> None:
 def test_a_document_of_another_schema_is_refused_by_key_found_and_known(bucket: Bucket) -> None:
     bucket.write("plans/a.json.gz", {"schema": 2, "a": 1})
 
-    for read in (bucket.store.get, lambda key: bucket.store.get_as(key, dict), lambda key: bucket.store.get_seldom_changed(key, dict)):
-        with pytest.raises(DocumentSchema, match=r"document plans/a\.json\.gz has schema 2, and this version of Joiner reads schema 1"):
+    for read in (
+        bucket.store.get,
+        lambda key: bucket.store.get_as(key, dict),
+        lambda key: bucket.store.get_seldom_changed(key, dict),
+    ):
+        with pytest.raises(
+            DocumentSchema,
+            match=r"document plans/a\.json\.gz has schema 2, and this version of "
+            r"Joiner reads schema 1",
+        ):
             read("plans/a.json.gz")
 
 

@@ -18,14 +18,7 @@ class Doorbell:
     """A table, the installer's and the doorbell's view of it."""
 
     def __init__(self, aws: RunningAws) -> None:
-        client, name = aws.client("dynamodb"), aws.fresh("table")
-        keys = [("kind", "HASH"), ("id", "RANGE")]
-        client.create_table(
-            TableName=name,
-            KeySchema=[{"AttributeName": key, "KeyType": type_} for key, type_ in keys],
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key, _ in keys],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        client, name = aws.client("dynamodb"), aws.table()
         self.rotation = DoorbellRotation(client, name)
         self.ledger = Ledger(client, name)
 

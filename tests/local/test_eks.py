@@ -31,7 +31,9 @@ def role(aws: RunningAws, name: str) -> str:
     """The ARN of a role of that path and name, which exists: EKS takes no entry for another."""
     path, _, name = f"/{name}".rpartition("/")
     trust = json.dumps({"Version": "2012-10-17", "Statement": []})
-    arn: str = aws.client("iam").create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    arn: str = aws.client("iam").create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=trust)["Role"][
+        "Arn"
+    ]
     return arn
 
 
@@ -106,10 +108,14 @@ def test_a_node_roles_entry_is_a_node_and_nothing_else(aws: RunningAws) -> None:
     )
 
     with pytest.raises(ClientError) as error:
-        eks.create_access_entry(clusterName=CLUSTER, principalArn=role(aws, "n"), type="EC2_LINUX", kubernetesGroups=["a"])
+        eks.create_access_entry(
+            clusterName=CLUSTER, principalArn=role(aws, "n"), type="EC2_LINUX", kubernetesGroups=["a"]
+        )
     assert code(error) == "InvalidRequestException"
     with pytest.raises(ClientError) as error:
-        eks.associate_access_policy(clusterName=CLUSTER, principalArn=arn, policyArn=VIEW, accessScope={"type": "cluster"})
+        eks.associate_access_policy(
+            clusterName=CLUSTER, principalArn=arn, policyArn=VIEW, accessScope={"type": "cluster"}
+        )
     assert code(error) == "InvalidRequestException"
 
 
@@ -163,7 +169,11 @@ def test_the_recommended_image_exists_and_is_amazons(aws: RunningAws, version: s
         (image,) = aws.client("ec2").describe_images(ImageIds=[image_id])["Images"]
 
         assert image["Name"].startswith(f"amazon-eks-node-al2023-{architecture}-standard-{version}-v2026")
-        assert (image["Architecture"], image["ImageOwnerAlias"], image["RootDeviceName"]) == (architecture, "amazon", "/dev/xvda")
+        assert (image["Architecture"], image["ImageOwnerAlias"], image["RootDeviceName"]) == (
+            architecture,
+            "amazon",
+            "/dev/xvda",
+        )
         assert image["CreationDate"].startswith("2026-11-04T")
 
 
@@ -179,7 +189,9 @@ def test_the_recommended_image_is_the_newest_of_its_name(aws: RunningAws) -> Non
 
 def test_amazon_linux_2_ends_with_kubernetes_1_32(aws: RunningAws) -> None:
     ssm = aws.client("ssm")
-    assert ssm.get_parameter(Name="/aws/service/eks/optimized-ami/1.32/amazon-linux-2/recommended/image_id")["Parameter"]["Value"]
+    assert ssm.get_parameter(Name="/aws/service/eks/optimized-ami/1.32/amazon-linux-2/recommended/image_id")[
+        "Parameter"
+    ]["Value"]
 
     with pytest.raises(ClientError) as error:
         ssm.get_parameter(Name="/aws/service/eks/optimized-ami/1.33/amazon-linux-2/recommended/image_id")
@@ -187,7 +199,9 @@ def test_amazon_linux_2_ends_with_kubernetes_1_32(aws: RunningAws) -> None:
 
 
 def test_bottlerocket_has_a_disk_for_data(aws: RunningAws) -> None:
-    image_id = aws.client("ssm").get_parameter(Name="/aws/service/bottlerocket/aws-k8s-1.36/arm64/latest/image_id")["Parameter"]["Value"]
+    image_id = aws.client("ssm").get_parameter(Name="/aws/service/bottlerocket/aws-k8s-1.36/arm64/latest/image_id")[
+        "Parameter"
+    ]["Value"]
 
     (image,) = aws.client("ec2").describe_images(ImageIds=[image_id])["Images"]
 

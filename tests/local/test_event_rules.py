@@ -30,7 +30,12 @@ class Bus:
     def queue(self) -> tuple[str, str]:
         """A queue that rules may send to."""
         url, arn = self.aws.queue()
-        allow = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage", "Resource": arn}
+        allow = {
+            "Effect": "Allow",
+            "Principal": {"Service": "events.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": arn,
+        }
         policy = json.dumps({"Version": "2012-10-17", "Statement": [allow]})
         self.aws.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
         return url, arn
@@ -44,7 +49,9 @@ class Bus:
 
     def received(self, url: str, wait: int = 20) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = (
-            self.aws.client("sqs").receive_message(QueueUrl=url, WaitTimeSeconds=wait, MessageAttributeNames=["All"]).get("Messages", [])
+            self.aws.client("sqs")
+            .receive_message(QueueUrl=url, WaitTimeSeconds=wait, MessageAttributeNames=["All"])
+            .get("Messages", [])
         )
         return messages
 
@@ -79,7 +86,12 @@ def test_a_matching_event_reaches_the_queue_whole(bus: Bus) -> None:
         ({"Input": '{"look": true}'}, {"look": True}),
         ({"InputPath": "$.detail"}, {"instance-id": "i-1", "state": "terminated"}),
         (
-            {"InputTransformer": {"InputPathsMap": {"id": "$.detail.instance-id"}, "InputTemplate": '{"id": <id>, "text": "was <id>"}'}},
+            {
+                "InputTransformer": {
+                    "InputPathsMap": {"id": "$.detail.instance-id"},
+                    "InputTemplate": '{"id": <id>, "text": "was <id>"}',
+                }
+            },
             {"id": "i-1", "text": "was i-1"},
         ),
     ],
@@ -133,7 +145,11 @@ def test_a_function_is_invoked_only_by_the_rule_that_has_its_permission(bus: Bus
     assert bus.received(seen, wait=1) == []
 
     bus.aws.client("lambda").add_permission(
-        FunctionName=name, StatementId="rule", Action="lambda:InvokeFunction", Principal="events.amazonaws.com", SourceArn=rule
+        FunctionName=name,
+        StatementId="rule",
+        Action="lambda:InvokeFunction",
+        Principal="events.amazonaws.com",
+        SourceArn=rule,
     )
     bus.emit()
     assert json.loads(bus.received(seen)[0]["Body"])["instance-id"] == "i-1"

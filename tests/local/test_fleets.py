@@ -55,7 +55,11 @@ def test_prioritized_takes_the_lowest_number_first(pad: LaunchPad) -> None:
 def test_an_answer_says_where_its_instances_are(pad: LaunchPad) -> None:
     group = pad.fleet([pad.override(zone="b")])["Instances"][0]
 
-    assert (group["SubnetId"], group["AvailabilityZone"], group["Lifecycle"]) == (pad.network.subnets[B], B, "on-demand")
+    assert (group["SubnetId"], group["AvailabilityZone"], group["Lifecycle"]) == (
+        pad.network.subnets[B],
+        B,
+        "on-demand",
+    )
     assert group["AvailabilityZoneId"].startswith("use1-az")
     assert group["LaunchTemplateAndOverrides"]["LaunchTemplateSpecification"]["Version"] == "1"
 
@@ -67,7 +71,10 @@ def test_what_one_pool_lacks_the_next_gives_and_the_lack_is_told(pad: LaunchPad,
     answer = pad.fleet([pad.override("c5.large", zone) for zone in ("a", "b", "c")], 5)
 
     assert chosen(answer) == [("c5.large", A, 2), ("c5.large", C, 3)]
-    assert errors(answer) == [("InsufficientInstanceCapacity", "c5.large", A), ("InsufficientInstanceCapacity", "c5.large", B)]
+    assert errors(answer) == [
+        ("InsufficientInstanceCapacity", "c5.large", A),
+        ("InsufficientInstanceCapacity", "c5.large", B),
+    ]
 
 
 def test_a_fleet_may_be_fulfilled_in_part(pad: LaunchPad, aws: RunningAws) -> None:
@@ -132,35 +139,58 @@ def test_all_or_nothing_launches_nothing_where_no_type_has_enough(pad: LaunchPad
 
 
 def test_an_instance_has_all_that_template_and_override_say(pad: LaunchPad) -> None:
-    disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 40, "VolumeType": "gp3", "Encrypted": True, "Iops": 4000, "Throughput": 250}}
+    disk = {
+        "DeviceName": "/dev/xvda",
+        "Ebs": {"VolumeSize": 40, "VolumeType": "gp3", "Encrypted": True, "Iops": 4000, "Throughput": 250},
+    }
     asked = {"joiner.dev/launch": "l-1", "karpenter.sh/nodepool": "default"}
     specifications = [
         {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in asked.items()]}
         for kind in ("instance", "volume", "fleet")
     ]
     answer = pad.fleet(
-        [pad.override(BlockDeviceMappings=[disk])], user_data=b"#!/bin/sh\nexit 0\n", spot=True, TagSpecifications=specifications
+        [pad.override(BlockDeviceMappings=[disk])],
+        user_data=b"#!/bin/sh\nexit 0\n",
+        spot=True,
+        TagSpecifications=specifications,
     )
     identity = launched(answer)[0]
     told = pad.instance(identity)
 
-    assert (told["InstanceType"], told["SubnetId"], told["ImageId"]) == ("m5.large", pad.network.subnets[A], pad.image())
+    assert (told["InstanceType"], told["SubnetId"], told["ImageId"]) == (
+        "m5.large",
+        pad.network.subnets[A],
+        pad.image(),
+    )
     assert (told["InstanceLifecycle"], told["SpotInstanceRequestId"][:4]) == ("spot", "sir-")
     assert told["IamInstanceProfile"]["Arn"].endswith(f"instance-profile/{pad.network.instance_profile}")
     assert [group["GroupId"] for group in told["SecurityGroups"]] == [pad.network.security_group]
-    assert (told["MetadataOptions"]["HttpTokens"], told["MetadataOptions"]["HttpPutResponseHopLimit"]) == ("required", 2)
+    assert (told["MetadataOptions"]["HttpTokens"], told["MetadataOptions"]["HttpPutResponseHopLimit"]) == (
+        "required",
+        2,
+    )
     user_data = pad.ec2.describe_instance_attribute(InstanceId=identity, Attribute="userData")["UserData"]["Value"]
     assert base64.b64decode(user_data) == b"#!/bin/sh\nexit 0\n"
 
     by_instance = [{"Name": "attachment.instance-id", "Values": [identity]}]
     (volume,) = pad.ec2.describe_volumes(Filters=by_instance)["Volumes"]
-    assert [volume[key] for key in ("Size", "VolumeType", "Encrypted", "Iops", "Throughput")] == [40, "gp3", True, 4000, 250]
+    assert [volume[key] for key in ("Size", "VolumeType", "Encrypted", "Iops", "Throughput")] == [
+        40,
+        "gp3",
+        True,
+        4000,
+        250,
+    ]
     assert volume["Attachments"][0]["Device"] == told["RootDeviceName"]
     (interface,) = pad.ec2.describe_network_interfaces(Filters=by_instance)["NetworkInterfaces"]
     (fleet,) = pad.ec2.describe_fleets(FleetIds=[answer["FleetId"]])["Fleets"]
     assert [tags(each) for each in (told, volume, fleet)] == [asked] * 3
     assert tags(interface) == {}
-    assert (fleet["Type"], fleet["FulfilledCapacity"], fleet["Instances"][0]["InstanceIds"]) == ("instant", 1.0, [identity])
+    assert (fleet["Type"], fleet["FulfilledCapacity"], fleet["Instances"][0]["InstanceIds"]) == (
+        "instant",
+        1.0,
+        [identity],
+    )
 
 
 def test_a_root_volume_that_nobody_mentions_is_the_images(pad: LaunchPad) -> None:
@@ -199,7 +229,9 @@ def test_a_dry_run_launches_nothing(pad: LaunchPad) -> None:
         ({"AvailabilityZone": B}, "InvalidParameterValue"),  # not the subnet's
     ],
 )
-def test_what_run_instances_refuses_is_an_error_of_that_pool_only(pad: LaunchPad, changed: dict[str, Any], code: str) -> None:
+def test_what_run_instances_refuses_is_an_error_of_that_pool_only(
+    pad: LaunchPad, changed: dict[str, Any], code: str
+) -> None:
     answer = pad.fleet([pad.override(**changed), pad.override("c5.large")], strategy="lowest-price")
 
     assert chosen(answer) == [("c5.large", A, 1)]
@@ -209,19 +241,25 @@ def test_what_run_instances_refuses_is_an_error_of_that_pool_only(pad: LaunchPad
 def test_an_unknown_instance_profile_is_named_in_its_error(pad: LaunchPad) -> None:
     (error,) = pad.fleet([pad.override(IamInstanceProfile={"Name": "nobody"})])["Errors"]
 
-    assert error["ErrorMessage"] == "Value (nobody) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+    assert error["ErrorMessage"] == (
+        "Value (nobody) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+    )
 
 
 def test_a_type_that_is_not_offered_in_the_zone_is_no_valid_configuration(pad: LaunchPad) -> None:
     by_type = [{"Name": "instance-type", "Values": ["trn1.2xlarge"]}]
-    offered = pad.ec2.describe_instance_type_offerings(LocationType="availability-zone", Filters=by_type)["InstanceTypeOfferings"]
+    offered = pad.ec2.describe_instance_type_offerings(LocationType="availability-zone", Filters=by_type)[
+        "InstanceTypeOfferings"
+    ]
     assert A not in [offering["Location"] for offering in offered]
 
     assert errors(pad.fleet([pad.override("trn1.2xlarge")])) == [("InvalidFleetConfiguration", "trn1.2xlarge", A)]
 
 
 def test_an_unknown_security_group_is_an_error_of_the_pool(pad: LaunchPad, aws: RunningAws) -> None:
-    other = LaunchPad.build(pad.ec2, pad.ssm, pad.network, aws.fresh("template"), SecurityGroupIds=["sg-0123456789abcdef0"])
+    other = LaunchPad.build(
+        pad.ec2, pad.ssm, pad.network, aws.fresh("template"), SecurityGroupIds=["sg-0123456789abcdef0"]
+    )
 
     assert [code for code, _, _ in errors(other.fleet([other.override()]))] == ["InvalidGroup.NotFound"]
 
@@ -236,7 +274,10 @@ def test_an_unknown_instance_type_refuses_the_call(pad: LaunchPad) -> None:
 def test_a_missing_launch_template_refuses_the_call(pad: LaunchPad) -> None:
     for wanted, code in [
         ({"LaunchTemplateName": "nowhere", "Version": "$Latest"}, "InvalidLaunchTemplateName.NotFoundException"),
-        ({"LaunchTemplateId": "lt-0123456789abcdef0", "Version": "$Latest"}, "InvalidLaunchTemplateId.NotFoundException"),
+        (
+            {"LaunchTemplateId": "lt-0123456789abcdef0", "Version": "$Latest"},
+            "InvalidLaunchTemplateId.NotFoundException",
+        ),
         ({"LaunchTemplateName": pad.template, "Version": "7"}, "InvalidLaunchTemplateId.VersionNotFound"),
     ]:
         with pytest.raises(ClientError) as error:
@@ -256,7 +297,9 @@ def test_user_data_has_at_most_sixteen_kilobytes(pad: LaunchPad) -> None:
 
 def test_user_data_that_is_not_base64_is_no_launch_template(pad: LaunchPad, aws: RunningAws) -> None:
     with pytest.raises(ClientError) as error:
-        pad.ec2.create_launch_template(LaunchTemplateName=aws.fresh("template"), LaunchTemplateData={"UserData": "hello!"})
+        pad.ec2.create_launch_template(
+            LaunchTemplateName=aws.fresh("template"), LaunchTemplateData={"UserData": "hello!"}
+        )
 
     assert refusal(error) == "InvalidUserData.Malformed"
 

@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from joiner_local.aws.aws_lambda.function_settings import RUNTIMES
-from joiner_local.function_python import VERSIONS, FunctionPython, Say, find, make_ready, named_in, of_assembly
-from joiner_local.progress import StepFailed
+from joiner_local.tooling.command_progress import StepFailed
+from joiner_local.tooling.function_python import (
+    VERSIONS,
+    FunctionPython,
+    Say,
+    find,
+    make_ready,
+    named_in,
+    of_assembly,
+)
 
 OWN = "{}.{}.{}".format(*sys.version_info[:3])
 

@@ -28,13 +28,7 @@ class Yard:
     def __init__(self, aws: RunningAws, network: Network) -> None:
         self.aws, self.client = aws, aws.client("ec2")
         self.pad = LaunchPad.build(self.client, aws.client("ssm"), network, aws.fresh("template"))
-        self.cluster, self.table = aws.fresh(CLUSTER), aws.fresh("memory")
-        aws.client("dynamodb").create_table(
-            TableName=self.table,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
-            KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-        )
+        self.cluster, self.table = aws.fresh(CLUSTER), aws.table("memory")
         self.ledger = Ledger(aws.client("dynamodb"), self.table)
         self.ec2 = Ec2(self.client)
         self.made: list[str] = []
@@ -43,7 +37,9 @@ class Yard:
         """Instances with all our tags but one, each paired with a claim in the ledger."""
         ids = self.pad.launch(self.pad.override(zone=zone), count)
         tags = {cluster_tag(self.cluster): "owned", CLUSTER_NAME_TAG: self.cluster, NODEPOOL: "default", LAUNCH: "l-1"}
-        self.client.create_tags(Resources=ids, Tags=[{"Key": key, "Value": value} for key, value in tags.items() if key != without])
+        self.client.create_tags(
+            Resources=ids, Tags=[{"Key": key, "Value": value} for key, value in tags.items() if key != without]
+        )
         for instance in ids:
             self.ledger.pair(instance, f"claim-of-{instance}", "l-1")
         self.made += ids
@@ -110,7 +106,9 @@ def test_an_item_that_cannot_be_deleted_stops_no_other(yard: Yard) -> None:
     class Refusing(Ledger):
         def forget_instance(self, instance: str) -> None:
             if instance == second:
-                raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException", "Message": "slow down"}}, "DeleteItem")
+                raise ClientError(
+                    {"Error": {"Code": "ProvisionedThroughputExceededException", "Message": "slow down"}}, "DeleteItem"
+                )
             super().forget_instance(instance)
 
     answer = yard.collect([first, second, third], Refusing(yard.aws.client("dynamodb"), yard.table))

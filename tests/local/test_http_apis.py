@@ -76,7 +76,10 @@ def api_resources(
 ) -> dict[str, dict[str, Any]]:
     """An API with those routes, all to one function; `permitted` is what its permission names."""
     resources: dict[str, dict[str, Any]] = {
-        "Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": RunningAws.fresh("api"), "ProtocolType": "HTTP"}},
+        "Api": {
+            "Type": "AWS::ApiGatewayV2::Api",
+            "Properties": {"Name": RunningAws.fresh("api"), "ProtocolType": "HTTP"},
+        },
         "Integration": {
             "Type": "AWS::ApiGatewayV2::Integration",
             "Properties": {
@@ -112,7 +115,11 @@ def api_resources(
     return resources
 
 
-URL = {"Url": {"Value": {"Fn::Join": ["", ["https://", ref("Api"), ".execute-api.", ref("AWS::Region"), ".amazonaws.com/"]]}}}
+URL = {
+    "Url": {
+        "Value": {"Fn::Join": ["", ["https://", ref("Api"), ".execute-api.", ref("AWS::Region"), ".amazonaws.com/"]]}
+    }
+}
 
 
 def function_arn(aws: RunningAws, code: str) -> str:
@@ -137,7 +144,10 @@ def test_a_function_gets_the_documented_event(api: Api) -> None:
     answer = api.call("POST", "/e/7?timeout=2s&x=1&x=2", b'{"a":1}', content_type="application/json", cookie="k=v; l=w")
 
     event, context = answer.json, answer.json["requestContext"]
-    assert {name: event[name] for name in ("version", "routeKey", "rawPath", "rawQueryString", "pathParameters", "body", "cookies")} == {
+    assert {
+        name: event[name]
+        for name in ("version", "routeKey", "rawPath", "rawQueryString", "pathParameters", "body", "cookies")
+    } == {
         "version": "2.0",
         "routeKey": "POST /e/{id}",
         "rawPath": "/e/7",
@@ -188,7 +198,10 @@ def test_a_function_that_raises_or_answers_nonsense_is_an_internal_error(api: Ap
 def test_each_route_has_its_own_throttle(local_aws: RunningAws, echo: str) -> None:
     stack = DeployedStack(local_aws)
     tight = {"ThrottlingRateLimit": 0.5, "ThrottlingBurstLimit": 3}
-    stage = {"RouteSettings": {"POST /pods": tight}, "DefaultRouteSettings": {"ThrottlingRateLimit": 1, "ThrottlingBurstLimit": 5}}
+    stage = {
+        "RouteSettings": {"POST /pods": tight},
+        "DefaultRouteSettings": {"ThrottlingRateLimit": 1, "ThrottlingBurstLimit": 5},
+    }
     stack.create(api_resources(echo, ["POST /pods", "POST /nodes"], stage=stage), Outputs=URL)
     throttled = Api(local_aws, stack)
 
@@ -210,7 +223,9 @@ def test_a_function_that_does_not_let_the_api_in_is_not_called(local_aws: Runnin
 def test_a_stage_writes_its_access_log_in_its_format(local_aws: RunningAws, echo: str) -> None:
     stack = DeployedStack(local_aws)
     log = {"DestinationArn": att("Logs", "Arn"), "Format": '{"status":"$context.status","route":"$context.routeKey"}'}
-    resources = api_resources(echo, ["POST /pods"], stage={"AccessLogSettings": log}) | {"Logs": {"Type": "AWS::Logs::LogGroup"}}
+    resources = api_resources(echo, ["POST /pods"], stage={"AccessLogSettings": log}) | {
+        "Logs": {"Type": "AWS::Logs::LogGroup"}
+    }
     stack.create(resources, Outputs=URL)
     Api(local_aws, stack).call("POST", "/pods", b"{}")
 

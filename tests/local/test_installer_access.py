@@ -20,7 +20,11 @@ class Entry:
     """An access entry of a cluster, and what the function makes of it."""
 
     def __init__(self, aws: RunningAws) -> None:
-        self.eks, self.cluster, self.principal = aws.client("eks"), aws.fresh("cluster"), aws.role("lambda.amazonaws.com")
+        self.eks, self.cluster, self.principal = (
+            aws.client("eks"),
+            aws.fresh("cluster"),
+            aws.role("lambda.amazonaws.com"),
+        )
         network = {"subnetIds": ["subnet-1", "subnet-2"]}
         self.eks.create_cluster(name=self.cluster, roleArn=self.principal, resourcesVpcConfig=network)
         self.eks.create_access_entry(clusterName=self.cluster, principalArn=self.principal)

@@ -26,8 +26,15 @@ def pad(local_aws: RunningAws) -> LaunchPad:
 def heard(local_aws: RunningAws) -> Heard:
     """What a rule for all events of EC2 has brought about an instance so far: states, or else the kinds of events."""
     url, arn = local_aws.queue()
-    allow = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage", "Resource": arn}
-    local_aws.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps({"Statement": [allow]})})
+    allow = {
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": arn,
+    }
+    local_aws.client("sqs").set_queue_attributes(
+        QueueUrl=url, Attributes={"Policy": json.dumps({"Statement": [allow]})}
+    )
     rule = local_aws.fresh("rule")
     local_aws.client("events").put_rule(Name=rule, EventPattern=json.dumps({"source": ["aws.ec2"]}))
     local_aws.client("events").put_targets(Rule=rule, Targets=[{"Id": "queue", "Arn": arn}])

@@ -52,7 +52,9 @@ class Account:
         ec2 = session.client("ec2", endpoint_url=self.aws.endpoint)
         volume = {"VolumeSize": 20, "VolumeType": "gp3", **ebs}
         mapping = [{"DeviceName": "/dev/xvda", "Ebs": volume}]
-        pad = LaunchPad.build(ec2, self.aws.client("ssm"), self.network, self.aws.fresh("keys"), BlockDeviceMappings=mapping)
+        pad = LaunchPad.build(
+            ec2, self.aws.client("ssm"), self.network, self.aws.fresh("keys"), BlockDeviceMappings=mapping
+        )
         answer = pad.fleet([pad.override()])
         assert answer["Errors"] == []  # the launch itself succeeds, whatever becomes of it
         (instance,) = launched(answer)
@@ -119,7 +121,14 @@ def test_a_disabled_key_and_one_that_does_not_exist_end_the_instance_too(account
 
 
 def test_a_key_policy_that_names_others_only_keeps_the_role_out(account: Account) -> None:
-    others = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/others"}, "Action": "kms:*", "Resource": "*"}
-    key = account.key(Policy=json.dumps({"Version": "2012-10-17", "Statement": [others]}), BypassPolicyLockoutSafetyCheck=True)
+    others = {
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/others"},
+        "Action": "kms:*",
+        "Resource": "*",
+    }
+    key = account.key(
+        Policy=json.dumps({"Version": "2012-10-17", "Statement": [others]}), BypassPolicyLockoutSafetyCheck=True
+    )
 
     assert account.launch({"Encrypted": True, "KmsKeyId": key}, account.granted(key)) == DIED

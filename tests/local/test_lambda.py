@@ -45,7 +45,8 @@ def test_a_warm_invocation_takes_milliseconds(local_aws: RunningAws) -> None:
 def test_a_function_acts_as_its_own_role(local_aws: RunningAws) -> None:
     role = local_aws.role("lambda.amazonaws.com")
     name = local_aws.function(
-        "import boto3\ndef handler(event, context):\n    return boto3.client('sts').get_caller_identity()['Arn']\n", Role=role
+        "import boto3\ndef handler(event, context):\n    return boto3.client('sts').get_caller_identity()['Arn']\n",
+        Role=role,
     )
 
     told, _ = invoke(local_aws, name)
@@ -54,7 +55,9 @@ def test_a_function_acts_as_its_own_role(local_aws: RunningAws) -> None:
 
 def test_code_and_layers_are_where_lambda_puts_them_and_the_code_wins(local_aws: RunningAws) -> None:
     layers = [
-        local_aws.client("lambda").publish_layer_version(LayerName=local_aws.fresh("layer"), Content={"ZipFile": zipped(**files)})
+        local_aws.client("lambda").publish_layer_version(
+            LayerName=local_aws.fresh("layer"), Content={"ZipFile": zipped(**files)}
+        )
         for files in ({"python/first.py": "who = 1", "python/both.py": "who = 1"}, {"python/both.py": "who = 2"})
     ]
     name = local_aws.function(
@@ -76,7 +79,8 @@ def test_the_runtime_has_boto3_and_nothing_that_happens_to_be_installed_here(loc
 
 def test_an_exception_is_an_error_of_its_class_with_its_trace_in_the_log(local_aws: RunningAws) -> None:
     name = local_aws.function(
-        "class LeaseLost(Exception): pass\ndef handler(event, context):\n    print('before')\n    raise LeaseLost('number 3')\n"
+        "class LeaseLost(Exception): pass\ndef handler(event, context):\n    print('before')\n    raise "
+        "LeaseLost('number 3')\n"
     )
 
     told, answer = invoke(local_aws, name, LogType="Tail")
@@ -119,7 +123,9 @@ def test_concurrent_invocations_run_at_the_same_time(local_aws: RunningAws) -> N
 
 
 def test_a_crowd_of_invocations_is_served_by_few_sandboxes(local_aws: RunningAws) -> None:
-    name = local_aws.function("import os, time\ndef handler(event, context):\n    time.sleep(0.02)\n    return os.getpid()\n")
+    name = local_aws.function(
+        "import os, time\ndef handler(event, context):\n    time.sleep(0.02)\n    return os.getpid()\n"
+    )
 
     with ThreadPoolExecutor(40) as pool:
         processes = set(pool.map(lambda _: invoke(local_aws, name)[0], range(80)))
@@ -145,10 +151,16 @@ def test_a_published_version_stays_as_it_was_and_an_alias_can_move(local_aws: Ru
     api, name = local_aws.client("lambda"), local_aws.function("def handler(event, context):\n    return 'old'\n")
     first = api.publish_version(FunctionName=name)
     api.create_alias(FunctionName=name, Name="live", FunctionVersion=first["Version"])
-    api.update_function_code(FunctionName=name, ZipFile=zipped(**{"index.py": "def handler(event, context):\n    return 'new'\n"}))
+    api.update_function_code(
+        FunctionName=name, ZipFile=zipped(**{"index.py": "def handler(event, context):\n    return 'new'\n"})
+    )
 
     assert first["FunctionArn"].endswith(f":function:{name}:1")
-    assert [invoke(local_aws, each)[0] for each in (first["FunctionArn"], f"{name}:live", name)] == ["old", "old", "new"]
+    assert [invoke(local_aws, each)[0] for each in (first["FunctionArn"], f"{name}:live", name)] == [
+        "old",
+        "old",
+        "new",
+    ]
 
     second = api.publish_version(FunctionName=name)
     api.update_alias(FunctionName=name, Name="live", FunctionVersion=second["Version"])
@@ -161,7 +173,8 @@ def test_a_published_version_stays_as_it_was_and_an_alias_can_move(local_aws: Ru
 def test_changed_settings_take_effect_at_the_next_invocation(local_aws: RunningAws) -> None:
     api = local_aws.client("lambda")
     name = local_aws.function(
-        "import os\ndef handler(event, context):\n    return os.environ['MODE']\n", Environment={"Variables": {"MODE": "a"}}
+        "import os\ndef handler(event, context):\n    return os.environ['MODE']\n",
+        Environment={"Variables": {"MODE": "a"}},
     )
     before = invoke(local_aws, name)[0]
     api.update_function_configuration(FunctionName=name, Environment={"Variables": {"MODE": "b"}})
@@ -202,15 +215,21 @@ def test_what_a_function_prints_is_in_its_log_group_and_embedded_metrics_are_met
 
     assert eventually(lines) == ["a line"]
     listed = eventually(lambda: local_aws.client("cloudwatch").list_metrics(Namespace=namespace)["Metrics"])
-    assert [(metric["MetricName"], metric["Dimensions"]) for metric in listed] == [("Launched", [{"Name": "function", "Value": "launch"}])]
+    assert [(metric["MetricName"], metric["Dimensions"]) for metric in listed] == [
+        ("Launched", [{"Name": "function", "Value": "launch"}])
+    ]
 
 
 def test_an_event_that_fails_three_times_is_a_dead_letter(local_aws: RunningAws) -> None:
     url, arn = local_aws.queue()
-    name = local_aws.function("def handler(event, context):\n    raise ValueError('never')\n", DeadLetterConfig={"TargetArn": arn})
+    name = local_aws.function(
+        "def handler(event, context):\n    raise ValueError('never')\n", DeadLetterConfig={"TargetArn": arn}
+    )
     answer = local_aws.client("lambda").invoke(FunctionName=name, InvocationType="Event", Payload=b'{"id": 1}')
 
-    received = local_aws.client("sqs").receive_message(QueueUrl=url, WaitTimeSeconds=10, MessageAttributeNames=["All"])["Messages"]
+    received = local_aws.client("sqs").receive_message(QueueUrl=url, WaitTimeSeconds=10, MessageAttributeNames=["All"])[
+        "Messages"
+    ]
     assert answer["StatusCode"] == 202
     assert [json.loads(message["Body"]) for message in received] == [{"id": 1}]
     assert "never" in received[0]["MessageAttributes"]["ErrorMessage"]["StringValue"]
@@ -242,7 +261,9 @@ def test_the_destination_on_failure_gets_the_event_with_the_answer(local_aws: Ru
         ({"Role": "arn:aws:iam::123456789012:role/nobody"}, "cannot be assumed"),
     ],
 )
-def test_settings_that_lambda_refuses_are_refused(local_aws: RunningAws, settings: dict[str, Any], complaint: str) -> None:
+def test_settings_that_lambda_refuses_are_refused(
+    local_aws: RunningAws, settings: dict[str, Any], complaint: str
+) -> None:
     with pytest.raises(ClientError, match=complaint) as refused:
         local_aws.function(ECHO, **settings)
     assert refused.value.response["Error"]["Code"] == "InvalidParameterValueException"
@@ -257,7 +278,9 @@ def test_a_name_in_use_is_refused(local_aws: RunningAws) -> None:
     api, name = local_aws.client("lambda"), local_aws.function(ECHO)
     role = api.get_function_configuration(FunctionName=name)["Role"]
     with pytest.raises(api.exceptions.ResourceConflictException):
-        api.create_function(FunctionName=name, Role=role, Runtime="python3.11", Handler="i.h", Code={"ZipFile": zipped(**{"i.py": ""})})
+        api.create_function(
+            FunctionName=name, Role=role, Runtime="python3.11", Handler="i.h", Code={"ZipFile": zipped(**{"i.py": ""})}
+        )
 
 
 def test_a_function_that_is_not_there_is_not_found(local_aws: RunningAws) -> None:

@@ -38,14 +38,17 @@ def user_data(account: Account, launch: Launch) -> list[str]:
     ec2 = account.aws.client("ec2")
     found = account.ec2.instances_of_launch(launch.id)
     return [
-        ec2.describe_instance_attribute(InstanceId=each.id, Attribute="userData")["UserData"]["Value"].replace("\n", "") for each in found
+        ec2.describe_instance_attribute(InstanceId=each.id, Attribute="userData")["UserData"]["Value"].replace("\n", "")
+        for each in found
     ]
 
 
 def foreign(account: Account, launch: Launch, **changes: Any) -> str:
     """A template of the name that the launch wants, made by somebody else before."""
     (template,) = launch.templates
-    account.aws.client("ec2").create_launch_template(LaunchTemplateName=template.name, LaunchTemplateData={**template.data, **changes})
+    account.aws.client("ec2").create_launch_template(
+        LaunchTemplateName=template.name, LaunchTemplateData={**template.data, **changes}
+    )
     return template.name
 
 
@@ -68,7 +71,9 @@ def test_a_version_that_another_principal_added_is_not_used(account: Account) ->
     second, launch = account.launch("b")
     (template,) = launch.templates
     ec2 = account.aws.client("ec2")
-    ec2.create_launch_template_version(LaunchTemplateName=template.name, LaunchTemplateData={**template.data, "UserData": EVIL})
+    ec2.create_launch_template_version(
+        LaunchTemplateName=template.name, LaunchTemplateData={**template.data, "UserData": EVIL}
+    )
     ec2.modify_launch_template(LaunchTemplateName=template.name, DefaultVersion="2")
 
     assert account.send(second)["launched"] == 1
@@ -77,10 +82,16 @@ def test_a_version_that_another_principal_added_is_not_used(account: Account) ->
 
 @pytest.mark.parametrize(
     ("changes", "field"),
-    [({"UserData": EVIL}, "UserData"), ({"KeyName": "somebody"}, "KeyName"), ({"SecurityGroupIds": ["sg-open"]}, "SecurityGroupIds")],
+    [
+        ({"UserData": EVIL}, "UserData"),
+        ({"KeyName": "somebody"}, "KeyName"),
+        ({"SecurityGroupIds": ["sg-open"]}, "SecurityGroupIds"),
+    ],
     ids=lambda each: str(each)[:16],
 )
-def test_a_template_that_another_principal_made_launches_nothing(account: Account, changes: dict[str, Any], field: str) -> None:
+def test_a_template_that_another_principal_made_launches_nothing(
+    account: Account, changes: dict[str, Any], field: str
+) -> None:
     key, launch = account.launch("a")
     name = foreign(account, launch, **changes)
 

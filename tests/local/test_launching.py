@@ -43,7 +43,11 @@ pytestmark = pytest.mark.local
 
 TAGS = {"karpenter.sh/discovery": "launching"}
 NODE_CLASS = NodeClass(
-    "default", subnet_terms=(SubnetTerm(TAGS),), security_group_terms=(SecurityGroupTerm(TAGS),), instance_profile=None, uid="class-1"
+    "default",
+    subnet_terms=(SubnetTerm(TAGS),),
+    security_group_terms=(SecurityGroupTerm(TAGS),),
+    instance_profile=None,
+    uid="class-1",
 )
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
 M5 = InstanceType("m5.large", {"kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "m5.large"})
@@ -54,13 +58,7 @@ class Account:
 
     def __init__(self, aws: RunningAws, network: Network) -> None:
         self.aws, self.network = aws, network
-        name = aws.fresh("joiner")
-        aws.client("dynamodb").create_table(
-            TableName=name,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
-            KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-        )
+        name = aws.table("joiner")
         aws.client("s3").create_bucket(Bucket=name)
         self.ledger = Ledger(aws.client("dynamodb"), name)
         self.store = Store(aws.client("s3"), name)
@@ -69,15 +67,26 @@ class Account:
 
     def take_lease(self, execution: str) -> Task:
         values = {":me": arn(execution), ":until": 2**33, ":one": 1}
-        item = self.ledger._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until ADD leaseNumber :one", values)
-        return Task(Execution(execution, arn(execution), ""), replace(CLUSTER, name="launching"), int(item["leaseNumber"]["N"]), 1)
+        item = self.ledger._update(
+            "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until ADD leaseNumber :one", values
+        )
+        return Task(
+            Execution(execution, arn(execution), ""),
+            replace(CLUSTER, name="launching"),
+            int(item["leaseNumber"]["N"]),
+            1,
+        )
 
     def ceilings(self) -> NodeClassPolicy:
         """Those of the default settings, as the deployment gives them to the function."""
-        plain = NodeClassPolicy(("KarpenterNodeRole-launching",), self.network.instance_profile, ("amazon", "self"), account=ACCOUNT)
+        plain = NodeClassPolicy(
+            ("KarpenterNodeRole-launching",), self.network.instance_profile, ("amazon", "self"), account=ACCOUNT
+        )
         return plain.with_limits(node_class_limits(Settings(cluster="launching", region="us-east-1")))
 
-    def resolve(self, *, ceilings: NodeClassPolicy | None = None, **node_class: Any) -> tuple[dict[str, Any], dict[str, ResolvedNodeClass]]:
+    def resolve(
+        self, *, ceilings: NodeClassPolicy | None = None, **node_class: Any
+    ) -> tuple[dict[str, Any], dict[str, ResolvedNodeClass]]:
         spec = {
             "amiSelectorTerms": [{"alias": "al2023@latest"}],
             "subnetSelectorTerms": [{"tags": TAGS}],
@@ -103,17 +112,23 @@ class Account:
         """The key and the launch of claims alike."""
         resolved = self.resolve()[1]["EC2NodeClass/default"]
         claims = [
-            build_node_claim(POOL, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=1, execution="up-1")
+            build_node_claim(
+                POOL, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=1, execution="up-1"
+            )
             for suffix in suffixes
         ]
         offers = tuple(LaunchOffering(0.096, "m5.large", zone) for zone in ("us-east-1a", "us-east-1b"))
         wanted = [ClaimToLaunch(claim, POOL, NODE_CLASS, resolved, "on-demand", offers) for claim in claims]
-        (launch,), refusals = group_launches(wanted, Catalogue.of([M5]), self.task.cluster, execution=self.ledger._table)
+        (launch,), refusals = group_launches(
+            wanted, Catalogue.of([M5]), self.task.cluster, execution=self.ledger._table
+        )
         assert refusals == ()
         return documents.put_launches(self.store, self.task, [launch]), launch
 
     def send(self, key: str, task: Task | None = None) -> dict[str, Any]:
-        launcher = launch_instances.Launcher(self.ledger, self.store, self.ec2, Pause(self.aws.client("ssm"), "launching"))
+        launcher = launch_instances.Launcher(
+            self.ledger, self.store, self.ec2, Pause(self.aws.client("ssm"), "launching")
+        )
         answer: dict[str, Any] = launcher.answer(task or self.task, key, 0, NOON, 2**33)
         return answer
 
@@ -149,11 +164,15 @@ def test_a_class_is_resolved_from_what_ec2_and_ssm_have(account: Account) -> Non
     ],
     ids=["subnets", "security groups", "an instance profile"],
 )
-def test_a_class_for_which_something_is_missing_says_what(account: Account, mistake: dict[str, Any], condition: str) -> None:
+def test_a_class_for_which_something_is_missing_says_what(
+    account: Account, mistake: dict[str, Any], condition: str
+) -> None:
     answer, classes = account.resolve(**mistake)
 
     assert (answer["ready"], answer["refused"]) == (0, 1)
-    assert [problem.condition for problem in classes["EC2NodeClass/default"].problems if problem.severity == "error"] == [condition]
+    assert [
+        problem.condition for problem in classes["EC2NodeClass/default"].problems if problem.severity == "error"
+    ] == [condition]
 
 
 def test_a_launch_gives_each_claim_its_instance_with_its_tags(account: Account) -> None:
@@ -183,7 +202,9 @@ def test_a_launch_whose_answer_was_lost_is_found_by_its_tag(account: Account) ->
     key, launch = account.launch("a")
     for template in launch.templates:
         account.ec2.ensure_launch_template(template.name, template.data, template.tags)
-    account.ledger.begin_launch(documents.record_of(launch, lease_number=account.task.lease_number, execution=account.task.execution.arn))
+    account.ledger.begin_launch(
+        documents.record_of(launch, lease_number=account.task.lease_number, execution=account.task.execution.arn)
+    )
     account.ec2.create_fleet(launch.request)  # and here it died
 
     answer = account.send(key, account.take_lease("up-2"))
@@ -209,7 +230,10 @@ def test_an_offering_that_is_short_is_remembered_and_the_claim_may_be_planned_ag
     answer = account.send(key)
 
     assert (answer["launched"], answer["short"], answer["errors"]) == (0, 1, ["InsufficientInstanceCapacity"])
-    assert {mark.offering.zone for mark in account.ledger.unavailable(int(NOON.timestamp()))} == {"us-east-1a", "us-east-1b"}
+    assert {mark.offering.zone for mark in account.ledger.unavailable(int(NOON.timestamp()))} == {
+        "us-east-1a",
+        "us-east-1b",
+    }
     assert account.ledger.unavailable(int(NOON.timestamp()) + 181) == []
 
 

@@ -26,13 +26,7 @@ class Table:
 
     def __init__(self, aws: RunningAws) -> None:
         self.client = aws.client("dynamodb")
-        self.name = aws.fresh("memory")
-        self.client.create_table(
-            TableName=self.name,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("kind", "id")],
-            KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-        )
+        self.name = aws.table("memory")
         self.ledger = Ledger(self.client, self.name)
 
     def take_lease(self, holder: str, until: int = 100) -> int:
@@ -65,7 +59,9 @@ def table(local_aws: RunningAws) -> Iterator[Table]:
 
 
 def a_launch(lease_number: int, *, launch_id: str = "l-1", request: str = "{}") -> LaunchRecord:
-    return LaunchRecord(launch_id, request, "token", ("claim-a", "claim-b"), lease_number, ME, details='{"pool":"default"}')
+    return LaunchRecord(
+        launch_id, request, "token", ("claim-a", "claim-b"), lease_number, ME, details='{"pool":"default"}'
+    )
 
 
 def test_before_its_first_holder_the_lease_is_free(table: Table) -> None:
@@ -256,6 +252,8 @@ def test_placed_pods_add_up_over_the_looks_at_a_wave(table: Table) -> None:
 
 def test_before_the_deployment_wrote_a_secret_the_doorbell_accepts_none(table: Table) -> None:
     assert table.ledger.doorbell_secrets() == DoorbellSecrets()
-    table.client.put_item(TableName=table.name, Item={"kind": {"S": "DOORBELL"}, "id": {"S": "token"}, "value": {"S": "secret"}})
+    table.client.put_item(
+        TableName=table.name, Item={"kind": {"S": "DOORBELL"}, "id": {"S": "token"}, "value": {"S": "secret"}}
+    )
 
     assert table.ledger.doorbell_secrets() == DoorbellSecrets(current="secret")

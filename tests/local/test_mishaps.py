@@ -19,7 +19,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters.tls import client_context
-from joiner_local.pki import Authority
+from joiner_local.control_plane.pki import CertificateAuthority
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
@@ -57,18 +57,20 @@ class Stage:
 
 @pytest.fixture
 def stage(local_aws: RunningAws) -> Iterator[Stage]:
-    table, machine, role = local_aws.fresh("table"), local_aws.fresh("machine"), local_aws.role("states.amazonaws.com")
-    local_aws.client("dynamodb").create_table(
-        TableName=table,
-        KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("kind", "id")],
-        BillingMode="PAY_PER_REQUEST",
+    table, machine, role = local_aws.table(), local_aws.fresh("machine"), local_aws.role("states.amazonaws.com")
+    arn = local_aws.client("stepfunctions").create_state_machine(
+        name=machine, definition=json.dumps(MACHINE), roleArn=role
     )
-    arn = local_aws.client("stepfunctions").create_state_machine(name=machine, definition=json.dumps(MACHINE), roleArn=role)
     lent = local_aws.client("sts").assume_role(RoleArn=role, RoleSessionName="states")["Credentials"]
     session = boto3.Session(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], region_name="us-east-1")
     once = Config(retries={"total_max_attempts": 1}, read_timeout=5)
-    yield Stage(local_aws, table, machine, arn["stateMachineArn"], session.client("dynamodb", endpoint_url=local_aws.endpoint, config=once))
+    yield Stage(
+        local_aws,
+        table,
+        machine,
+        arn["stateMachineArn"],
+        session.client("dynamodb", endpoint_url=local_aws.endpoint, config=once),
+    )
     local_aws.knob("mishaps/set")
     local_aws.knob("mishaps/stop")
     local_aws.knob("mishaps/pace", factor=1)
@@ -128,7 +130,9 @@ def test_an_execution_is_stopped_where_it_was_asked(stage: Stage, when: str, ent
     arn = client.start_execution(stateMachineArn=stage.arn)["executionArn"]
     assert eventually(lambda: client.describe_execution(executionArn=arn)["status"] == "ABORTED")
     events = client.get_execution_history(executionArn=arn)["events"]
-    assert [each["stateEnteredEventDetails"]["name"] for each in events if "stateEnteredEventDetails" in each] == entered
+    assert [
+        each["stateEnteredEventDetails"]["name"] for each in events if "stateEnteredEventDetails" in each
+    ] == entered
     assert any(each["type"] == "WaitStateExited" for each in events) == (when == "left")
     assert stage.aws.knob("mishaps/stop")["stopped"] == [arn]
 
@@ -142,14 +146,18 @@ def test_waits_take_the_part_of_their_time_that_was_asked(stage: Stage) -> None:
 
 
 def test_the_api_server_s_door_passes_on_what_nothing_happens_to(local_aws: RunningAws, tmp_path: Path) -> None:
-    authority = Authority(tmp_path, now=datetime.now(UTC))
+    authority = CertificateAuthority(tmp_path, now=datetime.now(UTC))
     pair = authority.server("apiserver", "127.0.0.1")
 
     class Api(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_PATCH(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"])) + self.headers["authorization"].encode() + self.path.encode()
+            body = (
+                self.rfile.read(int(self.headers["content-length"]))
+                + self.headers["authorization"].encode()
+                + self.path.encode()
+            )
             self.send_response(409)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
@@ -165,12 +173,18 @@ def test_the_api_server_s_door_passes_on_what_nothing_happens_to(local_aws: Runn
     threading.Thread(target=server.serve_forever, daemon=True).start()
     name = local_aws.fresh("cluster")
     network: dict[str, Any] = {}
-    local_aws.client("eks").create_cluster(name=name, roleArn=local_aws.role("eks.amazonaws.com"), resourcesVpcConfig=network)
+    local_aws.client("eks").create_cluster(
+        name=name, roleArn=local_aws.role("eks.amazonaws.com"), resourcesVpcConfig=network
+    )
     local_aws.knob("eks", name=name, endpoint=f"https://127.0.0.1:{server.server_port}", ca="")
 
     door = local_aws.knob("mishaps/guard", cluster=name, pki=str(tmp_path))["endpoint"]
 
-    assert local_aws.client("eks").describe_cluster(name=name)["cluster"]["endpoint"] == door != f"https://127.0.0.1:{server.server_port}"
+    assert (
+        local_aws.client("eks").describe_cluster(name=name)["cluster"]["endpoint"]
+        == door
+        != f"https://127.0.0.1:{server.server_port}"
+    )
     with urllib3.PoolManager(ssl_context=client_context(authority.certificate.read_text())) as http:
         answer = http.request("PATCH", f"{door}/api/v1/nodes/a?x=1", body=b"{}", headers={"Authorization": "Bearer t:"})
     assert (answer.status, answer.data) == (409, b"{}Bearer t:/api/v1/nodes/a?x=1")

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from infra.asset_bundles import BundleTarget, bundle_requirements, bundle_sources
-from joiner_local import runtime_python
-from joiner_local.pki import Authority
+from joiner_local.control_plane.pki import CertificateAuthority
+from joiner_local.tooling import runtime_python
 from tests.local.running_aws import RunningAws, eventually, started_server
 from tests.local.tls_server import TlsServer, serving
 
@@ -78,7 +78,7 @@ def aws(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runn
 @pytest.fixture
 def api_server(tmp_path: Path) -> Iterator[tuple[TlsServer, str]]:
     """With the CA of an older EKS cluster."""
-    authority = Authority(tmp_path, now=dt.datetime.now(dt.UTC))
+    authority = CertificateAuthority(tmp_path, now=dt.datetime.now(dt.UTC))
     with serving(authority.server("apiserver", "127.0.0.1")) as server:
         yield server, authority.certificate.read_text()
 

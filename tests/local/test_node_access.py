@@ -44,7 +44,9 @@ class World:
         self.role, self.profile = f"joiner-node-{self.cluster}-us-east-1", aws.fresh("profile")
         iam = aws.client("iam")
         tags = [{"Key": CLUSTER_TAG, "Value": self.cluster}]
-        self.arn = iam.create_role(RoleName=self.role, AssumeRolePolicyDocument=json.dumps(TRUST), Tags=tags)["Role"]["Arn"]
+        self.arn = iam.create_role(RoleName=self.role, AssumeRolePolicyDocument=json.dumps(TRUST), Tags=tags)["Role"][
+            "Arn"
+        ]
         iam.attach_role_policy(RoleName=self.role, PolicyArn="arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
         iam.create_instance_profile(InstanceProfileName=self.profile, Path=self.path)
         iam.add_role_to_instance_profile(InstanceProfileName=self.profile, RoleName=self.role)
@@ -170,7 +172,11 @@ def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(world: 
     arn = world.aws.role("ec2.amazonaws.com")
     world.aws.client("eks").create_access_entry(clusterName=world.cluster, principalArn=arn, type="STANDARD")
 
-    with pytest.raises(ForeignEntry, match=r"has an access entry of type STANDARD in access-\w+; nodes need EC2_LINUX: delete it"):
+    with pytest.raises(
+        ForeignEntry,
+        match=r"has an access entry of type STANDARD in access-\w+; nodes need "
+        r"EC2_LINUX: delete it",
+    ):
         world.access.admit(arn)
 
 
@@ -182,7 +188,9 @@ def test_profiles_are_listed_by_their_path_only(world: World) -> None:
 
 
 def test_a_cluster_that_is_gone_has_no_entries(world: World) -> None:
-    access = NodeAccess("nowhere", eks=world.aws.client("eks"), iam=world.aws.client("iam"), ec2=world.aws.client("ec2"))
+    access = NodeAccess(
+        "nowhere", eks=world.aws.client("eks"), iam=world.aws.client("iam"), ec2=world.aws.client("ec2")
+    )
 
     assert access.entries() == []
 

@@ -37,7 +37,9 @@ def test_the_discovery_tags_of_the_network_are_enough(account: Account) -> None:
 def test_a_subnet_and_a_group_of_the_account_without_the_clusters_tags_are_refused(account: Account) -> None:
     ec2 = account.aws.client("ec2")
     vpc = account.network.vpc
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.250.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.250.0/24", AvailabilityZone="us-east-1a")["Subnet"][
+        "SubnetId"
+    ]
     group = ec2.create_security_group(GroupName=account.aws.fresh("db"), Description="database", VpcId=vpc)["GroupId"]
     chosen = {"subnetSelectorTerms": [{"id": subnet}], "securityGroupSelectorTerms": [{"id": group}]}
     try:
@@ -54,7 +56,9 @@ def test_a_subnet_and_a_group_of_the_account_without_the_clusters_tags_are_refus
 
 def test_a_subnet_of_another_cluster_is_refused(account: Account) -> None:
     ec2 = account.aws.client("ec2")
-    subnet = ec2.create_subnet(VpcId=account.network.vpc, CidrBlock="172.31.251.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    subnet = ec2.create_subnet(VpcId=account.network.vpc, CidrBlock="172.31.251.0/24", AvailabilityZone="us-east-1a")[
+        "Subnet"
+    ]["SubnetId"]
     ec2.create_tags(Resources=[subnet], Tags=[{"Key": "kubernetes.io/cluster/other", "Value": "owned"}])
     try:
         assert [reason for reason, _ in refusals(account, subnetSelectorTerms=[{"id": subnet}])] == ["SubnetNotAllowed"]
@@ -78,12 +82,17 @@ def test_no_snapshot_of_the_account_can_be_mounted_unless_it_is_the_clusters(acc
 
 def test_an_owner_that_is_not_allowed_never_selects_images_of_others(account: Account) -> None:
     named = {"amiFamily": "AL2023", "amiSelectorTerms": [{"owner": CANONICAL, "name": "*"}]}
-    amazon = {"amiFamily": "AL2023", "amiSelectorTerms": [{"owner": "amazon", "name": "amazon-eks-node-al2023-x86_64-standard-1.36-*"}]}
+    amazon = {
+        "amiFamily": "AL2023",
+        "amiSelectorTerms": [{"owner": "amazon", "name": "amazon-eks-node-al2023-x86_64-standard-1.36-*"}],
+    }
 
     ((reason, message),) = refusals(account, **named)
 
     assert reason == "ImageOwnerNotAllowed"
-    assert f"spec.amiSelectorTerms[0].owner: nodes may not boot images of {CANONICAL}; the settings allow amazon, self" in message
+    assert (
+        f"spec.amiSelectorTerms[0].owner: nodes may not boot images of {CANONICAL}; the settings allow amazon, self"
+    ) in message
     assert refusals(account, **amazon) == []
 
 
@@ -93,8 +102,12 @@ def test_a_volume_that_ec2_would_refuse_is_refused_before_a_launch(account: Acco
         assert reason == "BlockDeviceInvalid"
         return message
 
-    assert message(volumeSize="8Gi") == "spec.blockDeviceMappings[0].ebs.volumeSize: 8Gi: the image's snapshot needs 20Gi: raise volumeSize"
-    assert message(volumeSize="40Gi", volumeType="io2").startswith("spec.blockDeviceMappings[0].ebs.iops: it is missing")
+    assert message(volumeSize="8Gi") == (
+        "spec.blockDeviceMappings[0].ebs.volumeSize: 8Gi: the image's snapshot needs 20Gi: raise volumeSize"
+    )
+    assert message(volumeSize="40Gi", volumeType="io2").startswith(
+        "spec.blockDeviceMappings[0].ebs.iops: it is missing"
+    )
 
 
 def test_the_accounts_default_key_is_checked(account: Account) -> None:
@@ -114,4 +127,7 @@ def test_a_key_beyond_the_settings_is_refused(account: Account) -> None:
     devices = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "40Gi", "encrypted": True, "kmsKeyID": ANOTHER_KEY}}]
 
     assert [reason for reason, _ in refusals(account, blockDeviceMappings=devices)] == ["KMSKeyNotAllowed"]
-    assert refusals(account, ceilings=replace(account.ceilings(), kms_keys=(ANOTHER_KEY,)), blockDeviceMappings=devices) == []
+    assert (
+        refusals(account, ceilings=replace(account.ceilings(), kms_keys=(ANOTHER_KEY,)), blockDeviceMappings=devices)
+        == []
+    )

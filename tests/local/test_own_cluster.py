@@ -17,7 +17,7 @@ from joiner.adapters import known_cluster
 from joiner.adapters.known_cluster import KnownCluster
 from joiner.adapters.payload import ClusterFacts
 from joiner.item_keys import CLUSTER, DESCRIBED, item_key
-from joiner_local.pki import Authority
+from joiner_local.control_plane.pki import CertificateAuthority
 from tests.local.running_aws import RunningAws
 from tests.local.tls_server import TlsServer, serving
 
@@ -71,20 +71,16 @@ class World:
         if loopback:
             environment["JOINER_LOOPBACK_ENDPOINT"] = "true"
         where = [name, endpoint or f"https://127.0.0.1:{self.own.port}", ca or self.own_ca]
-        done = subprocess.run([sys.executable, "-c", LIST_NODES, *where], env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", LIST_NODES, *where], env=environment, capture_output=True, text=True, check=True
+        )
         return done.stdout.strip()
 
 
 @pytest.fixture
 def world(local_aws: RunningAws, tmp_path: Path) -> Iterator[World]:
-    dynamodb, table = local_aws.client("dynamodb"), local_aws.fresh("memory")
-    dynamodb.create_table(
-        TableName=table,
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("kind", "id")],
-        KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-    )
-    own, foreign = (Authority(tmp_path / each, now=dt.datetime.now(dt.UTC)) for each in ("own", "foreign"))
+    dynamodb, table = local_aws.client("dynamodb"), local_aws.table("memory")
+    own, foreign = (CertificateAuthority(tmp_path / each, now=dt.datetime.now(dt.UTC)) for each in ("own", "foreign"))
     with serving(own.server("own", "127.0.0.1")) as mine, serving(foreign.server("foreign", "127.0.0.1")) as theirs:
         ca, foreign_ca = (base64.b64encode(each.certificate.read_bytes()).decode() for each in (own, foreign))
         yield World(local_aws, table, mine, ca, theirs, foreign_ca)
@@ -111,7 +107,9 @@ def test_a_ca_of_the_callers_choice_is_refused(world: World) -> None:
 
 
 def test_another_clusters_name_is_refused(world: World) -> None:
-    assert world.ask(name="other").startswith("refused: the payload is for the cluster 'other'; this function serves 'own-cluster'")
+    assert world.ask(name="other").startswith(
+        "refused: the payload is for the cluster 'other'; this function serves 'own-cluster'"
+    )
     assert world.own.tokens == []
 
 

@@ -37,10 +37,16 @@ def price_list(aws: RunningAws, **filters: str) -> dict[str, float]:
 
 
 def spot_prices(aws: RunningAws, **asked: Any) -> dict[tuple[str, str], float]:
-    pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(ProductDescriptions=["Linux/UNIX"], **asked)
+    pages = (
+        aws.client("ec2")
+        .get_paginator("describe_spot_price_history")
+        .paginate(ProductDescriptions=["Linux/UNIX"], **asked)
+    )
     rows = [row for page in pages for row in page["SpotPriceHistory"]]
     assert not [
-        offering for offering, count in Counter((row["InstanceType"], row["AvailabilityZone"]) for row in rows).items() if count > 1
+        offering
+        for offering, count in Counter((row["InstanceType"], row["AvailabilityZone"]) for row in rows).items()
+        if count > 1
     ]
     return {(row["InstanceType"], row["AvailabilityZone"]): float(row["SpotPrice"]) for row in rows}
 
@@ -89,15 +95,23 @@ def test_spot_prices_are_told_for_the_types_and_zones_asked_for(local_aws: Runni
     zone = [{"Name": "availability-zone", "Values": ["us-east-1a"]}]
 
     assert spot_prices(local_aws, InstanceTypes=["m5.large"], Filters=zone).keys() == {("m5.large", "us-east-1a")}
-    assert spot_prices(local_aws, InstanceTypes=["m5.large"], AvailabilityZone="us-east-1a").keys() == {("m5.large", "us-east-1a")}
+    assert spot_prices(local_aws, InstanceTypes=["m5.large"], AvailabilityZone="us-east-1a").keys() == {
+        ("m5.large", "us-east-1a")
+    }
 
 
 def test_a_spot_fleet_launches_what_the_history_calls_cheapest(local_aws: RunningAws) -> None:
     network = seed_network(local_aws.endpoint, "prices")
     pad = LaunchPad.build(local_aws.client("ec2"), local_aws.client("ssm"), network, local_aws.fresh("template"))
     types, zones = ("m5.large", "c5.large", "r5.large"), ("a", "b", "c")
-    told = {offering: price for offering, price in spot_prices(local_aws, InstanceTypes=list(types)).items() if offering[1][-1] in zones}
+    told = {
+        offering: price
+        for offering, price in spot_prices(local_aws, InstanceTypes=list(types)).items()
+        if offering[1][-1] in zones
+    }
 
-    answer = pad.fleet([pad.override(kind, zone) for kind in types for zone in zones], spot=True, strategy="lowest-price")
+    answer = pad.fleet(
+        [pad.override(kind, zone) for kind in types for zone in zones], spot=True, strategy="lowest-price"
+    )
 
     assert [offering[:2] for offering in chosen(answer)] == [min(told, key=lambda offering: told[offering])]

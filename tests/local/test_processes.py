@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joiner_local.processes import Identity, ProgramFailed, Programs, end, session_members
+from joiner_local.stack.stack_processes import ProcessIdentity, ProgramFailed, Programs, end, session_members
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def python(code: str) -> list[str]:
 
 def test_an_identity_is_gone_with_its_process(programs: Programs) -> None:
     program = programs.start("sleeper", ["sleep", "60"])
-    identity = Identity.of(program.process.pid)
+    identity = ProcessIdentity.of(program.process.pid)
     assert identity is not None
     assert identity.lives()
     program.end(gently=False)
@@ -34,17 +34,19 @@ def test_an_identity_is_gone_with_its_process(programs: Programs) -> None:
 
 def test_a_number_that_somebody_else_got_is_not_signalled(programs: Programs) -> None:
     stranger = programs.start("stranger", ["sleep", "60"])
-    Identity(stranger.process.pid, "another boot/1").signal(signal.SIGKILL)
+    ProcessIdentity(stranger.process.pid, "another boot/1").signal(signal.SIGKILL)
     time.sleep(0.1)
     assert stranger.process.poll() is None
 
 
 def test_a_session_s_members_are_found_and_ended_after_their_leader_was_killed() -> None:
-    leader = subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60 & echo up; wait"], start_new_session=True, stdout=subprocess.PIPE)
+    leader = subprocess.Popen(
+        ["sh", "-c", "sleep 60 & sleep 60 & echo up; wait"], start_new_session=True, stdout=subprocess.PIPE
+    )
     with leader:
         assert leader.stdout is not None
         assert leader.stdout.readline() == b"up\n"
-        identity = Identity.of(leader.pid)
+        identity = ProcessIdentity.of(leader.pid)
         assert identity is not None
         assert len(session_members(identity)) == 3
         leader.kill()
@@ -56,10 +58,14 @@ def test_a_session_s_members_are_found_and_ended_after_their_leader_was_killed()
 
 def test_who_does_not_end_when_asked_is_killed(programs: Programs) -> None:
     deaf = programs.start(
-        "deaf", python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready yes', flush=True); time.sleep(60)")
+        "deaf",
+        python(
+            "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready yes', "
+            "flush=True); time.sleep(60)"
+        ),
     )
     assert deaf.wait_ready() == "yes"
-    identity = Identity.of(deaf.process.pid)
+    identity = ProcessIdentity.of(deaf.process.pid)
     assert identity is not None
     end(lambda: [identity] if identity.lives() else [], patience=0.2)
     assert deaf.process.wait() == -signal.SIGKILL
@@ -68,12 +74,13 @@ def test_who_does_not_end_when_asked_is_killed(programs: Programs) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's death")
 def test_a_program_dies_with_its_starter(tmp_path: Path) -> None:
     code = (
-        "from pathlib import Path; from joiner_local.processes import Program;"
-        f"print(Program.start('child', ['sleep', '60'], log=Path({str(tmp_path)!r}) / 'log').process.pid, flush=True); input()"
+        "from pathlib import Path; from joiner_local.stack.stack_processes import Program;"
+        f"print(Program.start('child', ['sleep', '60'], log=Path({str(tmp_path)!r}) / 'log').process.pid, "
+        "flush=True); input()"
     )
     with subprocess.Popen(python(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as starter:
         assert starter.stdout is not None
-        child = Identity.of(int(starter.stdout.readline()))
+        child = ProcessIdentity.of(int(starter.stdout.readline()))
         assert child is not None
         starter.kill()
     deadline = time.monotonic() + 5

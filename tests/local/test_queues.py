@@ -26,7 +26,11 @@ def handler(event, context):
 
 
 def receive(aws: RunningAws, url: str, wait: int = 20) -> list[Any]:
-    messages = aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=wait).get("Messages", [])
+    messages = (
+        aws.client("sqs")
+        .receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=wait)
+        .get("Messages", [])
+    )
     for message in messages:
         aws.client("sqs").delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     return [json.loads(message["Body"]) for message in messages]
@@ -73,7 +77,9 @@ def test_a_waiting_receiver_gets_a_message_at_once(local_aws: RunningAws) -> Non
 
 def test_a_message_received_too_often_is_moved_to_the_dead_letter_queue(local_aws: RunningAws) -> None:
     dead_url, dead_arn = local_aws.queue()
-    url, _ = local_aws.queue(VisibilityTimeout="0", RedrivePolicy=json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": 2}))
+    url, _ = local_aws.queue(
+        VisibilityTimeout="0", RedrivePolicy=json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": 2})
+    )
     sqs = local_aws.client("sqs")
     sqs.send_message(QueueUrl=url, MessageBody='"never deleted"')
 
@@ -108,7 +114,9 @@ def test_only_the_messages_reported_as_failed_come_back(local_aws: RunningAws) -
     url, arn = local_aws.queue(VisibilityTimeout=str(VISIBLE_AGAIN))
     for body in ("good", "bad"):
         local_aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
-    seen = fed_function(local_aws, arn, BatchSize=2, MaximumBatchingWindowInSeconds=1, FunctionResponseTypes=["ReportBatchItemFailures"])
+    seen = fed_function(
+        local_aws, arn, BatchSize=2, MaximumBatchingWindowInSeconds=1, FunctionResponseTypes=["ReportBatchItemFailures"]
+    )
     assert sorted(receive(local_aws, seen)[0]) == ["bad", "good"]
     assert receive(local_aws, seen)[0] == ["bad"]
 

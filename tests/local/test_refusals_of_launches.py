@@ -17,11 +17,18 @@ pytestmark = pytest.mark.local
 
 TAG: Final = [{"Key": "a", "Value": "1"}]
 NO_SPOT_REQUESTS: Final = (
-    "You cannot specify tags for Spot instances requests if there are no Spot instances requests being created by the request."
+    "You cannot specify tags for Spot instances requests if there are no Spot instances requests being created by "
+    "the request."
 )
-NO_INTERFACES: Final = "You cannot specify tags for network interfaces if there are no network interfaces being created by the request."
-NO_SPOT_ROLE: Final = "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."
-KARPENTER: Final = "Karpenter adds the specification to templates of spot launches only; terraform-aws-github-runner#4561"
+NO_INTERFACES: Final = (
+    "You cannot specify tags for network interfaces if there are no network interfaces being created by the request."
+)
+NO_SPOT_ROLE: Final = (
+    "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."
+)
+KARPENTER: Final = (
+    "Karpenter adds the specification to templates of spot launches only; terraform-aws-github-runner#4561"
+)
 QUOTAS: Final = "EC2 user guide, EC2 Fleet quotas"
 CONSISTENCY: Final = "EC2 developer guide, eventual consistency"
 
@@ -59,7 +66,9 @@ class Row:
     pool: bool = False
 
 
-def fleet(template: dict[str, Any] | None = None, *, spot: bool = False, overrides: int = 1, **more: Any) -> Callable[[Bench], Any]:
+def fleet(
+    template: dict[str, Any] | None = None, *, spot: bool = False, overrides: int = 1, **more: Any
+) -> Callable[[Bench], Any]:
     def call(bench: Bench) -> Any:
         pad = bench.pad(**(template or {}))
         return pad.fleet([pad.override() for _ in range(overrides)], spot=spot, **more)
@@ -74,16 +83,23 @@ def without_spot_role(bench: Bench) -> Any:
 
 def many_templates(bench: Bench) -> Any:
     pad = bench.pad()
-    config = {"LaunchTemplateSpecification": {"LaunchTemplateName": pad.template, "Version": "1"}, "Overrides": [pad.override()]}
+    config = {
+        "LaunchTemplateSpecification": {"LaunchTemplateName": pad.template, "Version": "1"},
+        "Overrides": [pad.override()],
+    }
     capacity = {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"}
-    return bench.ec2.create_fleet(Type="instant", LaunchTemplateConfigs=[config] * 51, TargetCapacitySpecification=capacity)
+    return bench.ec2.create_fleet(
+        Type="instant", LaunchTemplateConfigs=[config] * 51, TargetCapacitySpecification=capacity
+    )
 
 
 def interface_of_its_own(bench: Bench) -> Any:
     subnet = next(iter(bench.network.subnets.values()))
     made = bench.ec2.create_network_interface(SubnetId=subnet)["NetworkInterface"]["NetworkInterfaceId"]
     nic = {"DeviceIndex": 0, "NetworkInterfaceId": made}
-    return fleet({"NetworkInterfaces": [nic], "SecurityGroupIds": [], "TagSpecifications": tagged("network-interface")})(bench)
+    return fleet(
+        {"NetworkInterfaces": [nic], "SecurityGroupIds": [], "TagSpecifications": tagged("network-interface")}
+    )(bench)
 
 
 ROWS: Final = (
@@ -192,7 +208,9 @@ def test_the_local_ec2_refuses(bench: Bench, row: Row) -> None:
 def test_what_a_launch_creates_may_be_tagged(bench: Bench, spot: bool) -> None:
     kinds = ("network-interface", "spot-instances-request") if spot else ("network-interface",)
 
-    answer = fleet({"TagSpecifications": tagged(*kinds)}, spot=spot, TagSpecifications=tagged("fleet", "instance", "volume"))(bench)
+    answer = fleet(
+        {"TagSpecifications": tagged(*kinds)}, spot=spot, TagSpecifications=tagged("fleet", "instance", "volume")
+    )(bench)
 
     assert (len(launched(answer)), answer["Errors"]) == (1, [])
 

@@ -68,7 +68,9 @@ MAPPING = "InvalidBlockDeviceMapping"
 VALUE = "InvalidParameterValue"
 COMBINATION = "InvalidParameterCombination"
 ROWS = (
-    Row("gp2 larger than 16 TiB", sized(16_385, "gp2"), VALUE, "too large for volume type gp2; maximum is 16384GiB", API),
+    Row(
+        "gp2 larger than 16 TiB", sized(16_385, "gp2"), VALUE, "too large for volume type gp2; maximum is 16384GiB", API
+    ),
     Row("standard larger than 1 TiB", sized(1025, "standard"), VALUE, "maximum is 1024GiB", API),
     Row("st1 smaller than 125 GiB", sized(124, "st1"), VALUE, "too small for volume type st1; minimum is 125GiB", API),
     Row("sc1 smaller than 125 GiB", sized(1, "sc1"), VALUE, "minimum is 125GiB", API),
@@ -81,16 +83,46 @@ ROWS = (
         "Either snapshot ID or volume size must be provided for: /dev/xvdb",
         "nortontruter/infracoders-workshop#3",
     ),
-    Row("io1 without IOPS", sized(10, "io1"), COMBINATION, "iops must be specified for io1", "kubernetes-sigs/aws-ebs-csi-driver#766"),
-    Row("io2 without IOPS", sized(10, "io2"), COMBINATION, "iops must be specified for io2", "velero-io/velero-plugin-for-aws#119"),
+    Row(
+        "io1 without IOPS",
+        sized(10, "io1"),
+        COMBINATION,
+        "iops must be specified for io1",
+        "kubernetes-sigs/aws-ebs-csi-driver#766",
+    ),
+    Row(
+        "io2 without IOPS",
+        sized(10, "io2"),
+        COMBINATION,
+        "iops must be specified for io2",
+        "velero-io/velero-plugin-for-aws#119",
+    ),
     Row("gp2 with IOPS", sized(10, "gp2", Iops=300), COMBINATION, "iops is not supported for gp2", "boto/boto3#3653"),
     Row("st1 with IOPS", sized(200, "st1", Iops=300), COMBINATION, "iops is not supported for st1", "boto/boto3#3653"),
     Row("gp3 with too few IOPS", sized(100, Iops=2999), VALUE, "minimum is 3000", API),
     Row("gp3 with too many IOPS", sized(1000, Iops=80_001), VALUE, "maximum is 80000", API),
     Row("io1 with too many IOPS", sized(2000, "io1", Iops=64_001), VALUE, "maximum is 64000", API),
-    Row("gp3: IOPS to size", sized(20, Iops=15_000), VALUE, "ratio of 750.000000 is too high; maximum is 500", "rocicorp/mono#4410"),
-    Row("io1: IOPS to size", sized(10, "io1", Iops=501), VALUE, "Iops to volume size ratio of 50.100000 is too high; maximum is 50", RATIO),
-    Row("io2: IOPS to size", sized(4, "io2", Iops=4001), VALUE, "maximum is 1000", "EBS user guide, Provisioned IOPS SSD volumes"),
+    Row(
+        "gp3: IOPS to size",
+        sized(20, Iops=15_000),
+        VALUE,
+        "ratio of 750.000000 is too high; maximum is 500",
+        "rocicorp/mono#4410",
+    ),
+    Row(
+        "io1: IOPS to size",
+        sized(10, "io1", Iops=501),
+        VALUE,
+        "Iops to volume size ratio of 50.100000 is too high; maximum is 50",
+        RATIO,
+    ),
+    Row(
+        "io2: IOPS to size",
+        sized(4, "io2", Iops=4001),
+        VALUE,
+        "maximum is 1000",
+        "EBS user guide, Provisioned IOPS SSD volumes",
+    ),
     Row(
         "throughput of another type than gp3",
         sized(10, "io2", Iops=100, Throughput=125),
@@ -129,7 +161,13 @@ ROWS = (
         "the encrypted flag cannot be specified since device /dev/xvdb has a snapshot specified",
         ENCRYPTION,
     ),
-    Row("no such snapshot", sized(10, SnapshotId="snap-00000000000000000"), "InvalidSnapshot.NotFound", "does not exist", CODES),
+    Row(
+        "no such snapshot",
+        sized(10, SnapshotId="snap-00000000000000000"),
+        "InvalidSnapshot.NotFound",
+        "does not exist",
+        CODES,
+    ),
     Row(
         "a snapshot that the account may not use",
         lambda account: sized(10, SnapshotId=account.foreign_snapshot()),
@@ -159,7 +197,10 @@ def fleet_with(account: Account, device: str, ebs: Ebs) -> dict[str, Any]:
     """One instance with this volume, asked for by a launch template of its own."""
     pad = account.pad
     name = account.aws.fresh("volumes")
-    data = {"SecurityGroupIds": [pad.network.security_group], "BlockDeviceMappings": [{"DeviceName": device, "Ebs": ebs}]}
+    data = {
+        "SecurityGroupIds": [pad.network.security_group],
+        "BlockDeviceMappings": [{"DeviceName": device, "Ebs": ebs}],
+    }
     pad.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
     return LaunchPad(pad.ec2, pad.ssm, pad.network, name).fleet([pad.override()])
 

@@ -76,7 +76,11 @@ def test_what_ec2_refuses_is_answered_with_its_code(launch: Launch) -> None:
     import boto3
 
     client = boto3.client(
-        "ec2", region_name="us-east-1", endpoint_url="http://127.0.0.1:9", aws_access_key_id="a", aws_secret_access_key="b"
+        "ec2",
+        region_name="us-east-1",
+        endpoint_url="http://127.0.0.1:9",
+        aws_access_key_id="a",
+        aws_secret_access_key="b",
     )
 
     answers = rehearse(client, launch)
@@ -86,4 +90,7 @@ def test_what_ec2_refuses_is_answered_with_its_code(launch: Launch) -> None:
 
 def test_the_launch_travels_to_the_function_and_back_unchanged(launch: Launch) -> None:
     assert Launch.from_json(launch.to_json()).request_json() == launch.request_json()
-    assert launch.request["TargetCapacitySpecification"] == {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"}
+    assert launch.request["TargetCapacitySpecification"] == {
+        "TotalTargetCapacity": 1,
+        "DefaultTargetCapacityType": "on-demand",
+    }

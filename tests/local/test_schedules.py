@@ -108,9 +108,13 @@ def test_held_schedules_wait_for_the_hand(target: Target) -> None:
 @pytest.mark.parametrize("kind", ["STANDARD", "EXPRESS"])
 def test_firing_starts_a_state_machine_and_tells_its_execution(local_aws: RunningAws, kind: str) -> None:
     states, role = local_aws.client("stepfunctions"), local_aws.role("states.amazonaws.com")
-    machine = states.create_state_machine(name=local_aws.fresh("sweep"), definition=json.dumps(MACHINE), roleArn=role, type=kind)
+    machine = states.create_state_machine(
+        name=local_aws.fresh("sweep"), definition=json.dumps(MACHINE), roleArn=role, type=kind
+    )
     target = Target(local_aws)
-    name = target.schedule("rate(1 hour)", State="DISABLED", target={"Arn": machine["stateMachineArn"], "Input": '{"schema": 1}'})
+    name = target.schedule(
+        "rate(1 hour)", State="DISABLED", target={"Arn": machine["stateMachineArn"], "Input": '{"schema": 1}'}
+    )
 
     fired = local_aws.knob("schedules/fire", name=name)
     assert fired["input"] == '{"schema": 1}'
@@ -127,7 +131,12 @@ def test_firing_what_does_not_exist_says_what_does(target: Target) -> None:
 def test_an_undeliverable_invocation_is_retried_and_then_a_dead_letter(local_aws: RunningAws, target: Target) -> None:
     letters, arn = local_aws.queue()
     missing = f"{target.arn}-missing"
-    settings = {"Arn": missing, "Input": "x", "RetryPolicy": {"MaximumRetryAttempts": 1}, "DeadLetterConfig": {"Arn": arn}}
+    settings = {
+        "Arn": missing,
+        "Input": "x",
+        "RetryPolicy": {"MaximumRetryAttempts": 1},
+        "DeadLetterConfig": {"Arn": arn},
+    }
     name = target.schedule("rate(1 hour)", target=settings)
 
     [letter] = eventually(lambda: target.messages(letters))
@@ -144,7 +153,11 @@ def test_an_undeliverable_invocation_is_retried_and_then_a_dead_letter(local_aws
         ("rate(0 minutes)", {}, "Invalid Schedule Expression"),
         ("cron(0 9 * * * *)", {}, "one of day-of-month and day-of-week must be"),
         ("cron(0 9 ? * MON *)", {"ScheduleExpressionTimezone": "Mars/Olympus"}, "timezone Mars/Olympus"),
-        ("rate(1 hour)", {"target": {"Arn": "arn:aws:kinesis:us-east-1:123456789012:stream/s"}}, "reach lambda, states, sqs"),
+        (
+            "rate(1 hour)",
+            {"target": {"Arn": "arn:aws:kinesis:us-east-1:123456789012:stream/s"}},
+            "reach lambda, states, sqs",
+        ),
         (
             "rate(1 hour)",
             {"target": {"RoleArn": "arn:aws:iam::123456789012:role/nobody"}},
@@ -152,7 +165,9 @@ def test_an_undeliverable_invocation_is_retried_and_then_a_dead_letter(local_aws
         ),
     ],
 )
-def test_a_schedule_that_could_never_fire_is_refused(target: Target, expression: str, settings: dict[str, Any], complaint: str) -> None:
+def test_a_schedule_that_could_never_fire_is_refused(
+    target: Target, expression: str, settings: dict[str, Any], complaint: str
+) -> None:
     with pytest.raises(ClientError, match=complaint):
         target.schedule(expression, **settings)
 
@@ -182,7 +197,9 @@ def test_a_cron_that_never_comes_never_fires() -> None:
     assert parse("cron(0 0 30 2 ? *)").after(0.0) is None
 
 
-@pytest.mark.parametrize("expression", ["cron(0 25 * * ? *)", "cron(0 9 15W * ? *)", "cron(0 9 * * ?)", "cron(0 9 ? * FUN *)"])
+@pytest.mark.parametrize(
+    "expression", ["cron(0 25 * * ? *)", "cron(0 9 15W * ? *)", "cron(0 9 * * ?)", "cron(0 9 ? * FUN *)"]
+)
 def test_a_cron_that_cannot_be_read_is_refused(expression: str) -> None:
     with pytest.raises(InvalidExpression):
         parse(expression)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joiner_local.aws_knobs import KnobUnknown, knobs_of, turn_knob
+from joiner_local.knob_client import KnobUnknown, knobs_of, turn_knob
 from tests.local.running_aws import RunningAws, eventually
 
 TELL = """
@@ -59,7 +59,7 @@ def test_the_names_of_all_knobs_can_be_asked_for(local_aws: RunningAws) -> None:
     known = knobs_of(local_aws.endpoint)
 
     assert {"capacity", "door", "schedules/fire"} <= set(known)
-    with pytest.raises(KnobUnknown, match=f"no knob weather; there are {', '.join(known)}"):
+    with pytest.raises(KnobUnknown, match=f"no knob weather; the knobs are {', '.join(known)}"):
         turn_knob(local_aws.endpoint, "weather", {})
 
 

@@ -82,9 +82,11 @@ def test_a_wrong_secret_an_unknown_key_and_a_missing_session_token_are_refused(l
 
     codes = [asked(local_aws, presigned(each, "prod"), "prod") for each in (wrong, unknown, without)]
     assert [status for status, _ in codes] == [403, 403, 403]
-    assert ["SignatureDoesNotMatch" in codes[0][1], "InvalidClientTokenId" in codes[1][1], "InvalidClientTokenId" in codes[2][1]] == [
-        True
-    ] * 3
+    assert [
+        "SignatureDoesNotMatch" in codes[0][1],
+        "InvalidClientTokenId" in codes[1][1],
+        "InvalidClientTokenId" in codes[2][1],
+    ] == [True] * 3
 
 
 def test_an_old_token_is_refused_whatever_it_says_of_its_validity(local_aws: RunningAws) -> None:

@@ -40,7 +40,9 @@ class Sfn:
 
     def create(self, definition: str, kind: str = "STANDARD", **more: Any) -> str:
         name = self.aws.fresh("machine")
-        arn: str = self.api.create_state_machine(name=name, definition=definition, roleArn=self.role, type=kind, **more)["stateMachineArn"]
+        arn: str = self.api.create_state_machine(
+            name=name, definition=definition, roleArn=self.role, type=kind, **more
+        )["stateMachineArn"]
         return arn
 
     def start(self, arn: str, given: Any = None, **more: Any) -> str:
@@ -75,14 +77,7 @@ def sfn(local_aws: RunningAws) -> Sfn:
 
 @pytest.fixture(scope="module")
 def table(local_aws: RunningAws) -> str:
-    name = local_aws.fresh("table")
-    local_aws.client("dynamodb").create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
-    )
-    return name
+    return local_aws.table()
 
 
 # -- data
@@ -122,7 +117,10 @@ def test_assignments_of_one_state_see_the_old_values(sfn: Sfn) -> None:
 
 def test_text_with_quotes_and_line_ends_survives_variables(sfn: Sfn) -> None:
     text = 'he said "no"\nand left {% not an expression'
-    states = {"Keep": {"Type": "Pass", "Assign": {"text": "{% $states.input %}"}}, "Tell": {"Type": "Pass", "Output": "{% $text %}"}}
+    states = {
+        "Keep": {"Type": "Pass", "Assign": {"text": "{% $states.input %}"}},
+        "Tell": {"Type": "Pass", "Output": "{% $text %}"},
+    }
     assert sfn.run(states, text) == text
 
 
@@ -137,7 +135,13 @@ def test_an_expression_that_gives_nothing_fails_and_can_be_caught(sfn: Sfn) -> N
         "Look": {
             "Type": "Parallel",
             "Branches": [{"StartAt": "Inner", "States": {"Inner": {**broken, "End": True}}}],
-            "Catch": [{"ErrorEquals": ["States.QueryEvaluationError"], "Next": "Saved", "Output": "{% $states.errorOutput.Error %}"}],
+            "Catch": [
+                {
+                    "ErrorEquals": ["States.QueryEvaluationError"],
+                    "Next": "Saved",
+                    "Output": "{% $states.errorOutput.Error %}",
+                }
+            ],
         },
         "Saved": {"Type": "Succeed"},
     }
@@ -150,7 +154,11 @@ def test_the_first_choice_that_holds_is_taken_and_without_one_the_default(sfn: S
             "Type": "Choice",
             "Choices": [
                 {"Condition": "{% $states.input.pods > 9 %}", "Next": "Many", "Assign": {"size": "large"}},
-                {"Condition": "{% $states.input.pods > 0 %}", "Next": "Few", "Output": "{% 'few of ' & $states.input.pods %}"},
+                {
+                    "Condition": "{% $states.input.pods > 0 %}",
+                    "Next": "Few",
+                    "Output": "{% 'few of ' & $states.input.pods %}",
+                },
             ],
             "Default": "None",
         },
@@ -164,7 +172,10 @@ def test_the_first_choice_that_holds_is_taken_and_without_one_the_default(sfn: S
 
 
 def test_no_choice_and_no_default_fails(sfn: Sfn) -> None:
-    states = {"Decide": {"Type": "Choice", "Choices": [{"Condition": "{% false %}", "Next": "End"}]}, "End": {"Type": "Succeed"}}
+    states = {
+        "Decide": {"Type": "Choice", "Choices": [{"Condition": "{% false %}", "Next": "End"}]},
+        "End": {"Type": "Succeed"},
+    }
     assert sfn.end(sfn.start(sfn.create(machine(states))))["error"] == "States.NoChoiceMatched"
 
 
@@ -202,7 +213,8 @@ def test_a_map_over_nothing_gives_nothing(sfn: Sfn) -> None:
 
 def test_branches_run_at_the_same_time_and_give_their_outputs_in_order(sfn: Sfn) -> None:
     branches = [
-        {"StartAt": f"Wait {n}", "States": {f"Wait {n}": {"Type": "Wait", "Seconds": 1, "Output": n, "End": True}}} for n in (1, 2, 3)
+        {"StartAt": f"Wait {n}", "States": {f"Wait {n}": {"Type": "Wait", "Seconds": 1, "Output": n, "End": True}}}
+        for n in (1, 2, 3)
     ]
     begun = time.perf_counter()
     assert sfn.run({"All": {"Type": "Parallel", "Branches": branches}}) == [1, 2, 3]
@@ -223,7 +235,11 @@ def test_a_branch_that_fails_halts_the_others(sfn: Sfn) -> None:
 
 def test_a_function_task_gets_its_payload_and_gives_its_answer(sfn: Sfn, local_aws: RunningAws) -> None:
     name = local_aws.function("def handler(event, context):\n    return {'pods': event['pods'] + 1}\n")
-    task = {"Type": "Task", "Resource": f"{OPTIMIZED}lambda:invoke", "Arguments": {"FunctionName": name, "Payload": "{% $states.input %}"}}
+    task = {
+        "Type": "Task",
+        "Resource": f"{OPTIMIZED}lambda:invoke",
+        "Arguments": {"FunctionName": name, "Payload": "{% $states.input %}"},
+    }
 
     assert sfn.run({"Count": {**task, "Output": "{% $states.result.Payload %}"}}, {"pods": 1}) == {"pods": 2}
     raw = sfn.run({"Count": task}, {"pods": 1})
@@ -254,7 +270,13 @@ def test_errors_of_a_function_are_retried_and_caught_by_their_class(sfn: Sfn, lo
                         "Resource": f"{OPTIMIZED}lambda:invoke",
                         "Arguments": {"FunctionName": name},
                         "Retry": [{"ErrorEquals": ["Busy"], "IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 5}],
-                        "Catch": [{"ErrorEquals": ["LeaseLost"], "Next": "Lost", "Assign": {"why": "{% $states.errorOutput.Cause %}"}}],
+                        "Catch": [
+                            {
+                                "ErrorEquals": ["LeaseLost"],
+                                "Next": "Lost",
+                                "Assign": {"why": "{% $states.errorOutput.Cause %}"},
+                            }
+                        ],
                     },
                     "Lost": {"Type": "Pass", "Output": "{% $parse($why).errorMessage %}"},
                 }
@@ -277,7 +299,12 @@ def test_a_crashed_or_timed_out_function_fails_its_task_by_name(sfn: Sfn, local_
 
 def test_a_task_that_takes_too_long_times_out(sfn: Sfn, local_aws: RunningAws) -> None:
     name = local_aws.function("import time\ndef handler(event, context):\n    time.sleep(4)\n")
-    task = {"Type": "Task", "Resource": f"{OPTIMIZED}lambda:invoke", "Arguments": {"FunctionName": name}, "TimeoutSeconds": 1}
+    task = {
+        "Type": "Task",
+        "Resource": f"{OPTIMIZED}lambda:invoke",
+        "Arguments": {"FunctionName": name},
+        "TimeoutSeconds": 1,
+    }
     execution = sfn.start(sfn.create(machine({"Call": task})))
     assert sfn.end(execution)["error"] == "States.Timeout"
     assert "TaskTimedOut" in [event["type"] for event in sfn.events(execution)]
@@ -311,10 +338,18 @@ def lease(table: str, holder: str, resource: str, **more: Any) -> dict[str, Any]
         (f"{SDK}:dynamodb:updateItem", "DynamoDb.ConditionalCheckFailedException"),
     ],
 )
-def test_a_lease_is_taken_once_and_refused_by_the_integrations_own_error(sfn: Sfn, table: str, resource: str, error: str) -> None:
+def test_a_lease_is_taken_once_and_refused_by_the_integrations_own_error(
+    sfn: Sfn, table: str, resource: str, error: str
+) -> None:
     holder = sfn.aws.fresh("holder")
     arn = sfn.create(
-        machine({"Take the lease": lease(table, holder, resource, Output="{% $number($states.result.Attributes.leaseNumber.N) %}")})
+        machine(
+            {
+                "Take the lease": lease(
+                    table, holder, resource, Output="{% $number($states.result.Attributes.leaseNumber.N) %}"
+                )
+            }
+        )
     )
 
     first, second = sfn.end(sfn.start(arn)), sfn.end(sfn.start(arn))
@@ -324,7 +359,9 @@ def test_a_lease_is_taken_once_and_refused_by_the_integrations_own_error(sfn: Sf
 
 def test_sdk_answers_are_in_pascal_case(sfn: Sfn) -> None:
     sfn.aws.client("eks").create_cluster(
-        name="spelling", roleArn=sfn.aws.role("eks.amazonaws.com"), resourcesVpcConfig={"subnetIds": [], "securityGroupIds": []}
+        name="spelling",
+        roleArn=sfn.aws.role("eks.amazonaws.com"),
+        resourcesVpcConfig={"subnetIds": [], "securityGroupIds": []},
     )
     task = {"Type": "Task", "Resource": f"{SDK}:eks:describeCluster", "Arguments": {"Name": "spelling"}}
     cluster = sfn.run({"Describe the cluster": {**task, "Output": "{% $states.result.Cluster %}"}})
@@ -355,7 +392,13 @@ def test_a_machine_starts_another_once_by_name(sfn: Sfn) -> None:
         "Next": "Started",
     }
     outer = sfn.create(
-        machine({"Start it": start, "Started": {"Type": "Succeed"}, "There already": {"Type": "Succeed", "Output": "already"}})
+        machine(
+            {
+                "Start it": start,
+                "Started": {"Type": "Succeed"},
+                "There already": {"Type": "Succeed", "Output": "already"},
+            }
+        )
     )
 
     first = json.loads(sfn.end(sfn.start(outer))["output"])
@@ -372,11 +415,15 @@ def test_the_sdk_names_the_same_error_otherwise(sfn: Sfn) -> None:
         "Resource": f"{SDK}:sfn:startExecution",
         "Arguments": {"StateMachineArn": inner, "Name": "taken", "Input": "{}"},
     }
-    assert sfn.end(sfn.start(sfn.create(machine({"Start it": start}))))["error"] == "Sfn.ExecutionAlreadyExistsException"
+    assert (
+        sfn.end(sfn.start(sfn.create(machine({"Start it": start}))))["error"] == "Sfn.ExecutionAlreadyExistsException"
+    )
 
 
 def test_sync_waits_for_the_other_and_stops_it_when_it_is_stopped(sfn: Sfn) -> None:
-    inner = sfn.create(machine({"Maybe wait": {"Type": "Wait", "Seconds": "{% $states.input.seconds %}", "Output": {"done": True}}}))
+    inner = sfn.create(
+        machine({"Maybe wait": {"Type": "Wait", "Seconds": "{% $states.input.seconds %}", "Output": {"done": True}}})
+    )
     start = {
         "Type": "Task",
         "Resource": f"{OPTIMIZED}states:startExecution.sync:2",
@@ -432,7 +479,9 @@ def test_a_task_whose_call_is_refused_does_not_wait_for_its_token(sfn: Sfn, tabl
 def test_a_failure_sent_to_a_token_fails_the_task_with_its_cause(sfn: Sfn, table: str) -> None:
     wave = sfn.aws.fresh("wave")
     execution = sfn.start(sfn.create(machine({"Await nodes": await_nodes(table, wave)})))
-    sfn.api.send_task_failure(taskToken=eventually(lambda: stored_token(sfn, table, wave)), error="NodeLost", cause="spot")
+    sfn.api.send_task_failure(
+        taskToken=eventually(lambda: stored_token(sfn, table, wave)), error="NodeLost", cause="spot"
+    )
     ended = sfn.end(execution)
     assert (ended["error"], ended["cause"]) == ("NodeLost", "spot")
 
@@ -483,15 +532,28 @@ def test_a_stopped_execution_enters_no_further_state(sfn: Sfn) -> None:
     time.sleep(1.2)
 
     ended = sfn.end(execution)
-    assert (ended["status"], ended["error"], ended["cause"], "stopDate" in ended) == ("ABORTED", "Killed", "by a test", True)
-    assert [event["type"] for event in sfn.events(execution)] == ["ExecutionStarted", "WaitStateEntered", "ExecutionAborted"]
+    assert (ended["status"], ended["error"], ended["cause"], "stopDate" in ended) == (
+        "ABORTED",
+        "Killed",
+        "by a test",
+        True,
+    )
+    assert [event["type"] for event in sfn.events(execution)] == [
+        "ExecutionStarted",
+        "WaitStateEntered",
+        "ExecutionAborted",
+    ]
 
 
 def test_stopping_while_a_function_runs_keeps_what_follows_from_happening(sfn: Sfn, local_aws: RunningAws) -> None:
     url, _ = local_aws.queue()
     name = local_aws.function("import time\ndef handler(event, context):\n    time.sleep(1)\n")
     call = {"Type": "Task", "Resource": f"{OPTIMIZED}lambda:invoke", "Arguments": {"FunctionName": name}}
-    send = {"Type": "Task", "Resource": f"{OPTIMIZED}sqs:sendMessage", "Arguments": {"QueueUrl": url, "MessageBody": "after"}}
+    send = {
+        "Type": "Task",
+        "Resource": f"{OPTIMIZED}sqs:sendMessage",
+        "Arguments": {"QueueUrl": url, "MessageBody": "after"},
+    }
     execution = sfn.start(sfn.create(machine({"Call": call, "Send": send})))
     sfn.wait_for(execution, "TaskStarted")
     sfn.api.stop_execution(executionArn=execution)
@@ -506,7 +568,10 @@ def test_an_execution_has_the_time_that_its_machine_gives_it(sfn: Sfn) -> None:
 
 def test_the_history_is_a_chain_with_what_went_in_and_out(sfn: Sfn) -> None:
     execution = sfn.start(
-        sfn.create(machine({"Add": {"Type": "Pass", "Output": {"n": "{% $states.input.n + 1 %}"}, "Assign": {"x": 1}}})), {"n": 1}
+        sfn.create(
+            machine({"Add": {"Type": "Pass", "Output": {"n": "{% $states.input.n + 1 %}"}, "Assign": {"x": 1}}})
+        ),
+        {"n": 1},
     )
     ended = sfn.end(execution)
     events = sfn.events(execution)
@@ -578,7 +643,10 @@ def test_what_is_not_there_is_told_by_name(sfn: Sfn) -> None:
         ({"A": {"Type": "Pass", "Output": "{% 1 + %}"}}, "JSONata expression is not valid"),
         ({"A": {"Type": "Task", "Resource": f"{OPTIMIZED}dynamodb:updateItem.waitForTaskToken"}}, "is not recognized"),
         ({"A": {"Type": "Task", "Resource": f"{SDK}:ec2:launchRockets"}}, "is not recognized"),
-        ({"A": {"Type": "Task", "Resource": f"{SDK}:eks:describeCluster", "Arguments": {"name": "x"}}}, 'field "name" is not supported'),
+        (
+            {"A": {"Type": "Task", "Resource": f"{SDK}:eks:describeCluster", "Arguments": {"name": "x"}}},
+            'field "name" is not supported',
+        ),
         ({"A": {"Type": "Wait"}}, "exactly one of Seconds and Timestamp"),
         ({"A": {"Type": "Pass", "QueryLanguage": "JSONPath"}}, "JSONata only"),
     ],
@@ -596,14 +664,18 @@ def test_an_express_machine_cannot_wait_for_a_token(sfn: Sfn, table: str) -> Non
 def test_a_role_that_step_functions_may_not_assume_is_refused(sfn: Sfn) -> None:
     with pytest.raises(ClientError, match="is authorized to assume the provided role"):
         sfn.api.create_state_machine(
-            name="untrusted", definition=machine({"Done": {"Type": "Succeed"}}), roleArn=sfn.aws.role("lambda.amazonaws.com")
+            name="untrusted",
+            definition=machine({"Done": {"Type": "Succeed"}}),
+            roleArn=sfn.aws.role("lambda.amazonaws.com"),
         )
 
 
 def test_a_version_stays_as_it_was_published(sfn: Sfn) -> None:
     arn = sfn.create(machine({"Done": {"Type": "Succeed", "Output": "old"}}))
     version = sfn.api.publish_state_machine_version(stateMachineArn=arn)["stateMachineVersionArn"]
-    sfn.api.update_state_machine(stateMachineArn=arn, definition=machine({"Done": {"Type": "Succeed", "Output": "new"}}))
+    sfn.api.update_state_machine(
+        stateMachineArn=arn, definition=machine({"Done": {"Type": "Succeed", "Output": "new"}})
+    )
 
     assert version == f"{arn}:1"
     assert [json.loads(sfn.end(sfn.start(each))["output"]) for each in (version, arn)] == ["old", "new"]
@@ -614,7 +686,9 @@ def test_a_version_stays_as_it_was_published(sfn: Sfn) -> None:
 
 def test_express_executions_share_a_name_are_listed_nowhere_and_log(sfn: Sfn, local_aws: RunningAws) -> None:
     group = local_aws.fresh("/joiner/sweep")
-    destination = {"cloudWatchLogsLogGroup": {"logGroupArn": f"arn:aws:logs:us-east-1:123456789012:log-group:{group}:*"}}
+    destination = {
+        "cloudWatchLogsLogGroup": {"logGroupArn": f"arn:aws:logs:us-east-1:123456789012:log-group:{group}:*"}
+    }
     arn = sfn.create(
         machine({"Done": {"Type": "Succeed"}}),
         kind="EXPRESS",
@@ -633,15 +707,24 @@ def test_express_executions_share_a_name_are_listed_nowhere_and_log(sfn: Sfn, lo
     def logged() -> list[str]:
         if not local_aws.client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
             return []
-        entries = [json.loads(event["message"]) for event in local_aws.client("logs").filter_log_events(logGroupName=group)["events"]]
-        return [entry["type"] for entry in entries if entry["execution_arn"] == first and entry["type"] == "ExecutionSucceeded"]
+        entries = [
+            json.loads(event["message"])
+            for event in local_aws.client("logs").filter_log_events(logGroupName=group)["events"]
+        ]
+        return [
+            entry["type"]
+            for entry in entries
+            if entry["execution_arn"] == first and entry["type"] == "ExecutionSucceeded"
+        ]
 
     assert eventually(logged) == ["ExecutionSucceeded"]
 
 
 @pytest.mark.parametrize("kind", ["STANDARD", "EXPRESS"])
 def test_whatever_runs_of_a_machine_is_stopped_by_a_knob(sfn: Sfn, local_aws: RunningAws, kind: str) -> None:
-    arn, other = (sfn.create(machine({"Wait": {"Type": "Wait", "Seconds": 100, "End": True}}), kind=kind) for _ in range(2))
+    arn, other = (
+        sfn.create(machine({"Wait": {"Type": "Wait", "Seconds": 100, "End": True}}), kind=kind) for _ in range(2)
+    )
     execution, kept = sfn.start(arn), sfn.start(other)
 
     assert local_aws.knob("stop-executions", stateMachineArn=arn, cause="a test")["stopped"] == [execution]

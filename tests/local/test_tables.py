@@ -14,26 +14,24 @@ pytestmark = pytest.mark.local
 class Table:
     def __init__(self, aws: RunningAws) -> None:
         self.api = aws.client("dynamodb")
-        self.name = aws.fresh("table")
-        self.api.create_table(
-            TableName=self.name,
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
-        )
+        self.name = aws.table()
 
     @staticmethod
     def key(kind: str, id_: str = "x") -> dict[str, Any]:
         return {"kind": {"S": kind}, "id": {"S": id_}}
 
     def get(self, kind: str, id_: str = "x") -> dict[str, Any] | None:
-        item: dict[str, Any] | None = self.api.get_item(TableName=self.name, Key=self.key(kind, id_), ConsistentRead=True).get("Item")
+        item: dict[str, Any] | None = self.api.get_item(
+            TableName=self.name, Key=self.key(kind, id_), ConsistentRead=True
+        ).get("Item")
         return item
 
     def put(self, kind: str, id_: str = "x", **attributes: Any) -> None:
         self.api.put_item(TableName=self.name, Item={**self.key(kind, id_), **attributes})
 
-    def update(self, kind: str, expression: str, values: dict[str, Any], condition: str | None = None, **more: Any) -> dict[str, Any]:
+    def update(
+        self, kind: str, expression: str, values: dict[str, Any], condition: str | None = None, **more: Any
+    ) -> dict[str, Any]:
         conditional = {"ConditionExpression": condition} if condition else {}
         answer: dict[str, Any] = self.api.update_item(
             TableName=self.name,
@@ -55,7 +53,11 @@ def table(local_aws: RunningAws) -> Table:
 
 def test_a_counter_that_many_add_to_counts_them_all_and_tells_each_its_number(table: Table) -> None:
     with ThreadPoolExecutor(16) as pool:
-        told = list(pool.map(lambda _: int(table.update("LEASE", "ADD rings :one", {":one": {"N": "1"}})["rings"]["N"]), range(100)))
+        told = list(
+            pool.map(
+                lambda _: int(table.update("LEASE", "ADD rings :one", {":one": {"N": "1"}})["rings"]["N"]), range(100)
+            )
+        )
     assert sorted(told) == list(range(1, 101))
 
 
@@ -75,14 +77,19 @@ def test_of_many_who_want_the_lease_one_gets_it(table: Table) -> None:
     with ThreadPoolExecutor(16) as pool:
         taken = list(pool.map(take, range(60)))
     item = table.get("LEASE")
-    assert (sum(taken), item) == (1, {**table.key("LEASE"), "holder": {"S": str(taken.index(True))}, "leaseNumber": {"N": "1"}})
+    assert (sum(taken), item) == (
+        1,
+        {**table.key("LEASE"), "holder": {"S": str(taken.index(True))}, "leaseNumber": {"N": "1"}},
+    )
 
 
 def test_an_item_is_put_once(table: Table) -> None:
     def put(number: int) -> bool:
         try:
             table.api.put_item(
-                TableName=table.name, Item={**table.key("LAUNCH"), "by": {"N": str(number)}}, ConditionExpression="attribute_not_exists(id)"
+                TableName=table.name,
+                Item={**table.key("LAUNCH"), "by": {"N": str(number)}},
+                ConditionExpression="attribute_not_exists(id)",
             )
         except table.api.exceptions.ConditionalCheckFailedException:
             return False
@@ -95,7 +102,13 @@ def test_an_item_is_put_once(table: Table) -> None:
 def test_a_failed_condition_shows_the_item_if_asked(table: Table) -> None:
     table.put("LEASE", holder={"S": "other"})
     with pytest.raises(table.api.exceptions.ConditionalCheckFailedException) as refused:
-        table.update("LEASE", "SET holder = :me", {":me": {"S": "me"}}, "holder = :me", ReturnValuesOnConditionCheckFailure="ALL_OLD")
+        table.update(
+            "LEASE",
+            "SET holder = :me",
+            {":me": {"S": "me"}},
+            "holder = :me",
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
     assert refused.value.response["Item"] == {**table.key("LEASE"), "holder": {"S": "other"}}
 
 
@@ -138,14 +151,20 @@ def test_a_transaction_under_an_old_lease_writes_nothing_and_says_which_conditio
     table.put("LEASE", leaseNumber={"N": "4"})
     with pytest.raises(table.api.exceptions.TransactionCanceledException) as refused:
         table.api.transact_write_items(TransactItems=launch(table, "a", "3"))
-    assert [reason["Code"] for reason in refused.value.response["CancellationReasons"]] == ["ConditionalCheckFailed", "None"]
+    assert [reason["Code"] for reason in refused.value.response["CancellationReasons"]] == [
+        "ConditionalCheckFailed",
+        "None",
+    ]
     assert table.get("LAUNCH", "a") is None
 
     table.api.transact_write_items(TransactItems=launch(table, "a", "4"))
     assert table.get("LAUNCH", "a") == {**table.key("LAUNCH", "a"), "state": {"S": "open"}}
     with pytest.raises(table.api.exceptions.TransactionCanceledException) as again:
         table.api.transact_write_items(TransactItems=launch(table, "a", "4"))
-    assert [reason["Code"] for reason in again.value.response["CancellationReasons"]] == ["None", "ConditionalCheckFailed"]
+    assert [reason["Code"] for reason in again.value.response["CancellationReasons"]] == [
+        "None",
+        "ConditionalCheckFailed",
+    ]
 
 
 def test_a_transaction_that_fails_half_way_leaves_everything_as_it_was(table: Table) -> None:
@@ -169,10 +188,16 @@ def test_transactions_against_each_other_are_isolated(table: Table) -> None:
     def move(number: int) -> None:
         source, target = ("A", "B") if number % 2 else ("B", "A")
         names, values = {"#sum": "sum"}, {":one": {"N": "1"}}
-        subtract = {"UpdateExpression": "SET #sum = #sum - :one", "ConditionExpression": "#sum >= :one", "Key": table.key(source)}
+        subtract = {
+            "UpdateExpression": "SET #sum = #sum - :one",
+            "ConditionExpression": "#sum >= :one",
+            "Key": table.key(source),
+        }
         add = {"UpdateExpression": "SET #sum = #sum + :one", "Key": table.key(target)}
         shared = {"TableName": table.name, "ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
-        table.api.transact_write_items(TransactItems=[{"Update": {**subtract, **shared}}, {"Update": {**add, **shared}}])
+        table.api.transact_write_items(
+            TransactItems=[{"Update": {**subtract, **shared}}, {"Update": {**add, **shared}}]
+        )
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(move, range(60)))
@@ -187,7 +212,9 @@ def test_an_update_that_is_refused_leaves_no_empty_item_behind(table: Table) -> 
 
 
 def test_expired_items_are_deleted(table: Table, local_aws: RunningAws) -> None:
-    table.api.update_time_to_live(TableName=table.name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires"})
+    table.api.update_time_to_live(
+        TableName=table.name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires"}
+    )
     now = int(time.time())
     table.put("OLD", expires={"N": str(now - 10)})
     table.put("NEW", expires={"N": str(now + 1000)})

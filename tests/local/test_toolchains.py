@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from joiner_local import toolchains
-from joiner_local.toolchains import GO, NODE, Tool, ToolMissing
+from joiner_local.tooling import toolchains
+from joiner_local.tooling.toolchains import GO, NODE, Tool, ToolMissing
 
 OLD_GO = "go version go1.21.3 linux/amd64"
 NEW_GO = "go version go1.27.3 linux/amd64"

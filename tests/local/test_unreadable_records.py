@@ -27,13 +27,7 @@ class Memory:
     """A table, and items put into it as somebody else's hand or another version would."""
 
     def __init__(self, aws: RunningAws) -> None:
-        self.client, self.name = aws.client("dynamodb"), aws.fresh("memory")
-        self.client.create_table(
-            TableName=self.name,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
-            KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-        )
+        self.client, self.name = aws.client("dynamodb"), aws.table("memory")
         self.ledger = Ledger(self.client, self.name)
 
     def part(self, kind: Callable[[Any, str], Any]) -> Any:
@@ -47,15 +41,21 @@ class Memory:
         self.put(kind, item_id, {**self.raw(kind, item_id), **attributes})
 
     def raw(self, kind: str, item_id: str) -> dict[str, Any]:
-        found = self.client.get_item(TableName=self.name, Key={"kind": {"S": kind}, "id": {"S": item_id}}, ConsistentRead=True)
+        found = self.client.get_item(
+            TableName=self.name, Key={"kind": {"S": kind}, "id": {"S": item_id}}, ConsistentRead=True
+        )
         return dict(found.get("Item", {}))
 
     def launch(self, launch_id: str) -> None:
         lease = self.ledger.lease()
         if not lease.holder:
             values = {":me": "arn:up", ":until": 100, ":one": 1}
-            self.ledger._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until ADD leaseNumber :one", values)
-        self.ledger.begin_launch(LaunchRecord(launch_id, "{}", "token", (f"claim-{launch_id}",), self.ledger.lease().number, "arn:up"))
+            self.ledger._update(
+                "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until ADD leaseNumber :one", values
+            )
+        self.ledger.begin_launch(
+            LaunchRecord(launch_id, "{}", "token", (f"claim-{launch_id}",), self.ledger.lease().number, "arn:up")
+        )
 
 
 @pytest.fixture
@@ -152,7 +152,9 @@ def test_answers_that_cannot_be_read_count_as_none_and_are_replaced(memory: Memo
 
 
 @pytest.mark.parametrize("recorded", [None, {"BOOL": False}, {"S": "yes"}])
-def test_a_launch_that_cannot_be_read_is_unrecorded_and_keeps_its_claims(memory: Memory, recorded: Mapping[str, Any] | None) -> None:
+def test_a_launch_that_cannot_be_read_is_unrecorded_and_keeps_its_claims(
+    memory: Memory, recorded: Mapping[str, Any] | None
+) -> None:
     memory.launch("a")
     memory.launch("b")
     memory.spoil("LAUNCH", "b", {"details": {"S": "{"}, **({"recorded": recorded} if recorded else {})})
@@ -190,7 +192,8 @@ def test_a_lease_that_cannot_be_read_is_an_error_that_names_it(memory: Memory) -
     memory.put("LEASE", "scale-up", {"holder": {"N": "7"}})
 
     with pytest.raises(
-        UnreadableRecord, match="item LEASE scale-up of the memory table cannot be read: attribute holder has type N instead of S"
+        UnreadableRecord,
+        match="item LEASE scale-up of the memory table cannot be read: attribute holder has type N instead of S",
     ):
         memory.ledger.lease()
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from joiner_local.pki import Pair
+from joiner_local.control_plane.pki import KeyPair
 
 
 @dataclass
@@ -29,7 +29,7 @@ class _Quiet(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(pair: Pair) -> Iterator[TlsServer]:
+def serving(pair: KeyPair) -> Iterator[TlsServer]:
     """Serve on a port of loopback until the block ends."""
     seen = TlsServer()
 

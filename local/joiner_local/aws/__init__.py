@@ -1,1 +1,1 @@
-"""The local AWS: moto, with what moto leaves out, one module a service."""
+"""The local AWS: moto, with a package for each service that moto lacks or simplifies."""

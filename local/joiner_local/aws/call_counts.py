@@ -1,7 +1,7 @@
-"""How often the deployment called which service: what AWS would put on a bill, counted at the door.
+"""Count the calls of the deployment to each service, as AWS bills them.
 
-Only calls signed by a role count: those of functions and of state machines. A person's calls, and a test's, are signed by keys of their
-own. The knob `accounts` tells the counts; `{"reset": true}` sets them back.
+Only calls that a role signed count: those of functions and state machines. Calls of users and tests are signed by keys
+of their own. The knob `accounts` answers the counts; `{"reset": true}` sets them to zero.
 """
 
 import threading
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 OF_A_ROLE: Final = "ASIA"  # how the access keys of temporary credentials begin
 
 
-def install(aws: LocalAws) -> None:
-    counted = aws.parts[CallCounts] = CallCounts()
-    aws.knobs["accounts"] = counted.tell
+def install(aws: LocalAws) -> "CallCounts":
+    counts = CallCounts()
+    aws.add_knobs({"accounts": counts.report})
+    return counts
 
 
 def called(environ: "Mapping[str, Any]") -> tuple[str, str] | None:
-    """The service and the action of a call that a role signed; None for everybody else's.
+    """Return the service and the action of a call that a role signed; None for all others.
 
-    Services that name the action in the body only (EC2) are counted without it: their calls cost nothing.
+    Calls to services that name the action in the body only (EC2) are counted without it: they cost nothing.
 
     >>> scope = "AWS4-HMAC-SHA256 Credential=ASIAX/20261121/us-east-1/dynamodb/aws4_request, SignedHeaders=host"
-    >>> called({"HTTP_AUTHORIZATION": scope, "HTTP_X_AMZ_TARGET": "DynamoDB_20120810.GetItem", "REQUEST_METHOD": "POST"})
+    >>> target = "DynamoDB_20120810.GetItem"
+    >>> called({"HTTP_AUTHORIZATION": scope, "HTTP_X_AMZ_TARGET": target, "REQUEST_METHOD": "POST"})
     ('dynamodb', 'GetItem')
     >>> called({"HTTP_AUTHORIZATION": scope.replace("ASIAX", "test"), "REQUEST_METHOD": "POST"})
     """
@@ -53,12 +55,12 @@ class CallCounts:
             with self._lock:
                 self.calls[one] += 1
 
-    def tell(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """``{"calls": {"dynamodb": {"GetItem": 3}}}``, as it stood before a reset."""
+    def report(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Knob: return ``{"calls": {"dynamodb": {"GetItem": 3}}}``, the counts before a reset."""
         with self._lock:
-            told: dict[str, dict[str, int]] = {}
+            answer: dict[str, dict[str, int]] = {}
             for (service, action), times in sorted(self.calls.items()):
-                told.setdefault(service, {})[action] = times
+                answer.setdefault(service, {})[action] = times
             if asked.get("reset"):
                 self.calls.clear()
-        return {"calls": told}
+        return {"calls": answer}

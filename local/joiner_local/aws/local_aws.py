@@ -1,14 +1,14 @@
-"""What the services of the local AWS share: where they are, and the knobs by which a test turns the weather.
+"""What the services of the local AWS share: addresses, and the knobs that tests and users set.
 
-Each service module has one `install(aws: LocalAws) -> None`, called once by `server.py` in a fixed order. It replaces what moto lacks,
-adds its CloudFormation types, and registers its knobs: `POST /_local/NAME` with a JSON object, answered with a JSON object.
-`GET /_local/` tells their names.
+A service module has a function `install`, which `installation` calls once. It changes moto where moto differs from AWS,
+and registers the service's knobs. A knob is called by `POST /_local/NAME` with a JSON object and answers a JSON object;
+`GET /_local/` lists the names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 
-Part = TypeVar("Part")
 Knob = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(slots=True)
 class LocalAws:
-    """One running local AWS. `endpoint` is its URL, `data` its folder, `python` the interpreter that plays Lambda's managed runtime.
+    """One running local AWS.
 
-    `services` are whole APIs that moto has not, by the name requests are signed for (``pricing``); `paths` are URLs of our own, by their
-    prefix below ``/_local/`` (``custom-resources/``); a knob that refuses raises `ValueError` or `KeyError`, and the caller reads why.
-    `rewrites` see every string that a template's functions give: an AWS address in it may be another one here. `parts` are the services
-    themselves, by their class, for those that call each other in this process.
+    `endpoint` is its URL, `data` its folder, `python` the interpreter of Lambda's managed runtime. `knobs` are
+    functions by name; a knob raises `ValueError` or `KeyError` to refuse a request, and the caller gets the message.
+    `services` are whole APIs that moto does not have, by the name that requests are signed for (``pricing``). `paths`
+    are our own URLs, by their prefix below ``/_local/`` (``custom-resources/``). `closing` are called in reverse order
+    when the process ends.
     """
 
     endpoint: str
@@ -36,11 +36,26 @@ class LocalAws:
     knobs: dict[str, Knob] = field(default_factory=dict)
     services: "dict[str, WSGIApplication]" = field(default_factory=dict)
     paths: "dict[str, WSGIApplication]" = field(default_factory=dict)
-    rewrites: list[Callable[[str], str]] = field(default_factory=list)
-    parts: dict[type, Any] = field(default_factory=dict)
     closing: list[Callable[[], None]] = field(default_factory=list)
 
-    def part(self, kind: type[Part]) -> Part:
-        """The service of that class; a `KeyError` if it is not installed (yet)."""
-        found: Part = self.parts[kind]
-        return found
+    def add_knobs(self, knobs: Mapping[str, Knob]) -> None:
+        """Register knobs. Raises `ValueError` if a name is taken."""
+        if taken := sorted(self.knobs.keys() & knobs.keys()):
+            raise ValueError(f"two knobs have the name {', '.join(taken)}")
+        self.knobs |= knobs
+
+    def add_service(self, name: str, application: "WSGIApplication") -> None:
+        """Register an API by the service name in the signatures of its requests. Raises `ValueError` if the name is
+        taken.
+        """
+        if name in self.services:
+            raise ValueError(f"two applications answer for the service {name}")
+        self.services[name] = application
+
+    def add_path(self, prefix: str, application: "WSGIApplication") -> None:
+        """Register URLs below ``/_local/``. Raises `ValueError` if a registered prefix begins with this one, or this
+        one with it.
+        """
+        if overlapping := [each for each in self.paths if each.startswith(prefix) or prefix.startswith(each)]:
+            raise ValueError(f"two applications answer for {overlapping[0]} and {prefix}")
+        self.paths[prefix] = application

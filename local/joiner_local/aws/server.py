@@ -1,7 +1,8 @@
 """`python -m joiner_local.aws.server --port 0 --data DIR`: the local AWS, one process on one port of 127.0.0.1.
 
-It prints exactly one line on stdout, `ready http://127.0.0.1:PORT`, when everything is installed and it answers; whatever else it has to
-say goes to stderr. SIGTERM ends it and the Lambda sandboxes with it. State is in memory: a restart means to deploy again.
+It prints exactly one line on stdout, `ready http://127.0.0.1:PORT`, when everything is installed and it accepts
+requests; all other output goes to stderr. SIGTERM ends it and the Lambda sandboxes. State is in memory: after a restart
+everything must be deployed again.
 """
 
 import argparse
@@ -17,10 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from joiner_local.aws.call_counts import CallCounts
 from joiner_local.aws.fault_injection.aws_request_faults import AwsRequestFaults
-from joiner_local.aws.fault_injection.fault_rules import FaultRules
 from joiner_local.aws.iam.iam_middleware import IamMiddleware
+from joiner_local.aws.installation import RequestObservers, install_services
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 if TYPE_CHECKING:
@@ -28,34 +28,56 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("joiner_local.aws")
 
-GARBAGE_AFTER = 50_000  # objects made since the last look for garbage, seventy times the usual: there is more memory than time
+GARBAGE_AFTER = (
+    50_000  # new objects between garbage collections, seventy times the default: it saves time and costs memory
+)
 
 OWN_PATHS = "/_local/"
 
-# moto imports a service and builds its application at the first request for it: half a second for EC2, in the middle of somebody's deploy.
-EAGER = ("cloudformation", "s3", "sts", "ssm", "iam", "ec2", "lambda", "dynamodb", "sqs", "stepfunctions", "events", "logs", "cloudwatch")
+# moto imports a service and builds its application at the first request: half a second for EC2, within a deployment.
+EAGER = (
+    "cloudformation",
+    "s3",
+    "sts",
+    "ssm",
+    "iam",
+    "ec2",
+    "lambda",
+    "dynamodb",
+    "sqs",
+    "stepfunctions",
+    "events",
+    "logs",
+    "cloudwatch",
+)
 
 
 @dataclass(slots=True)
 class LocalAwsApplication:
-    """The one WSGI application: our own paths, services of our own, then moto. It exists before moto does, to have a port."""
+    """The WSGI application: our own paths, then services of our own, then moto. It exists before moto, to have a
+    port.
+    """
 
     aws: LocalAws | None = None
     moto: "WSGIApplication | None" = None
+    observers: RequestObservers | None = None
     opened: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         self.opened.wait()
         assert self.aws is not None
         assert self.moto is not None
+        assert self.observers is not None
         path: str = environ.get("PATH_INFO", "")
         if path.startswith(OWN_PATHS):
             return self._own(self.aws, path.removeprefix(OWN_PATHS), environ, start_response)
-        self.aws.part(CallCounts).note(environ)
+        self.observers.counts.note(environ)
         service = self.aws.services.get(_signed_for(environ))
-        return AwsRequestFaults(IamMiddleware(service or self.moto), self.aws.part(FaultRules))(environ, start_response)
+        return AwsRequestFaults(IamMiddleware(service or self.moto), self.observers.faults)(environ, start_response)
 
-    def _own(self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    def _own(
+        self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
         for prefix, app in aws.paths.items():
             if name.startswith(prefix):
                 return app(environ, start_response)
@@ -81,13 +103,13 @@ def _json(start_response: "StartResponse", status: str, answer: Mapping[str, Any
 
 
 def _signed_for(environ: "WSGIEnvironment") -> str:
-    """The service in the credential scope of the `Authorization` header, or nothing."""
+    """Return the service in the credential scope of the `Authorization` header, or nothing."""
     scope = environ.get("HTTP_AUTHORIZATION", "").split(",")[0].split("/")
     return scope[3] if len(scope) == 5 else ""
 
 
 def known_keys(text: str) -> dict[str, str]:
-    """Access keys and secrets from outside.
+    """Parse the access keys and secrets of the option `--known`.
 
     >>> known_keys("test:test,local:local")
     {'test': 'test', 'local': 'local'}
@@ -108,7 +130,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def prepare_environment(port: int) -> None:
-    """No credentials and endpoints of the person who starts us: our own boto3 clients must never leave this machine."""
+    """Remove credentials and endpoints of the user from the environment: our own boto3 clients must never leave this
+    machine.
+    """
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(
@@ -117,59 +141,16 @@ def prepare_environment(port: int) -> None:
         AWS_SECRET_ACCESS_KEY="local",  # noqa: S106 - the local AWS's own key opens nothing
         AWS_EC2_METADATA_DISABLED="true",
         AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
-        MOTO_IAM_LOAD_MANAGED_POLICIES="true",  # CDK attaches AWSLambdaBasicExecutionRole and its like
-        MOTO_PORT=str(port),  # Step Functions tasks of moto call back on it
+        MOTO_IAM_LOAD_MANAGED_POLICIES="true",  # CDK attaches AWSLambdaBasicExecutionRole and other managed policies
+        MOTO_PORT=str(port),  # moto calls itself on this port
     )
-
-
-def install_services(aws: LocalAws) -> None:
-    """In this order: later ones build on earlier ones. They are imported here, after the environment is ours."""
-    from joiner_local.aws.moto_patches import model_caches
-
-    model_caches.cache_service_models()
-    from joiner_local.aws import call_counts, fault_injection
-    from joiner_local.aws.api_gateway import http_apis
-    from joiner_local.aws.aws_lambda import function_invocations
-    from joiner_local.aws.cloudformation import cloudformation_api
-    from joiner_local.aws.cloudtrail import event_lookup
-    from joiner_local.aws.dynamodb import dynamodb_tables
-    from joiner_local.aws.ec2 import fleets
-    from joiner_local.aws.eks import eks_clusters
-    from joiner_local.aws.eventbridge import event_rules
-    from joiner_local.aws.iam import iam_middleware, instance_profile_listing
-    from joiner_local.aws.moto_patches import queue_locks, response_writer, service_limits
-    from joiner_local.aws.pricing import price_list
-    from joiner_local.aws.scheduler import schedules
-    from joiner_local.aws.ssm import image_parameters
-    from joiner_local.aws.step_functions import step_functions_api
-
-    model_caches.cache_service_lookups()
-    response_writer.replace_response_serializers()
-    call_counts.install(aws)
-    dynamodb_tables.install(aws)
-    queue_locks.install(aws)
-    function_invocations.install(aws)
-    step_functions_api.install(aws)
-    event_rules.install(aws)
-    fleets.install(aws)
-    eks_clusters.install(aws)
-    instance_profile_listing.install(aws)
-    image_parameters.install(aws)
-    price_list.install(aws)
-    cloudformation_api.install(aws)
-    http_apis.install(aws)
-    schedules.install(aws)
-    event_lookup.install(aws)
-    service_limits.install()
-    fault_injection.install(aws)
-    iam_middleware.install(aws)
 
 
 def moto_application() -> "WSGIApplication":
     from moto.iam.models import iam_backends
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-    # moto reads all of AWS's policies for every partition there is, and looks into every partition for whose a key is
+    # moto reads all managed policies for each partition, and searches each partition for the owner of a key
     _ = iam_backends[ACCOUNT]["aws"]
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "false"
     dispatcher = DomainDispatcherApplication(create_backend_app)
@@ -191,7 +172,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from joiner_local.aws.sts.request_signatures import SignatureCheck
 
     class Handler(MotoRequestHandler):  # type: ignore[misc] # moto has no types
-        # Head and body are two writes: without this each answer waits 40 ms for a delayed acknowledgement. (One buffered write would
+        # Head and body are two writes: without this each response waits 40 ms for a delayed acknowledgement. (One
+        # buffered write would
         # be nicer, but then `Expect: 100-continue`, which the CDK CLI's uploads send, is answered too late.)
         disable_nagle_algorithm = True
 
@@ -200,7 +182,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     server.daemon_threads = True  # type: ignore[attr-defined] # of the threading mix-in
     prepare_environment(server.port)
     options.data.mkdir(parents=True, exist_ok=True)
-    aws = LocalAws(endpoint=f"http://127.0.0.1:{server.port}", data=options.data.resolve(), python=options.python.absolute())
+    aws = LocalAws(
+        endpoint=f"http://127.0.0.1:{server.port}", data=options.data.resolve(), python=options.python.absolute()
+    )
 
     def stop(*_: object) -> None:
         for close in reversed(aws.closing):
@@ -212,12 +196,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    # moto and its friends print; stdout belongs to the ready line
+    # moto and its dependencies print; stdout is for the ready line
     stdout, sys.stdout = sys.stdout, sys.stderr
-    install_services(aws)
+    observers = install_services(aws)
     gc.freeze()  # models and policies of AWS: hundreds of megabytes that stay
     gc.set_threshold(GARBAGE_AFTER)
-    entrance.aws, entrance.moto = aws, SignatureCheck(moto_application(), options.known)
+    entrance.aws, entrance.moto, entrance.observers = aws, SignatureCheck(moto_application(), options.known), observers
     entrance.opened.set()
     print(f"ready {aws.endpoint}", file=stdout, flush=True)
     server.serve_forever()

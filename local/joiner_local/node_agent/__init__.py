@@ -1,5 +1,6 @@
-"""The node agent: makes launched EC2 instances join the cluster, as their user data says, and plays their kubelets.
+"""The node agent: makes launched EC2 instances join the cluster according to their user data, and simulates their
+kubelets.
 
-It has no friend inside the local AWS or the control plane: it learns of instances through EC2's API, joins as the node itself, by its
-instance profile's role, and fails wherever a real node would.
+It uses no internal interface of the local AWS or the control plane: it finds instances through EC2's API, joins as the
+node, with the role of its instance profile, and fails where a real node would fail.
 """

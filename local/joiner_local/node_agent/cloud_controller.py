@@ -1,13 +1,13 @@
-"""EKS's cloud controller, as far as nodes see it: it completes a node that has registered, and removes one whose instance is gone.
+"""EKS's cloud controller as far as nodes see it: initialize a registered node, and remove one whose instance is gone.
 
-Source: cloud-provider, node controller and node lifecycle controller. An instance that is stopped keeps its node, with a taint.
+Source: cloud-provider, node controller and node lifecycle controller. A stopped instance keeps its node, with a taint.
 """
 
 import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from joiner_local.kube_api import ApiError, KubeApi
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.node_agent.node_objects import SHUTDOWN, UNINITIALIZED, Ec2Instance, Object, cloud_labels
 
 log = logging.getLogger(__name__)
@@ -17,11 +17,14 @@ ATTEMPTS: Final = 20
 
 
 def initialize(kube: KubeApi, instance: Ec2Instance, zone_id: str) -> None:
-    """Labels on, `uninitialized` off."""
+    """Add labels, remove the taint `uninitialized`."""
 
     def change(node: Object) -> Object:
         taints = [taint for taint in node["spec"].get("taints", []) if taint["key"] != UNINITIALIZED]
-        return {"metadata": {"labels": cloud_labels(instance, zone_id)}, "spec": {"taints": taints, "providerID": instance.provider_id}}
+        return {
+            "metadata": {"labels": cloud_labels(instance, zone_id)},
+            "spec": {"taints": taints, "providerID": instance.provider_id},
+        }
 
     _change(kube, instance.name, change)
 
@@ -42,7 +45,7 @@ def mark_started(kube: KubeApi, name: str) -> None:
 
 
 def _change(kube: KubeApi, name: str, change: Callable[[Object], Object]) -> None:
-    """Taints are one list with many writers: read, change, write, and again if somebody was faster."""
+    """Change the taints. They are one list with many writers: read, change, write, and retry after a conflict."""
     for _ in range(ATTEMPTS):
         node = kube.find(f"/api/v1/nodes/{name}")
         if node is None:
@@ -60,7 +63,7 @@ def _change(kube: KubeApi, name: str, change: Callable[[Object], Object]) -> Non
 
 
 def remove(kube: KubeApi, instance: Ec2Instance) -> bool:
-    """Delete the node of an instance that is gone. False if there is none, or it is another instance's by now."""
+    """Delete the node of a terminated instance. False if there is none, or if another instance has the name now."""
     node = kube.find(f"/api/v1/nodes/{instance.name}")
     if node is None or node["spec"].get("providerID") != instance.provider_id:
         return False
@@ -69,7 +72,7 @@ def remove(kube: KubeApi, instance: Ec2Instance) -> bool:
 
 
 def remove_pods(kube: KubeApi, node: str) -> None:
-    """What the pod garbage collector does a minute after a node is gone: its pods go at once, nobody is asked."""
+    """Delete the pods of a node at once, as the pod garbage collector does a minute after the node is gone."""
     options: dict[str, Any] = {"gracePeriodSeconds": 0}
     for pod in kube.items(f"/api/v1/pods?fieldSelector=spec.nodeName={node}"):
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

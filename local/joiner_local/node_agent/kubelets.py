@@ -1,6 +1,7 @@
-"""The kubelets of all instances, from launch to the end: booting, joined, silent, gone.
+"""The kubelets of all instances, from launch to the end: booting, joined, silent, ended.
 
-Nothing here decides *whether* an instance joins (that is `joining`), only when; and what becomes of its node when the instance ends.
+`node_joining` decides *whether* an instance joins; this module decides when, and what happens to its node when the
+instance ends.
 """
 
 import logging
@@ -13,28 +14,29 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 from urllib3.exceptions import HTTPError
 
-from joiner_local.agenda import Agenda
-from joiner_local.kube_api import ApiError, KubeApi
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
+from joiner_local.delayed_actions import DelayedActions
 from joiner_local.node_agent import cloud_controller
-from joiner_local.node_agent.ec2 import Ec2
-from joiner_local.node_agent.faults import Faults
-from joiner_local.node_agent.joining import Joining, NotYet
+from joiner_local.node_agent.agent_faults import NodeFaults
+from joiner_local.node_agent.instance_source import InstanceReader
+from joiner_local.node_agent.node_joining import NodeJoining, NotYet
 from joiner_local.node_agent.node_objects import FAULT, KUBELET, Ec2Instance
-from joiner_local.node_agent.registration import Unbootable
+from joiner_local.node_agent.node_registration import Unbootable
 
 log = logging.getLogger(__name__)
 
-HELD_FOR: Final = 0.2  # seconds between two looks of an instance whose boot is held
+HELD_FOR: Final = 0.2  # seconds between two checks of an instance whose boot is held
 AGAIN: Final = 3.0  # seconds until a node that could not join tries again
-SETTLED: Final = 2.0  # seconds after Ready until a kubelet that shall fall silent does
+SETTLED: Final = 2.0  # seconds from Ready until a kubelet with the fault `silent` stops reporting
 AT_ONCE: Final = 16
 
 
 @dataclass(slots=True)
-class Pace:
-    """Seconds: from running to the node's first sign, from that to Ready, and from the instance's end to its node's.
+class BootTimes:
+    """Seconds: from running to the node's registration, from that to Ready, and from the instance's end to its node's
+    deletion.
 
-    While boots are `held`, none comes to its end, however long ago it began.
+    While boots are `held`, no boot ends, however long ago it began.
     """
 
     boot: float = 5.0
@@ -53,39 +55,41 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Kubelet:
-    """`phase` is booting, joined, silent, refused (for good) or ended; `why` says what keeps it from joining."""
+class SimulatedKubelet:
+    """`phase` is booting, joined, silent, refused (permanently) or ended; `why` is the reason that it has not
+    joined.
+    """
 
     instance: Ec2Instance
     phase: str = "booting"
     why: str = ""
     fault: str = ""
-    boots: int = 0  # counts starts, so that what was planned for an earlier one is dropped
+    boots: int = 0  # counts starts, so that actions of an earlier start are dropped
 
-    def told(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         known = {"node": self.instance.name, "phase": self.phase, "why": self.why, "fault": self.fault}
         return {name: value for name, value in known.items() if value}
 
 
 @dataclass(slots=True)
-class Kubelets:
-    aws: Ec2
+class SimulatedKubelets:
+    aws: InstanceReader
     kube: KubeApi
-    joining: Joining
-    pace: Pace = field(default_factory=Pace)
-    faults: Faults = field(default_factory=Faults)
-    _kubelets: dict[str, Kubelet] = field(default_factory=dict)
+    joining: NodeJoining
+    pace: BootTimes = field(default_factory=BootTimes)
+    faults: NodeFaults = field(default_factory=NodeFaults)
+    _kubelets: dict[str, SimulatedKubelet] = field(default_factory=dict)
     _states: dict[str, str] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _agenda: Agenda = field(default_factory=lambda: Agenda("kubelets"))
+    _agenda: DelayedActions = field(default_factory=lambda: DelayedActions("kubelets"))
     _work: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE, "kubelet"))
 
-    def told(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         with self._lock:
-            return {identity: kubelet.told() for identity, kubelet in self._kubelets.items()}
+            return {identity: kubelet.describe() for identity, kubelet in self._kubelets.items()}
 
     def changed(self, instance_id: str, state: str) -> None:
-        """An instance's new state, from EC2."""
+        """Handle an instance's new state."""
         with self._lock:
             self._states[instance_id] = state
             kubelet = self._kubelets.get(instance_id)
@@ -96,7 +100,7 @@ class Kubelets:
                 self._end(kubelet, state)
 
     def turn_faults(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The knob: rules for new instances; and at once for a living one that is named."""
+        """Knob: set rules for new instances, and apply them at once to an existing one that is named."""
         choice = self.faults.turn(asked)
         with self._lock:
             kubelet = self._kubelets.get(choice.instance_id) if choice is not None else None
@@ -104,7 +108,7 @@ class Kubelets:
                 self._strike(kubelet, asked["fault"])
         return {"rules": len(self.faults.rules)}
 
-    # --- its beginning ---
+    # --- start ---
 
     def _begin(self, instance_id: str) -> None:
         instance = next(self.aws.instances([instance_id]))
@@ -114,7 +118,7 @@ class Kubelets:
                 return
             boots = kubelet.boots + 1 if kubelet else 1
             fault = self.faults.of(instance.instance_type, instance.zone, instance_id)
-            kubelet = self._kubelets[instance_id] = Kubelet(instance, fault=fault.kind, boots=boots)
+            kubelet = self._kubelets[instance_id] = SimulatedKubelet(instance, fault=fault.kind, boots=boots)
             match fault.kind:
                 case "never-boots":
                     log.info("%s never boots: a fault that was asked for", instance_id)
@@ -124,14 +128,14 @@ class Kubelets:
                     factor = fault.factor if fault.kind == "slow" else 1.0
                     self._later(self.pace.boot * factor, lambda: self._join(kubelet, boots))
 
-    def _join(self, kubelet: Kubelet, boots: int) -> None:
+    def _join(self, kubelet: SimulatedKubelet, boots: int) -> None:
         if kubelet.phase != "booting" or kubelet.boots != boots:
             return
         if self.pace.held:
             self._later(HELD_FOR, lambda: self._join(kubelet, boots))
             return
         try:
-            if not kubelet.instance.profile_arn:  # EC2 may have shown the instance a moment before its profile
+            if not kubelet.instance.profile_arn:  # EC2 may show the instance a moment before its profile
                 kubelet.instance = next(self.aws.instances([kubelet.instance.id]))
             instance = kubelet.instance
             self.joining.join(instance, ready_after=self.pace.ready, fault=kubelet.fault)
@@ -148,7 +152,7 @@ class Kubelets:
         else:
             self._joined(kubelet)
 
-    def _joined(self, kubelet: Kubelet) -> None:
+    def _joined(self, kubelet: SimulatedKubelet) -> None:
         log.info("%s joined as %s", kubelet.instance.id, kubelet.instance.name)
         with self._lock:
             kubelet.why = ""
@@ -161,14 +165,14 @@ class Kubelets:
             if kubelet.fault == "silent":
                 self._later(self.pace.ready + SETTLED, lambda: self._strike(kubelet, "silent"))
 
-    def _say(self, kubelet: Kubelet, why: str) -> None:
+    def _say(self, kubelet: SimulatedKubelet, why: str) -> None:
         if why != kubelet.why:
             log.warning("%s does not join: %s", kubelet.instance.id, why)
         kubelet.why = why
 
-    # --- its faults ---
+    # --- faults ---
 
-    def _strike(self, kubelet: Kubelet, fault: str) -> None:
+    def _strike(self, kubelet: SimulatedKubelet, fault: str) -> None:
         with self._lock:
             if kubelet.phase not in ("joined", "silent"):
                 return
@@ -177,16 +181,16 @@ class Kubelets:
         labels = {KUBELET: None if fault == "silent" else "kwok", FAULT: "not-ready" if fault == "not-ready" else None}
         self._do(lambda: self._label(kubelet, labels))
 
-    def _label(self, kubelet: Kubelet, labels: dict[str, str | None]) -> None:
+    def _label(self, kubelet: SimulatedKubelet, labels: dict[str, str | None]) -> None:
         try:
             self.kube.merge(f"/api/v1/nodes/{kubelet.instance.name}", {"metadata": {"labels": labels}})
         except ApiError as error:
             if error.status != 404:
                 raise
 
-    # --- its end ---
+    # --- end ---
 
-    def _end(self, kubelet: Kubelet, state: str) -> None:
+    def _end(self, kubelet: SimulatedKubelet, state: str) -> None:
         had_node = kubelet.phase in ("joined", "silent")
         if kubelet.phase != "ended":
             kubelet.phase = "ended"
@@ -197,14 +201,18 @@ class Kubelets:
         elif state == "stopped":
             self._do(lambda: cloud_controller.mark_stopped(self.kube, kubelet.instance.name))
 
-    def _remove(self, kubelet: Kubelet) -> None:
+    def _remove(self, kubelet: SimulatedKubelet) -> None:
         if cloud_controller.remove(self.kube, kubelet.instance):
             log.info("%s is gone: node %s deleted", kubelet.instance.id, kubelet.instance.name)
 
     def node_deleted(self, name: str) -> None:
-        """A Node object is gone. If its instance is, too, nobody will ever report on its pods."""
+        """Handle a deleted Node. If its instance is gone, too, its pods are removed."""
         with self._lock:
-            ended = [kubelet for kubelet in self._kubelets.values() if kubelet.instance.name == name and kubelet.phase == "ended"]
+            ended = [
+                kubelet
+                for kubelet in self._kubelets.values()
+                if kubelet.instance.name == name and kubelet.phase == "ended"
+            ]
         if ended:
             self._do(lambda: cloud_controller.remove_pods(self.kube, name))
 

@@ -1,11 +1,13 @@
-"""What nodeadm makes of an Amazon Linux 2023 instance's user data: one NodeConfig, or the reason why the node never joins.
+"""What nodeadm reads from an Amazon Linux 2023 instance's user data: one NodeConfig, or the reason why the node never
+joins.
 
-User data is a NodeConfig document, or MIME multipart with parts of type `application/node.eks.aws`; the later part wins, field by field
-(amazon-eks-ami, nodeadm: "Merging multiple configuration objects"). Parts of other types are scripts: here they are not run.
+User data is a NodeConfig document, or MIME multipart with parts of type `application/node.eks.aws`; a later part wins,
+field by field (amazon-eks-ami, nodeadm: "Merging multiple configuration objects"). Parts of other types are scripts,
+which are not run here.
 
 >>> NodeConfig.read(b"apiVersion: node.eks.aws/v1alpha1\\nkind: NodeConfig\\nspec: {cluster: {name: demo}}")
 Traceback (most recent call last):
-joiner_local.node_agent.registration.Unbootable: spec.cluster.apiServerEndpoint is missing in the NodeConfig
+joiner_local.node_agent.node_registration.Unbootable: spec.cluster.apiServerEndpoint is missing in the NodeConfig
 """
 
 import base64
@@ -20,7 +22,7 @@ from typing import Any, Final
 
 import yaml
 
-from joiner_local.node_agent.registration import Registration, Unbootable, read_flags, read_taints
+from joiner_local.node_agent.node_registration import Registration, Unbootable, read_flags, read_taints
 
 MEDIA_TYPE: Final = "application/node.eks.aws"
 API_VERSION: Final = "node.eks.aws/v1alpha1"
@@ -31,7 +33,9 @@ KUBELET_KEYS: Final = frozenset({"config", "flags", "maxPodsExpression"})
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """`certificate_authority` is PEM. `kubelet` is the inline KubeletConfiguration. `local_storage` is RAID0, RAID10, Mount or ""."""
+    """`certificate_authority` is PEM. `kubelet` is the inline KubeletConfiguration. `local_storage` is RAID0, RAID10,
+    Mount or "".
+    """
 
     cluster: str
     endpoint: str
@@ -43,7 +47,7 @@ class NodeConfig:
 
     @classmethod
     def read(cls, user_data: bytes) -> "NodeConfig":
-        """Raises Unbootable."""
+        """Parse user data. Raises Unbootable."""
         merged: dict[str, Any] = {}
         for document in _documents(user_data):
             merged = merge(merged, document)
@@ -67,14 +71,16 @@ class NodeConfig:
             endpoint=cluster["apiServerEndpoint"],
             certificate_authority=_certificate(cluster["certificateAuthority"]),
             cidr=_cidr(cluster["cidr"]),
-            registration=Registration(from_flags.labels, (*from_flags.taints, *read_taints(config.get("registerWithTaints") or []))),
+            registration=Registration(
+                from_flags.labels, (*from_flags.taints, *read_taints(config.get("registerWithTaints") or []))
+            ),
             kubelet=config,
             local_storage=_local_storage(spec),
         )
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The upper document's fields over the lower one's; lists are replaced, not joined.
+    """Merge the fields of the upper document over the lower one's; lists are replaced, not joined.
 
     >>> merge({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}})
     {'a': {'b': 1, 'c': [2]}}
@@ -105,7 +111,9 @@ def _node_config(text: bytes) -> Mapping[str, Any]:
         raise Unbootable(f"the NodeConfig is no YAML: {' '.join(str(error).split())}") from error
     document = _mapping(document, "the NodeConfig")
     if (document.get("apiVersion"), document.get("kind")) != (API_VERSION, "NodeConfig"):
-        raise Unbootable(f"the user data is a {document.get('apiVersion')} {document.get('kind')}, not a {API_VERSION} NodeConfig")
+        raise Unbootable(
+            f"the user data is a {document.get('apiVersion')} {document.get('kind')}, not a {API_VERSION} NodeConfig"
+        )
     return document
 
 

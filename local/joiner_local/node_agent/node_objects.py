@@ -1,7 +1,8 @@
 """The Node object that a kubelet creates, and what the cloud controller adds to it.
 
-Sources: the kubelet's node registration (kubernetes, pkg/kubelet/nodestatus), nodeadm's settings for it (external cloud provider, provider
-id), and cloud-provider-aws's node controller, which EKS runs: labels of type, zone and region, then the `uninitialized` taint goes.
+Sources: the kubelet's node registration (kubernetes, pkg/kubelet/nodestatus), nodeadm's settings for it (external cloud
+provider, provider id), and cloud-provider-aws's node controller, which EKS runs: labels of type, zone and region, then
+removal of the taint `uninitialized`.
 """
 
 from collections.abc import Mapping
@@ -9,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from joiner_local.node_agent.registration import Registration
-from joiner_local.node_agent.room import Room, to_kube
+from joiner_local.node_agent.node_capacity import NodeCapacity, to_kube
+from joiner_local.node_agent.node_registration import Registration
 
 KUBELET: Final = "local.joiner.dev/kubelet"  # label: KWOK plays this node's kubelet from now on
 READY_AFTER: Final = "local.joiner.dev/ready-after"
@@ -29,7 +30,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ec2Instance:
-    """What the agent needs of DescribeInstances."""
+    """The fields of DescribeInstances that the agent uses."""
 
     id: str
     name: str  # its private DNS name: the node's name
@@ -42,18 +43,22 @@ class Ec2Instance:
     root_volume: str
 
     @classmethod
-    def from_ec2(cls, told: Mapping[str, Any]) -> "Ec2Instance":
-        volumes = {device["DeviceName"]: device["Ebs"]["VolumeId"] for device in told.get("BlockDeviceMappings", []) if "Ebs" in device}
+    def from_ec2(cls, answer: Mapping[str, Any]) -> "Ec2Instance":
+        volumes = {
+            device["DeviceName"]: device["Ebs"]["VolumeId"]
+            for device in answer.get("BlockDeviceMappings", [])
+            if "Ebs" in device
+        }
         return cls(
-            id=told["InstanceId"],
-            name=told["PrivateDnsName"],
-            address=told["PrivateIpAddress"],
-            instance_type=told["InstanceType"],
-            zone=told["Placement"]["AvailabilityZone"],
-            architecture=told["Architecture"],
-            image_id=told["ImageId"],
-            profile_arn=told.get("IamInstanceProfile", {}).get("Arn", ""),
-            root_volume=volumes.get(told.get("RootDeviceName", ""), ""),
+            id=answer["InstanceId"],
+            name=answer["PrivateDnsName"],
+            address=answer["PrivateIpAddress"],
+            instance_type=answer["InstanceType"],
+            zone=answer["Placement"]["AvailabilityZone"],
+            architecture=answer["Architecture"],
+            image_id=answer["ImageId"],
+            profile_arn=answer.get("IamInstanceProfile", {}).get("Arn", ""),
+            root_volume=volumes.get(answer.get("RootDeviceName", ""), ""),
         )
 
     @property
@@ -66,17 +71,23 @@ class Ec2Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Software:
-    """What runs on the machine, for `status.nodeInfo`."""
+class NodeSoftware:
+    """The software of the instance, for `status.nodeInfo`."""
 
     os_image: str
     kubelet_version: str
 
 
 def registered(
-    instance: Ec2Instance, registration: Registration, room: Room, software: Software, *, ready_after: float, now: datetime
+    instance: Ec2Instance,
+    registration: Registration,
+    room: NodeCapacity,
+    software: NodeSoftware,
+    *,
+    ready_after: float,
+    now: datetime,
 ) -> Object:
-    """What the kubelet posts. The API server adds the taint `not-ready` itself."""
+    """Return the Node that the kubelet posts. The API server adds the taint `not-ready`."""
     arch = ARCHITECTURES[instance.architecture]
     labels = {
         "beta.kubernetes.io/arch": arch,
@@ -92,7 +103,10 @@ def registered(
         "metadata": {
             "name": instance.name,
             "labels": {**labels, **registration.labels},
-            "annotations": {READY_AFTER: f"{ready_after:g}s", "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+            "annotations": {
+                READY_AFTER: f"{ready_after:g}s",
+                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+            },
         },
         "spec": {
             "providerID": instance.provider_id,
@@ -102,7 +116,10 @@ def registered(
             "capacity": to_kube(room.capacity),
             "allocatable": to_kube(room.allocatable),
             "conditions": _conditions(now),
-            "addresses": [{"type": "InternalIP", "address": instance.address}, {"type": "Hostname", "address": instance.name}],
+            "addresses": [
+                {"type": "InternalIP", "address": instance.address},
+                {"type": "Hostname", "address": instance.name},
+            ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": _node_info(instance, software),
         },
@@ -118,12 +135,15 @@ def _conditions(now: datetime) -> list[Object]:
         ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ]
     return [
-        *({"type": kind, "status": "False", "reason": reason, "message": message, **times} for kind, reason, message in pressures),
+        *(
+            {"type": kind, "status": "False", "reason": reason, "message": message, **times}
+            for kind, reason, message in pressures
+        ),
         {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": NOT_READY, **times},
     ]
 
 
-def _node_info(instance: Ec2Instance, software: Software) -> dict[str, str]:
+def _node_info(instance: Ec2Instance, software: NodeSoftware) -> dict[str, str]:
     return {
         "architecture": ARCHITECTURES[instance.architecture],
         "operatingSystem": "linux",

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from joiner_local.story import StoryStalled, instances, until
+from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.grants import not_struck
 from tests.e2e.crash.table import FOR_GOOD, Case, Verdict, cases
 from tests.e2e.crash.troubles import Troubles, pod
@@ -130,7 +130,7 @@ class Rig:
             return
         known = self._newest(way.machine)
         self.troubles.ask_for(*CROWD) if way.goes_up else self.troubles.delete_claims()
-        with suppress(StoryStalled):  # a ring may be lost: the sweep is there for that
+        with suppress(WatchTimeout):  # a ring may be lost: the sweep is there for that
             until(lambda: self._newest(way.machine) != known, what=f"a {way}", limit=BEGINS_WITHIN)
 
     def rest(self, *, limit: float = ENDS_WITHIN) -> None:
@@ -153,14 +153,14 @@ class Rig:
         self.troubles.before(way)
         self._arm(case)
         self._begin(way)
-        with suppress(StoryStalled):
+        with suppress(WatchTimeout):
             self.rest(limit=BORNE_FOR if case.fault in FOR_GOOD else ENDS_WITHIN)
         struck = self._disarm(case)
         self.troubles.over(way)
         stalled: tuple[str, ...] = ()
         try:
             self.rest()
-        except StoryStalled as reason:
+        except WatchTimeout as reason:
             stalled = (str(reason),)
         wrong: Iterable[str] = ()
         for sweep in range(1, SWEEPS + 1):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from joiner_local.kube_api import Object
-from joiner_local.story import StoryStalled, instances, until
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, SWEEP, UP, Way
 from tests.e2e.invariants import CLAIM_PATHS
 from tests.e2e.world import Actor, deployment
@@ -94,7 +94,7 @@ class Troubles:
         else:
             self.delete_claims()
         for _ in range(TRIES):  # a ring may be lost on a busy machine
-            with suppress(StoryStalled):
+            with suppress(WatchTimeout):
                 until(
                     lambda: self._last_stopped(what) != before,
                     what=f"an execution's end in {way.dies_in}",

@@ -15,7 +15,20 @@ from botocore.session import get_session
 
 ROOT: Final = Path(__file__).parents[3]
 SOURCES: Final = ("functions", "layers/joiner/python/joiner/adapters", "cli/joiner_cli")
-SERVICES: Final = ("cloudformation", "dynamodb", "ec2", "eks", "iam", "kms", "lambda", "pricing", "s3", "ssm", "stepfunctions", "sts")
+SERVICES: Final = (
+    "cloudformation",
+    "dynamodb",
+    "ec2",
+    "eks",
+    "iam",
+    "kms",
+    "lambda",
+    "pricing",
+    "s3",
+    "ssm",
+    "stepfunctions",
+    "sts",
+)
 """Those of which a client is made; `clients` finds any other."""
 
 ELSEWHERE: Final[Mapping[tuple[str, str], str]] = {
@@ -84,7 +97,9 @@ def clients() -> set[str]:
     for tree in _trees():
         for node in ast.walk(tree):
             called = node.func if isinstance(node, ast.Call) else None
-            name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+            name = (
+                called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+            )
             if isinstance(node, ast.Call) and name == "client" and node.args and isinstance(node.args[0], ast.Constant):
                 found.add(str(node.args[0].value))
     return found
@@ -103,6 +118,8 @@ def of_template(template: Mapping[str, Any]) -> set[tuple[str, str]]:
     """Service and type of every resource; custom resources are one type."""
     types = {str(each["Type"]) for each in template["Resources"].values()}
     return {
-        ("cloudformation", "a custom resource") if kind.startswith("Custom::") else (SERVICE_OF_TYPE[kind.split("::")[1]], kind)
+        ("cloudformation", "a custom resource")
+        if kind.startswith("Custom::")
+        else (SERVICE_OF_TYPE[kind.split("::")[1]], kind)
         for kind in types
     }

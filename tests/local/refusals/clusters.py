@@ -22,12 +22,21 @@ def enter(aws: RunningAws, principal: str = "", **asked: Any) -> str:
     return principal
 
 
-@refuses(EKS, "DescribeCluster", "a cluster that does not exist", code="ResourceNotFoundException", message="No cluster found", source=API)
+@refuses(
+    EKS,
+    "DescribeCluster",
+    "a cluster that does not exist",
+    code="ResourceNotFoundException",
+    message="No cluster found",
+    source=API,
+)
 def a_cluster_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(EKS).describe_cluster(name="nowhere")
 
 
-@refuses(EKS, "CreateAccessEntry", "an entry in a cluster that does not exist", code="ResourceNotFoundException", source=API)
+@refuses(
+    EKS, "CreateAccessEntry", "an entry in a cluster that does not exist", code="ResourceNotFoundException", source=API
+)
 def an_entry_in_no_cluster(aws: RunningAws) -> None:
     enter(aws, clusterName="nowhere")
 
@@ -83,12 +92,21 @@ def a_service_linked_role(aws: RunningAws) -> None:
     enter(aws, "arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot")
 
 
-@refuses(EKS, "CreateAccessEntry", "a second entry of a principal", code="ResourceInUseException", message="already in use", source=API)
+@refuses(
+    EKS,
+    "CreateAccessEntry",
+    "a second entry of a principal",
+    code="ResourceInUseException",
+    message="already in use",
+    source=API,
+)
 def a_second_entry(aws: RunningAws) -> None:
     enter(aws, enter(aws))
 
 
-@refuses(EKS, "CreateAccessEntry", "a group that begins with system:", code=INVALID, message="system:masters", source=ENTRIES)
+@refuses(
+    EKS, "CreateAccessEntry", "a group that begins with system:", code=INVALID, message="system:masters", source=ENTRIES
+)
 def a_group_of_the_system(aws: RunningAws) -> None:
     enter(aws, kubernetesGroups=["system:masters"])
 
@@ -98,17 +116,38 @@ def a_group_of_eks(aws: RunningAws) -> None:
     enter(aws, kubernetesGroups=["eks:admins"])
 
 
-@refuses(EKS, "CreateAccessEntry", "a user name that begins with system:", code=INVALID, message="system:admin", source=ENTRIES)
+@refuses(
+    EKS,
+    "CreateAccessEntry",
+    "a user name that begins with system:",
+    code=INVALID,
+    message="system:admin",
+    source=ENTRIES,
+)
 def a_user_name_of_the_system(aws: RunningAws) -> None:
     enter(aws, username="system:admin")
 
 
-@refuses(EKS, "CreateAccessEntry", "groups of a node's entry", code="InvalidRequestException", message="EC2_LINUX", source=ENTRIES)
+@refuses(
+    EKS,
+    "CreateAccessEntry",
+    "groups of a node's entry",
+    code="InvalidRequestException",
+    message="EC2_LINUX",
+    source=ENTRIES,
+)
 def groups_of_a_node(aws: RunningAws) -> None:
     enter(aws, type="EC2_LINUX", kubernetesGroups=["joiner:viewer"])
 
 
-@refuses(EKS, "CreateAccessEntry", "a user name of a node's entry", code="InvalidRequestException", message="EC2_LINUX", source=ENTRIES)
+@refuses(
+    EKS,
+    "CreateAccessEntry",
+    "a user name of a node's entry",
+    code="InvalidRequestException",
+    message="EC2_LINUX",
+    source=ENTRIES,
+)
 def a_user_name_of_a_node(aws: RunningAws) -> None:
     enter(aws, type="EC2_LINUX", username="node")
 
@@ -124,15 +163,23 @@ def a_user_name_of_a_node(aws: RunningAws) -> None:
 def a_policy_for_a_node(aws: RunningAws) -> None:
     principal = enter(aws, type="EC2_LINUX")
     scope = {"type": "cluster"}
-    aws.client(EKS).associate_access_policy(clusterName=CLUSTER, principalArn=principal, policyArn=ADMIN, accessScope=scope)
+    aws.client(EKS).associate_access_policy(
+        clusterName=CLUSTER, principalArn=principal, policyArn=ADMIN, accessScope=scope
+    )
 
 
 @refuses(
-    EKS, "AssociateAccessPolicy", "a policy that does not exist", code="ResourceNotFoundException", source=f"{API}, AssociateAccessPolicy"
+    EKS,
+    "AssociateAccessPolicy",
+    "a policy that does not exist",
+    code="ResourceNotFoundException",
+    source=f"{API}, AssociateAccessPolicy",
 )
 def a_policy_that_does_not_exist(aws: RunningAws) -> None:
     arn = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSOwnPolicy"
-    aws.client(EKS).associate_access_policy(clusterName=CLUSTER, principalArn=enter(aws), policyArn=arn, accessScope={"type": "cluster"})
+    aws.client(EKS).associate_access_policy(
+        clusterName=CLUSTER, principalArn=enter(aws), policyArn=arn, accessScope={"type": "cluster"}
+    )
 
 
 not_modelled(
@@ -148,7 +195,8 @@ not_modelled(
     "CreateAccessEntry",
     "a role that IAM created a moment ago",
     code=INVALID,
-    source="hashicorp/terraform-provider-aws, resource aws_eks_access_entry: the creation is repeated while IAM propagates",
+    source="hashicorp/terraform-provider-aws, resource aws_eks_access_entry: the creation is repeated while IAM "
+    "propagates",
     why="IAM is consistent here; CloudFormation waits for a role before it calls it complete",
 )
 nothing_known(EKS, "AWS::EKS::AccessEntry", why="the refusals of EKS's API are listed")
@@ -171,12 +219,16 @@ def entries_of_no_cluster(aws: RunningAws) -> None:
     aws.client(EKS).list_access_entries(clusterName="nowhere")
 
 
-@refuses(EKS, "ListAssociatedAccessPolicies", "a principal without an entry", code="ResourceNotFoundException", source=API)
+@refuses(
+    EKS, "ListAssociatedAccessPolicies", "a principal without an entry", code="ResourceNotFoundException", source=API
+)
 def policies_of_no_entry(aws: RunningAws) -> None:
     seed_network(aws.endpoint, CLUSTER)
     aws.client(EKS).list_associated_access_policies(clusterName=CLUSTER, principalArn=aws.role("lambda.amazonaws.com"))
 
 
-@refuses(EKS, "DisassociateAccessPolicy", "a policy that is not associated", code="ResourceNotFoundException", source=API)
+@refuses(
+    EKS, "DisassociateAccessPolicy", "a policy that is not associated", code="ResourceNotFoundException", source=API
+)
 def a_policy_that_is_not_associated(aws: RunningAws) -> None:
     aws.client(EKS).disassociate_access_policy(clusterName=CLUSTER, principalArn=enter(aws), policyArn=ADMIN)

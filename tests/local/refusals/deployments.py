@@ -24,14 +24,26 @@ def create(aws: RunningAws, resources: dict[str, Any], **sections: Any) -> Deplo
 
 
 @refuses(
-    CLOUDFORMATION, "CreateStack", "a template above 51,200 bytes in the request", code="ValidationError", message="51200", source=QUOTAS
+    CLOUDFORMATION,
+    "CreateStack",
+    "a template above 51,200 bytes in the request",
+    code="ValidationError",
+    message="51200",
+    source=QUOTAS,
 )
 def a_large_template(aws: RunningAws) -> None:
     body = json.dumps({"Resources": {"P": parameter("x" * 51_200)}})
     aws.client(CLOUDFORMATION).create_stack(StackName=aws.fresh("stack"), TemplateBody=body)
 
 
-@refuses(CLOUDFORMATION, "CreateStack", "a template above 1 MB in S3", code="ValidationError", message="1000000", source=QUOTAS)
+@refuses(
+    CLOUDFORMATION,
+    "CreateStack",
+    "a template above 1 MB in S3",
+    code="ValidationError",
+    message="1000000",
+    source=QUOTAS,
+)
 def a_large_template_in_s3(aws: RunningAws) -> None:
     bucket = aws.fresh("templates")
     aws.client("s3").create_bucket(Bucket=bucket)
@@ -40,30 +52,62 @@ def a_large_template_in_s3(aws: RunningAws) -> None:
     aws.client(CLOUDFORMATION).create_stack(StackName=aws.fresh("stack"), TemplateURL=f"{aws.endpoint}/{bucket}/t")
 
 
-@refuses(CLOUDFORMATION, "CreateStack", "501 resources", code="ValidationError", message="greater than maximum allowed, 500", source=QUOTAS)
+@refuses(
+    CLOUDFORMATION,
+    "CreateStack",
+    "501 resources",
+    code="ValidationError",
+    message="greater than maximum allowed, 500",
+    source=QUOTAS,
+)
 def many_resources(aws: RunningAws) -> None:
     DeployedStack(aws).create({f"P{number}": parameter("a") for number in range(501)})
 
 
 @refuses(
-    CLOUDFORMATION, "CreateStack", "201 parameters", code="ValidationError", message="greater than maximum allowed, 200", source=QUOTAS
+    CLOUDFORMATION,
+    "CreateStack",
+    "201 parameters",
+    code="ValidationError",
+    message="greater than maximum allowed, 200",
+    source=QUOTAS,
 )
 def many_parameters(aws: RunningAws) -> None:
     wanted = {f"P{number}": {"Type": "String", "Default": "a"} for number in range(201)}
     DeployedStack(aws).create({"P": parameter("a")}, Parameters=wanted)
 
 
-@refuses(CLOUDFORMATION, "CreateStack", "201 outputs", code="ValidationError", message="greater than maximum allowed, 200", source=QUOTAS)
+@refuses(
+    CLOUDFORMATION,
+    "CreateStack",
+    "201 outputs",
+    code="ValidationError",
+    message="greater than maximum allowed, 200",
+    source=QUOTAS,
+)
 def many_outputs(aws: RunningAws) -> None:
     DeployedStack(aws).create({"P": parameter("a")}, Outputs={f"O{number}": {"Value": "a"} for number in range(201)})
 
 
-@refuses(CLOUDFORMATION, "CreateStack", "a description above 1,024 bytes", code="ValidationError", message="1024", source=QUOTAS)
+@refuses(
+    CLOUDFORMATION,
+    "CreateStack",
+    "a description above 1,024 bytes",
+    code="ValidationError",
+    message="1024",
+    source=QUOTAS,
+)
 def a_long_description(aws: RunningAws) -> None:
     DeployedStack(aws).create({"P": parameter("a")}, Description="x" * 1025)
 
 
-@refuses(CLOUDFORMATION, "CreateStack", "a name in use", code="AlreadyExistsException", source="CloudFormation API reference, CreateStack")
+@refuses(
+    CLOUDFORMATION,
+    "CreateStack",
+    "a name in use",
+    code="AlreadyExistsException",
+    source="CloudFormation API reference, CreateStack",
+)
 def a_stack_in_use(aws: RunningAws) -> None:
     stack = DeployedStack(aws)
     for _ in range(2):
@@ -101,11 +145,19 @@ def api(aws: RunningAws, routes: list[str], settings: dict[str, Any]) -> None:
         "Stage": {
             "Type": "AWS::ApiGatewayV2::Stage",
             "DependsOn": [f"Route{number}" for number in range(len(routes))],
-            "Properties": {"ApiId": {"Ref": "Api"}, "StageName": "$default", "AutoDeploy": True, "RouteSettings": settings},
+            "Properties": {
+                "ApiId": {"Ref": "Api"},
+                "StageName": "$default",
+                "AutoDeploy": True,
+                "RouteSettings": settings,
+            },
         },
     }
     for number, key in enumerate(routes):
-        made[f"Route{number}"] = {"Type": "AWS::ApiGatewayV2::Route", "Properties": {"ApiId": {"Ref": "Api"}, "RouteKey": key}}
+        made[f"Route{number}"] = {
+            "Type": "AWS::ApiGatewayV2::Route",
+            "Properties": {"ApiId": {"Ref": "Api"}, "RouteKey": key},
+        }
     create(aws, made)
 
 
@@ -150,33 +202,56 @@ not_modelled(
     why="the routes' own throttles, which are modelled, are far below",
 )
 nothing_known(
-    APIS, "AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Integration", why="an HTTP API with one Lambda integration of fixed fields"
+    APIS,
+    "AWS::ApiGatewayV2::Api",
+    "AWS::ApiGatewayV2::Integration",
+    why="an HTTP API with one Lambda integration of fixed fields",
 )
-nothing_known(APIS, "AWS::ApiGatewayV2::Route", "AWS::ApiGatewayV2::Stage", why="the refusals of API Gateway's API are listed")
+nothing_known(
+    APIS, "AWS::ApiGatewayV2::Route", "AWS::ApiGatewayV2::Stage", why="the refusals of API Gateway's API are listed"
+)
 not_modelled(
     "eks",
     "a webhook",
     "a webhook without caBundle, whose server has a certificate of a public CA",
     code="none: EKS's API server trusts public CAs, the local one trusts the CA of the webhook only",
     source="Kubernetes documentation, Dynamic admission control: caBundle defaults to the system's roots",
-    why="the local door has a certificate of its own, so the local webhook has a caBundle and the deployed one has none",
+    why="the local door has a certificate of its own, so the local webhook has a caBundle and the deployed one has "
+    "none",
 )
 
 
-@refuses(CLOUDFORMATION, "DescribeStacks", "a stack that does not exist", code="ValidationError", message="does not exist", source=QUOTAS)
+@refuses(
+    CLOUDFORMATION,
+    "DescribeStacks",
+    "a stack that does not exist",
+    code="ValidationError",
+    message="does not exist",
+    source=QUOTAS,
+)
 def a_stack_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(CLOUDFORMATION).describe_stacks(StackName="nowhere")
 
 
 @refuses(
-    CLOUDFORMATION, "ListStackResources", "a stack that does not exist", code="ValidationError", message="does not exist", source=QUOTAS
+    CLOUDFORMATION,
+    "ListStackResources",
+    "a stack that does not exist",
+    code="ValidationError",
+    message="does not exist",
+    source=QUOTAS,
 )
 def resources_of_no_stack(aws: RunningAws) -> None:
     aws.client(CLOUDFORMATION).list_stack_resources(StackName="nowhere")
 
 
 @refuses(
-    CLOUDFORMATION, "DescribeStackResources", "a stack that does not exist", code="ValidationError", message="does not exist", source=QUOTAS
+    CLOUDFORMATION,
+    "DescribeStackResources",
+    "a stack that does not exist",
+    code="ValidationError",
+    message="does not exist",
+    source=QUOTAS,
 )
 def described_resources_of_no_stack(aws: RunningAws) -> None:
     aws.client(CLOUDFORMATION).describe_stack_resources(StackName="nowhere")

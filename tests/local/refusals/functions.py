@@ -16,7 +16,8 @@ QUOTAS: Final = "Lambda developer guide, Lambda quotas"
 API: Final = "Lambda API reference"
 ECHO: Final = "def handler(event, context): return event\n"
 HOG: Final = (
-    "def handler(event, context):\n    held = bytearray(event * 1024 * 1024)\n    held[::4096] = b'x' * len(held[::4096])\n    return 1\n"
+    "def handler(event, context):\n    held = bytearray(event * 1024 * 1024)\n    held[::4096] = b'x' * "
+    "len(held[::4096])\n    return 1\n"
 )
 
 
@@ -31,7 +32,14 @@ def invoke(aws: RunningAws, name: str, event: Any = None) -> None:
 # Creating and changing
 
 
-@refuses(LAMBDA, "CreateFunction", "environment variables above 4 KB", code=INVALID, message="exceeded the 4KB limit", source=QUOTAS)
+@refuses(
+    LAMBDA,
+    "CreateFunction",
+    "environment variables above 4 KB",
+    code=INVALID,
+    message="exceeded the 4KB limit",
+    source=QUOTAS,
+)
 def a_large_environment(aws: RunningAws) -> None:
     aws.function(ECHO, Environment={"Variables": {"LONG": "x" * 4090}})
 
@@ -48,13 +56,25 @@ def a_reserved_variable(aws: RunningAws) -> None:
     aws.function(ECHO, Environment={"Variables": {"AWS_REGION": "eu-west-1"}})
 
 
-@refuses(LAMBDA, "CreateFunction", "six layers", code=INVALID, message="Cannot reference more than 5 layers", source=QUOTAS)
+@refuses(
+    LAMBDA, "CreateFunction", "six layers", code=INVALID, message="Cannot reference more than 5 layers", source=QUOTAS
+)
 def six_layers(aws: RunningAws) -> None:
-    made = (aws.client(LAMBDA).publish_layer_version(LayerName=aws.fresh("l"), Content={"ZipFile": zipped(a="")}) for _ in range(6))
+    made = (
+        aws.client(LAMBDA).publish_layer_version(LayerName=aws.fresh("l"), Content={"ZipFile": zipped(a="")})
+        for _ in range(6)
+    )
     aws.function(ECHO, Layers=[each["LayerVersionArn"] for each in made])
 
 
-@refuses(LAMBDA, "CreateFunction", "more than 250 MB unzipped with its layers", code=INVALID, message="Unzipped size", source=QUOTAS)
+@refuses(
+    LAMBDA,
+    "CreateFunction",
+    "more than 250 MB unzipped with its layers",
+    code=INVALID,
+    message="Unzipped size",
+    source=QUOTAS,
+)
 def a_large_package(aws: RunningAws) -> None:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as writing:
@@ -64,16 +84,27 @@ def a_large_package(aws: RunningAws) -> None:
     aws.function(ECHO, Layers=[layer["LayerVersionArn"]])
 
 
-@refuses(LAMBDA, "CreateFunction", "a role that Lambda cannot assume", code=INVALID, message="cannot be assumed by Lambda", source=API)
+@refuses(
+    LAMBDA,
+    "CreateFunction",
+    "a role that Lambda cannot assume",
+    code=INVALID,
+    message="cannot be assumed by Lambda",
+    source=API,
+)
 def a_role_of_another_service(aws: RunningAws) -> None:
     aws.function(ECHO, Role=aws.role("states.amazonaws.com"))
 
 
-@refuses(LAMBDA, "CreateFunction", "a name in use", code="ResourceConflictException", message="already exist", source=API)
+@refuses(
+    LAMBDA, "CreateFunction", "a name in use", code="ResourceConflictException", message="already exist", source=API
+)
 def a_name_in_use(aws: RunningAws) -> None:
     name = aws.function(ECHO)
     role, code = aws.role("lambda.amazonaws.com"), {"ZipFile": zipped(index="")}
-    aws.client(LAMBDA).create_function(FunctionName=name, Runtime="python3.13", Handler="index.handler", Role=role, Code=code)
+    aws.client(LAMBDA).create_function(
+        FunctionName=name, Runtime="python3.13", Handler="index.handler", Role=role, Code=code
+    )
 
 
 @refuses(
@@ -130,7 +161,9 @@ def a_large_batch_without_a_window(aws: RunningAws) -> None:
     aws.client(LAMBDA).create_event_source_mapping(EventSourceArn=queue, FunctionName=aws.function(ECHO), BatchSize=11)
 
 
-@refuses(LAMBDA, "AddPermission", "a statement id in use", code="ResourceConflictException", source=f"{API}, AddPermission")
+@refuses(
+    LAMBDA, "AddPermission", "a statement id in use", code="ResourceConflictException", source=f"{API}, AddPermission"
+)
 def a_statement_id_in_use(aws: RunningAws) -> None:
     name = aws.function(ECHO)
     for _ in range(2):
@@ -142,17 +175,40 @@ def a_statement_id_in_use(aws: RunningAws) -> None:
 # Invoking
 
 
-@refuses(LAMBDA, "Invoke", "a request above 6 MB", code="RequestTooLargeException", message="must be smaller than", source=QUOTAS)
+@refuses(
+    LAMBDA,
+    "Invoke",
+    "a request above 6 MB",
+    code="RequestTooLargeException",
+    message="must be smaller than",
+    source=QUOTAS,
+)
 def a_large_request(aws: RunningAws) -> None:
     invoke(aws, aws.function(ECHO), "x" * 6_291_456)
 
 
-@refuses(LAMBDA, "Invoke", "an event above 1 MB", code="RequestTooLargeException", message="must be smaller than", source=QUOTAS)
+@refuses(
+    LAMBDA,
+    "Invoke",
+    "an event above 1 MB",
+    code="RequestTooLargeException",
+    message="must be smaller than",
+    source=QUOTAS,
+)
 def a_large_event(aws: RunningAws) -> None:
-    aws.client(LAMBDA).invoke(FunctionName=aws.function(ECHO), InvocationType="Event", Payload=json.dumps("x" * 1_048_576))
+    aws.client(LAMBDA).invoke(
+        FunctionName=aws.function(ECHO), InvocationType="Event", Payload=json.dumps("x" * 1_048_576)
+    )
 
 
-@refuses(LAMBDA, "Invoke", "an answer above 6 MB", code="Function.ResponseSizeTooLarge", message="exceeded maximum", source=QUOTAS)
+@refuses(
+    LAMBDA,
+    "Invoke",
+    "an answer above 6 MB",
+    code="Function.ResponseSizeTooLarge",
+    message="exceeded maximum",
+    source=QUOTAS,
+)
 def a_large_answer(aws: RunningAws) -> None:
     invoke(aws, aws.function("def handler(event, context): return 'x' * 6300000\n"))
 
@@ -176,7 +232,14 @@ def more_than_the_reserved_concurrency(aws: RunningAws) -> None:
     invoke(aws, name)
 
 
-@refuses(LAMBDA, "Invoke", "more time than Timeout", code="Sandbox.Timedout", message="Task timed out after 1.00 seconds", source=QUOTAS)
+@refuses(
+    LAMBDA,
+    "Invoke",
+    "more time than Timeout",
+    code="Sandbox.Timedout",
+    message="Task timed out after 1.00 seconds",
+    source=QUOTAS,
+)
 def more_time_than_the_timeout(aws: RunningAws) -> None:
     invoke(aws, aws.function("import time\ndef handler(event, context): time.sleep(5)\n", Timeout=1))
 
@@ -204,13 +267,20 @@ def more_memory_than_the_memory_size(aws: RunningAws) -> None:
 def more_memory_for_a_moment(aws: RunningAws) -> None:
     invoke(
         aws,
-        aws.function(f"{HOG}\nhandler_of_all = handler\ndef handler(e, c): handler_of_all(e, c); return 'freed'\n", MemorySize=128),
+        aws.function(
+            f"{HOG}\nhandler_of_all = handler\ndef handler(e, c): handler_of_all(e, c); return 'freed'\n",
+            MemorySize=128,
+        ),
         200,
     )
 
 
 @refuses(
-    LAMBDA, "Invoke", "code that cannot be imported", code="Runtime.ImportModuleError", source="Lambda developer guide, Troubleshooting"
+    LAMBDA,
+    "Invoke",
+    "code that cannot be imported",
+    code="Runtime.ImportModuleError",
+    source="Lambda developer guide, Troubleshooting",
 )
 def code_that_cannot_be_imported(aws: RunningAws) -> None:
     invoke(aws, aws.function("import nothing_of_that_name\n"))
@@ -241,6 +311,12 @@ not_modelled(
     why="our functions have one permission each",
 )
 nothing_known(
-    LAMBDA, "AWS::Lambda::Function", "AWS::Lambda::Version", "AWS::Lambda::LayerVersion", why="the refusals of Lambda's API are listed"
+    LAMBDA,
+    "AWS::Lambda::Function",
+    "AWS::Lambda::Version",
+    "AWS::Lambda::LayerVersion",
+    why="the refusals of Lambda's API are listed",
 )
-nothing_known(LAMBDA, "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission", why="the refusals of Lambda's API are listed")
+nothing_known(
+    LAMBDA, "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission", why="the refusals of Lambda's API are listed"
+)

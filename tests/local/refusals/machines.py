@@ -27,13 +27,23 @@ def more_than_200_values(aws: RunningAws) -> None:
 
 
 @refuses(
-    EC2, "DescribeInstances", "pages of named instances", code="InvalidParameterCombination", source="EC2 API reference, DescribeInstances"
+    EC2,
+    "DescribeInstances",
+    "pages of named instances",
+    code="InvalidParameterCombination",
+    source="EC2 API reference, DescribeInstances",
 )
 def pages_of_named_instances(aws: RunningAws) -> None:
     aws.client(EC2).describe_instances(InstanceIds=["i-0123456789abcdef0"], MaxResults=5)
 
 
-@refuses(EC2, "DescribeInstances", "pages of four", code="InvalidParameterValue", source="EC2 API reference, DescribeInstances")
+@refuses(
+    EC2,
+    "DescribeInstances",
+    "pages of four",
+    code="InvalidParameterValue",
+    source="EC2 API reference, DescribeInstances",
+)
 def pages_of_four(aws: RunningAws) -> None:
     aws.client(EC2).describe_instances(MaxResults=4)
 
@@ -79,12 +89,20 @@ def the_end_of_an_id_that_is_none(aws: RunningAws) -> None:
     aws.client(EC2).terminate_instances(InstanceIds=["node-1"])
 
 
-@refuses(EC2, "TerminateInstances", "1,001 instances", code="InvalidParameterValue", source="EC2 API reference, TerminateInstances")
+@refuses(
+    EC2,
+    "TerminateInstances",
+    "1,001 instances",
+    code="InvalidParameterValue",
+    source="EC2 API reference, TerminateInstances",
+)
 def the_end_of_too_many(aws: RunningAws) -> None:
     aws.client(EC2).terminate_instances(InstanceIds=[f"i-{number:017x}" for number in range(1001)])
 
 
-@refuses(EC2, "TerminateInstances", "an instance with termination protection", code="OperationNotPermitted", source=ERRORS)
+@refuses(
+    EC2, "TerminateInstances", "an instance with termination protection", code="OperationNotPermitted", source=ERRORS
+)
 def the_end_of_a_protected_instance(aws: RunningAws) -> None:
     ec2 = aws.client(EC2)
     image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]

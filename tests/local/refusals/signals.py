@@ -66,7 +66,13 @@ def rule(aws: RunningAws, pattern: str) -> str:
     return name
 
 
-@refuses(EVENTS, "PutRule", "a pattern that is no JSON", code="InvalidEventPatternException", source="EventBridge API reference, PutRule")
+@refuses(
+    EVENTS,
+    "PutRule",
+    "a pattern that is no JSON",
+    code="InvalidEventPatternException",
+    source="EventBridge API reference, PutRule",
+)
 def a_pattern_that_is_no_json(aws: RunningAws) -> None:
     rule(aws, "{source: aws.ec2}")
 
@@ -91,11 +97,15 @@ def a_long_pattern(aws: RunningAws) -> None:
 def six_targets(aws: RunningAws) -> None:
     queues = [aws.queue()[1] for _ in range(6)]
     name = rule(aws, '{"source": ["aws.ec2"]}')
-    answer = aws.client(EVENTS).put_targets(Rule=name, Targets=[{"Id": str(number), "Arn": arn} for number, arn in enumerate(queues)])
+    answer = aws.client(EVENTS).put_targets(
+        Rule=name, Targets=[{"Id": str(number), "Arn": arn} for number, arn in enumerate(queues)]
+    )
     _raise_failures(answer)
 
 
-@refuses(EVENTS, "PutTargets", "a state machine without a role", code="ValidationException", message="RoleArn", source=RULES)
+@refuses(
+    EVENTS, "PutTargets", "a state machine without a role", code="ValidationException", message="RoleArn", source=RULES
+)
 def a_state_machine_without_a_role(aws: RunningAws) -> None:
     name = rule(aws, '{"source": ["aws.ec2"]}')
     arn = "arn:aws:states:us-east-1:123456789012:stateMachine:any"
@@ -103,7 +113,11 @@ def a_state_machine_without_a_role(aws: RunningAws) -> None:
 
 
 @refuses(
-    EVENTS, "PutTargets", "a rule that does not exist", code="ResourceNotFoundException", source="EventBridge API reference, PutTargets"
+    EVENTS,
+    "PutTargets",
+    "a rule that does not exist",
+    code="ResourceNotFoundException",
+    source="EventBridge API reference, PutTargets",
 )
 def targets_of_no_rule(aws: RunningAws) -> None:
     aws.client(EVENTS).put_targets(Rule="nowhere", Targets=[{"Id": "1", "Arn": FUNCTION}])
@@ -123,7 +137,13 @@ def schedule(aws: RunningAws, expression: str = "rate(1 minute)", **asked: Any) 
     name = aws.fresh("schedule")
     target = {"Arn": aws.queue()[1], "RoleArn": aws.role("scheduler.amazonaws.com")}
     aws.client(SCHEDULER).create_schedule(
-        **{"Name": name, "ScheduleExpression": expression, "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target, **asked}
+        **{
+            "Name": name,
+            "ScheduleExpression": expression,
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": target,
+            **asked,
+        }
     )
     return name
 
@@ -155,7 +175,13 @@ def a_role_of_another_service(aws: RunningAws) -> None:
     schedule(aws, Target={"Arn": aws.queue()[1], "RoleArn": aws.role("lambda.amazonaws.com")})
 
 
-@refuses(SCHEDULER, "CreateSchedule", "an input of a state machine that is no JSON", code="ValidationException", source=SCHEDULES)
+@refuses(
+    SCHEDULER,
+    "CreateSchedule",
+    "an input of a state machine that is no JSON",
+    code="ValidationException",
+    source=SCHEDULES,
+)
 def an_input_that_is_no_json(aws: RunningAws) -> None:
     arn = "arn:aws:states:us-east-1:123456789012:stateMachine:any"
     schedule(aws, Target={"Arn": arn, "RoleArn": aws.role("scheduler.amazonaws.com"), "Input": "nothing"})
@@ -167,7 +193,11 @@ nothing_known(SCHEDULER, "AWS::Scheduler::Schedule", why="the refusals of Schedu
 
 
 @refuses(
-    LOGS, "PutRetentionPolicy", "17 days", code="InvalidParameterException", source="CloudWatch Logs API reference, PutRetentionPolicy"
+    LOGS,
+    "PutRetentionPolicy",
+    "17 days",
+    code="InvalidParameterException",
+    source="CloudWatch Logs API reference, PutRetentionPolicy",
 )
 def a_retention_of_17_days(aws: RunningAws) -> None:
     name = aws.fresh("group")
@@ -176,7 +206,11 @@ def a_retention_of_17_days(aws: RunningAws) -> None:
 
 
 @refuses(
-    LOGS, "CreateLogGroup", "a name in use", code="ResourceAlreadyExistsException", source="CloudWatch Logs API reference, CreateLogGroup"
+    LOGS,
+    "CreateLogGroup",
+    "a name in use",
+    code="ResourceAlreadyExistsException",
+    source="CloudWatch Logs API reference, CreateLogGroup",
 )
 def a_log_group_in_use(aws: RunningAws) -> None:
     name = aws.fresh("group")
@@ -185,7 +219,11 @@ def a_log_group_in_use(aws: RunningAws) -> None:
 
 
 @refuses(
-    LOGS, "CreateLogGroup", "a name with a space", code="InvalidParameterException", source="CloudWatch Logs API reference, CreateLogGroup"
+    LOGS,
+    "CreateLogGroup",
+    "a name with a space",
+    code="InvalidParameterException",
+    source="CloudWatch Logs API reference, CreateLogGroup",
 )
 def a_log_group_with_a_space(aws: RunningAws) -> None:
     aws.client(LOGS).create_log_group(logGroupName="two words")
@@ -196,8 +234,10 @@ not_modelled(
     "PutResourcePolicy",
     "a resource policy for log deliveries above 5,120 characters",
     code="LimitExceededException",
-    source="Step Functions developer guide, Using CloudWatch Logs: log group names that begin with /aws/vendedlogs/ need no entry",
-    why="our log groups of state machines and stages have such names, which tests/infra/test_calls_have_refusals.py checks",
+    source="Step Functions developer guide, Using CloudWatch Logs: log group names that begin with /aws/vendedlogs/ "
+    "need no entry",
+    why="our log groups of state machines and stages have such names, which tests/infra/test_calls_have_refusals.py "
+    "checks",
 )
 not_modelled(
     LOGS,
@@ -211,7 +251,9 @@ not_modelled(
 
 def metric_filter(aws: RunningAws, group: str, **counted: Any) -> None:
     counts = {"metricNamespace": "Joiner", "metricName": "RingsLost", "metricValue": "1", **counted}
-    aws.client(LOGS).put_metric_filter(logGroupName=group, filterName="f", filterPattern="ERROR", metricTransformations=[counts])
+    aws.client(LOGS).put_metric_filter(
+        logGroupName=group, filterName="f", filterPattern="ERROR", metricTransformations=[counts]
+    )
 
 
 FILTERS: Final = "CloudWatch Logs API reference, PutMetricFilter and MetricTransformation"
@@ -229,7 +271,9 @@ def a_filter_with_a_default_and_dimensions(aws: RunningAws) -> None:
     metric_filter(aws, group, defaultValue=0.0, dimensions={"level": "$.level"})
 
 
-nothing_known(LOGS, "AWS::Logs::LogGroup", "AWS::Logs::MetricFilter", why="the refusals of CloudWatch Logs' API are listed")
+nothing_known(
+    LOGS, "AWS::Logs::LogGroup", "AWS::Logs::MetricFilter", why="the refusals of CloudWatch Logs' API are listed"
+)
 
 
 def alarm(aws: RunningAws, **asked: Any) -> None:
@@ -242,18 +286,37 @@ ALARMS: Final = "CloudWatch API reference, PutMetricAlarm"
 
 
 @refuses(
-    CLOUDWATCH, "PutMetricAlarm", "periods of more than a day together", code="ValidationError", message="more than a day", source=ALARMS
+    CLOUDWATCH,
+    "PutMetricAlarm",
+    "periods of more than a day together",
+    code="ValidationError",
+    message="more than a day",
+    source=ALARMS,
 )
 def an_alarm_over_days(aws: RunningAws) -> None:
     alarm(aws, Period=300, EvaluationPeriods=300)
 
 
-@refuses(CLOUDWATCH, "PutMetricAlarm", "a period of 45 seconds", code="ValidationError", message="multiple of 60", source=ALARMS)
+@refuses(
+    CLOUDWATCH,
+    "PutMetricAlarm",
+    "a period of 45 seconds",
+    code="ValidationError",
+    message="multiple of 60",
+    source=ALARMS,
+)
 def a_period_of_45_seconds(aws: RunningAws) -> None:
     alarm(aws, Period=45)
 
 
-@refuses(CLOUDWATCH, "PutMetricAlarm", "more data points than periods", code="ValidationError", message="DatapointsToAlarm", source=ALARMS)
+@refuses(
+    CLOUDWATCH,
+    "PutMetricAlarm",
+    "more data points than periods",
+    code="ValidationError",
+    message="DatapointsToAlarm",
+    source=ALARMS,
+)
 def more_points_than_periods(aws: RunningAws) -> None:
     alarm(aws, EvaluationPeriods=2, DatapointsToAlarm=3)
 

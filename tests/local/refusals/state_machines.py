@@ -44,7 +44,9 @@ def create(aws: RunningAws, states: Mapping[str, Any], kind: str = "STANDARD", *
 
 def run(aws: RunningAws, states: Mapping[str, Any], given: Any = None) -> None:
     """Run a Standard machine to its end; raises how it failed."""
-    execution = aws.client(SFN).start_execution(stateMachineArn=create(aws, states), input=json.dumps(given))["executionArn"]
+    execution = aws.client(SFN).start_execution(stateMachineArn=create(aws, states), input=json.dumps(given))[
+        "executionArn"
+    ]
 
     def look() -> dict[str, Any] | None:
         said: dict[str, Any] = aws.client(SFN).describe_execution(executionArn=execution)
@@ -73,61 +75,140 @@ def a_large_definition(aws: RunningAws) -> None:
     aws.client(SFN).create_state_machine(name=aws.fresh("m"), definition=body, roleArn=aws.role("states.amazonaws.com"))
 
 
-@refuses(SFN, "CreateStateMachine", "an unknown field of a state", code="InvalidDefinition", message="is not supported", source=LANGUAGE)
+@refuses(
+    SFN,
+    "CreateStateMachine",
+    "an unknown field of a state",
+    code="InvalidDefinition",
+    message="is not supported",
+    source=LANGUAGE,
+)
 def an_unknown_field(aws: RunningAws) -> None:
     create(aws, one(Type="Pass", Outputs={}))
 
 
-@refuses(SFN, "CreateStateMachine", "a state that nothing leads to", code="InvalidDefinition", message="not reachable", source=LANGUAGE)
+@refuses(
+    SFN,
+    "CreateStateMachine",
+    "a state that nothing leads to",
+    code="InvalidDefinition",
+    message="not reachable",
+    source=LANGUAGE,
+)
 def an_unreachable_state(aws: RunningAws) -> None:
     create(aws, {"First": END, "Second": END})
 
 
-@refuses(SFN, "CreateStateMachine", "States.ALL beside another error", code="InvalidDefinition", message="States.ALL", source=ERRORS)
+@refuses(
+    SFN,
+    "CreateStateMachine",
+    "States.ALL beside another error",
+    code="InvalidDefinition",
+    message="States.ALL",
+    source=ERRORS,
+)
 def every_error_and_another(aws: RunningAws) -> None:
     catch = [{"ErrorEquals": ["States.ALL", "States.Timeout"], "Next": "End"}]
-    create(aws, {"First": {"Type": "Map", "Items": [], "ItemProcessor": branch({"In": END}), "Catch": catch, "Next": "End"}})
+    create(
+        aws,
+        {"First": {"Type": "Map", "Items": [], "ItemProcessor": branch({"In": END}), "Catch": catch, "Next": "End"}},
+    )
 
 
-@refuses(SFN, "CreateStateMachine", "States.ALL before another Catch", code="InvalidDefinition", message="States.ALL", source=ERRORS)
+@refuses(
+    SFN,
+    "CreateStateMachine",
+    "States.ALL before another Catch",
+    code="InvalidDefinition",
+    message="States.ALL",
+    source=ERRORS,
+)
 def every_error_first(aws: RunningAws) -> None:
-    task = {"Type": "Task", "Resource": "arn:aws:states:::dynamodb:getItem", "Arguments": {"TableName": "t", "Key": {}}, "Next": "End"}
+    task = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::dynamodb:getItem",
+        "Arguments": {"TableName": "t", "Key": {}},
+        "Next": "End",
+    }
     catch = [{"ErrorEquals": [name], "Next": "End"} for name in ("States.ALL", "States.Timeout")]
     create(aws, {"First": {**task, "Catch": catch}, "End": END})
 
 
 @refuses(
-    SFN, "CreateStateMachine", "an error name of one's own under States.", code="InvalidDefinition", message="States.", source=LANGUAGE
+    SFN,
+    "CreateStateMachine",
+    "an error name of one's own under States.",
+    code="InvalidDefinition",
+    message="States.",
+    source=LANGUAGE,
 )
 def a_reserved_error_name(aws: RunningAws) -> None:
-    task = {"Type": "Task", "Resource": "arn:aws:states:::dynamodb:getItem", "Arguments": {"TableName": "t", "Key": {}}, "Next": "End"}
+    task = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::dynamodb:getItem",
+        "Arguments": {"TableName": "t", "Key": {}},
+        "Next": "End",
+    }
     create(aws, {"First": {**task, "Catch": [{"ErrorEquals": ["States.LeaseLost"], "Next": "End"}]}, "End": END})
 
 
 @refuses(SFN, "CreateStateMachine", "MaxDelaySeconds below IntervalSeconds", code="InvalidDefinition", source=ERRORS)
 def a_delay_below_the_interval(aws: RunningAws) -> None:
     retry = [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 20, "MaxDelaySeconds": 10}]
-    create(aws, one(Type="Task", Resource="arn:aws:states:::dynamodb:getItem", Arguments={"TableName": "t", "Key": {}}, Retry=retry))
+    create(
+        aws,
+        one(
+            Type="Task",
+            Resource="arn:aws:states:::dynamodb:getItem",
+            Arguments={"TableName": "t", "Key": {}},
+            Retry=retry,
+        ),
+    )
 
 
-@refuses(SFN, "CreateStateMachine", "seconds with a fraction", code="InvalidDefinition", message="Seconds", source=LANGUAGE)
+@refuses(
+    SFN, "CreateStateMachine", "seconds with a fraction", code="InvalidDefinition", message="Seconds", source=LANGUAGE
+)
 def a_fraction_of_a_second(aws: RunningAws) -> None:
     create(aws, one(Type="Wait", Seconds=1.5))
 
 
-@refuses(SFN, "CreateStateMachine", "a variable set in a Map that an outer scope sets", code="InvalidDefinition", source=VARIABLES)
+@refuses(
+    SFN,
+    "CreateStateMachine",
+    "a variable set in a Map that an outer scope sets",
+    code="InvalidDefinition",
+    source=VARIABLES,
+)
 def a_variable_of_an_outer_scope(aws: RunningAws) -> None:
     inner = branch({"In": {"Type": "Pass", "Assign": {"count": 1}, "End": True}})
     create(aws, one(Type="Map", Items=[1], ItemProcessor=inner, Assign={"count": 2}))
 
 
-@refuses(SFN, "CreateStateMachine", "an Express machine that waits for a token", code="InvalidDefinition", message="Express", source=QUOTAS)
+@refuses(
+    SFN,
+    "CreateStateMachine",
+    "an Express machine that waits for a token",
+    code="InvalidDefinition",
+    message="Express",
+    source=QUOTAS,
+)
 def an_express_machine_that_waits(aws: RunningAws) -> None:
     arguments = {"QueueUrl": "q", "MessageBody": "{% $states.context.Task.Token %}"}
-    create(aws, one(Type="Task", Resource="arn:aws:states:::sqs:sendMessage.waitForTaskToken", Arguments=arguments), kind="EXPRESS")
+    create(
+        aws,
+        one(Type="Task", Resource="arn:aws:states:::sqs:sendMessage.waitForTaskToken", Arguments=arguments),
+        kind="EXPRESS",
+    )
 
 
-@refuses(SFN, "CreateStateMachine", "a role that Step Functions cannot assume", code="AccessDeniedException", source=f"{API}, errors")
+@refuses(
+    SFN,
+    "CreateStateMachine",
+    "a role that Step Functions cannot assume",
+    code="AccessDeniedException",
+    source=f"{API}, errors",
+)
 def a_role_of_another_service(aws: RunningAws) -> None:
     create(aws, {"End": END}, roleArn=aws.role("lambda.amazonaws.com"))
 
@@ -155,7 +236,13 @@ def logging_to_a_group_without_a_star(aws: RunningAws) -> None:
     create(aws, {"End": END}, loggingConfiguration={"level": "ALL", "destinations": [group]})
 
 
-@refuses(SFN, "CreateStateMachine", "another definition under a name in use", code="StateMachineAlreadyExists", source=f"{API}, errors")
+@refuses(
+    SFN,
+    "CreateStateMachine",
+    "another definition under a name in use",
+    code="StateMachineAlreadyExists",
+    source=f"{API}, errors",
+)
 def a_name_in_use(aws: RunningAws) -> None:
     name, role = aws.fresh("machine"), aws.role("states.amazonaws.com")
     create(aws, {"End": END}, name=name, roleArn=role)
@@ -171,7 +258,13 @@ def a_long_name(aws: RunningAws) -> None:
     aws.client(SFN).start_execution(stateMachineArn=create(aws, {"End": END}), name="a:b")
 
 
-@refuses(SFN, "StartExecution", "the name of an execution that has ended", code="ExecutionAlreadyExists", source=f"{API}, StartExecution")
+@refuses(
+    SFN,
+    "StartExecution",
+    "the name of an execution that has ended",
+    code="ExecutionAlreadyExists",
+    source=f"{API}, StartExecution",
+)
 def the_name_of_an_execution_that_has_ended(aws: RunningAws) -> None:
     arn = create(aws, {"End": END})
     execution = aws.client(SFN).start_execution(stateMachineArn=arn, name="once")["executionArn"]
@@ -180,7 +273,11 @@ def the_name_of_an_execution_that_has_ended(aws: RunningAws) -> None:
 
 
 @refuses(
-    SFN, "StartExecution", "a running execution's name with another input", code="ExecutionAlreadyExists", source=f"{API}, StartExecution"
+    SFN,
+    "StartExecution",
+    "a running execution's name with another input",
+    code="ExecutionAlreadyExists",
+    source=f"{API}, StartExecution",
 )
 def the_name_of_a_running_execution(aws: RunningAws) -> None:
     arn = create(aws, {"Wait": {"Type": "Wait", "Seconds": 20, "End": True}})
@@ -188,7 +285,9 @@ def the_name_of_a_running_execution(aws: RunningAws) -> None:
         aws.client(SFN).start_execution(stateMachineArn=arn, name="once", input=given)
 
 
-@refuses(SFN, "StartExecution", "an input that is no JSON", code="InvalidExecutionInput", source=f"{API}, StartExecution")
+@refuses(
+    SFN, "StartExecution", "an input that is no JSON", code="InvalidExecutionInput", source=f"{API}, StartExecution"
+)
 def an_input_that_is_no_json(aws: RunningAws) -> None:
     aws.client(SFN).start_execution(stateMachineArn=create(aws, {"End": END}), input="nothing")
 
@@ -196,20 +295,36 @@ def an_input_that_is_no_json(aws: RunningAws) -> None:
 @refuses(SFN, "StartExecution", "an input above 256 KiB", code="InvalidExecutionInput", source=QUOTAS)
 def a_large_input(aws: RunningAws) -> None:
     # Fewer characters than boto3 lets through, more bytes than the service takes
-    aws.client(SFN).start_execution(stateMachineArn=create(aws, {"End": END}), input=json.dumps("é" * 200_000, ensure_ascii=False))
+    aws.client(SFN).start_execution(
+        stateMachineArn=create(aws, {"End": END}), input=json.dumps("é" * 200_000, ensure_ascii=False)
+    )
 
 
-@refuses(SFN, "StartExecution", "a machine that does not exist", code="StateMachineDoesNotExist", source=f"{API}, StartExecution")
+@refuses(
+    SFN,
+    "StartExecution",
+    "a machine that does not exist",
+    code="StateMachineDoesNotExist",
+    source=f"{API}, StartExecution",
+)
 def a_machine_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(SFN).start_execution(stateMachineArn="arn:aws:states:us-east-1:123456789012:stateMachine:nowhere")
 
 
-@refuses(SFN, "DescribeExecution", "an execution that does not exist", code="ExecutionDoesNotExist", source=f"{API}, DescribeExecution")
+@refuses(
+    SFN,
+    "DescribeExecution",
+    "an execution that does not exist",
+    code="ExecutionDoesNotExist",
+    source=f"{API}, DescribeExecution",
+)
 def an_execution_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(SFN).describe_execution(executionArn="arn:aws:states:us-east-1:123456789012:execution:nowhere:never")
 
 
-@refuses(SFN, "DescribeExecution", "an Express execution", code="ExecutionDoesNotExist", source=f"{API}, DescribeExecution")
+@refuses(
+    SFN, "DescribeExecution", "an Express execution", code="ExecutionDoesNotExist", source=f"{API}, DescribeExecution"
+)
 def an_express_execution(aws: RunningAws) -> None:
     arn = aws.client(SFN).start_execution(stateMachineArn=create(aws, {"End": END}, kind="EXPRESS"))["executionArn"]
     aws.client(SFN).describe_execution(executionArn=arn)
@@ -223,7 +338,9 @@ def a_token_that_no_task_has(aws: RunningAws) -> None:
     aws.client(SFN).send_task_success(taskToken="nobody", output="{}")
 
 
-@refuses(SFN, "SendTaskSuccess", "the token of a task that has ended", code="TaskTimedOut", source=f"{API}, SendTaskSuccess")
+@refuses(
+    SFN, "SendTaskSuccess", "the token of a task that has ended", code="TaskTimedOut", source=f"{API}, SendTaskSuccess"
+)
 def the_token_of_a_task_that_has_ended(aws: RunningAws) -> None:
     token = _token(aws, seconds=1)
     time.sleep(1.5)
@@ -269,12 +386,21 @@ def a_negative_wait(aws: RunningAws) -> None:
 @refuses(SFN, EXECUTION, "a timeout of no seconds", code="States.QueryEvaluationError", source=LANGUAGE)
 def a_timeout_of_nothing(aws: RunningAws) -> None:
     arguments = {"TableName": "t", "Key": {}}
-    run(aws, one(Type="Task", Resource="arn:aws:states:::dynamodb:getItem", Arguments=arguments, TimeoutSeconds="{% 0 %}"))
+    run(
+        aws,
+        one(Type="Task", Resource="arn:aws:states:::dynamodb:getItem", Arguments=arguments, TimeoutSeconds="{% 0 %}"),
+    )
 
 
 @refuses(SFN, EXECUTION, "a condition that is no boolean", code="States.QueryEvaluationError", source=JSONATA)
 def a_condition_that_is_no_boolean(aws: RunningAws) -> None:
-    run(aws, {"Choose": {"Type": "Choice", "Choices": [{"Condition": "{% 1 %}", "Next": "End"}], "Default": "End"}, "End": END})
+    run(
+        aws,
+        {
+            "Choose": {"Type": "Choice", "Choices": [{"Condition": "{% 1 %}", "Next": "End"}], "Default": "End"},
+            "End": END,
+        },
+    )
 
 
 @refuses(SFN, EXECUTION, "an error name that is no string", code="States.QueryEvaluationError", source=JSONATA)
@@ -297,7 +423,14 @@ def items_that_are_no_array(aws: RunningAws) -> None:
     run(aws, one(Type="Map", Items="{% 'a' %}", ItemProcessor=branch({"In": END})))
 
 
-@refuses(SFN, EXECUTION, "an output above 256 KiB", code="States.DataLimitExceeded", message="exceeding the maximum number", source=QUOTAS)
+@refuses(
+    SFN,
+    EXECUTION,
+    "an output above 256 KiB",
+    code="States.DataLimitExceeded",
+    message="exceeding the maximum number",
+    source=QUOTAS,
+)
 def a_large_output(aws: RunningAws) -> None:
     run(aws, one(Type="Pass", Output="{% $pad('', 262143, 'x') %}"))
 
@@ -307,7 +440,9 @@ def a_large_variable(aws: RunningAws) -> None:
     run(aws, one(Type="Pass", Assign={"long": "{% $pad('', 262143, 'x') %}"}))
 
 
-@refuses(SFN, EXECUTION, "variables of one Assign above 256 KiB together", code="States.DataLimitExceeded", source=VARIABLES)
+@refuses(
+    SFN, EXECUTION, "variables of one Assign above 256 KiB together", code="States.DataLimitExceeded", source=VARIABLES
+)
 def large_variables_together(aws: RunningAws) -> None:
     run(aws, one(Type="Pass", Assign=dict.fromkeys(("first", "second"), "{% $pad('', 140000, 'x') %}")))
 
@@ -334,14 +469,20 @@ def large_results_of_a_map(aws: RunningAws) -> None:
 def too_much_data_under_every_error(aws: RunningAws) -> None:
     inner = branch({"In": {"Type": "Pass", "Output": "{% $pad('', 140000, 'x') %}", "End": True}})
     catch = [{"ErrorEquals": ["States.ALL"], "Next": "End"}]
-    run(aws, {"Map": {"Type": "Map", "Items": [1, 2], "ItemProcessor": inner, "Catch": catch, "Next": "End"}, "End": END})
+    run(
+        aws,
+        {"Map": {"Type": "Map", "Items": [1, 2], "ItemProcessor": inner, "Catch": catch, "Next": "End"}, "End": END},
+    )
 
 
 @refuses(SFN, EXECUTION, "more than 25,000 events", code="States.Runtime", message="25000", source=QUOTAS)
 def too_many_events(aws: RunningAws) -> None:
     choice = {"Type": "Choice", "Choices": [{"Condition": "{% $n > 13000 %}", "Next": "End"}], "Default": "Count"}
     count = {"Type": "Pass", "Assign": {"n": "{% $n + 1 %}"}, "Next": "Enough"}
-    run(aws, {"Begin": {"Type": "Pass", "Assign": {"n": 0}, "Next": "Enough"}, "Enough": choice, "Count": count, "End": END})
+    run(
+        aws,
+        {"Begin": {"Type": "Pass", "Assign": {"n": 0}, "Next": "Enough"}, "Enough": choice, "Count": count, "End": END},
+    )
 
 
 not_modelled(
@@ -350,7 +491,8 @@ not_modelled(
     "more starts than the token bucket holds",
     code="ThrottlingException",
     source=QUOTAS,
-    why="800 to 1,300 starts at once are far beyond what Joiner sends; `joiner local knob mishaps/set` refuses any call",
+    why="800 to 1,300 starts at once are far beyond what Joiner sends; `joiner local knob mishaps/set` refuses any "
+    "call",
 )
 not_modelled(
     SFN,
@@ -376,14 +518,24 @@ not_modelled(
     source="Step Functions developer guide, Using CloudWatch Logs to log execution history",
     why="log deliveries are not made through CloudWatch Logs' API here",
 )
-nothing_known(SFN, "AWS::StepFunctions::StateMachine", why="CloudFormation calls CreateStateMachine, whose refusals are listed")
+nothing_known(
+    SFN, "AWS::StepFunctions::StateMachine", why="CloudFormation calls CreateStateMachine, whose refusals are listed"
+)
 
 
-@refuses(SFN, "ListExecutions", "an Express machine", code="StateMachineTypeNotSupported", source=f"{API}, ListExecutions")
+@refuses(
+    SFN, "ListExecutions", "an Express machine", code="StateMachineTypeNotSupported", source=f"{API}, ListExecutions"
+)
 def executions_of_an_express_machine(aws: RunningAws) -> None:
     aws.client(SFN).list_executions(stateMachineArn=create(aws, {"End": END}, kind="EXPRESS"))
 
 
-@refuses(SFN, "GetExecutionHistory", "an execution that does not exist", code="ExecutionDoesNotExist", source=f"{API}, GetExecutionHistory")
+@refuses(
+    SFN,
+    "GetExecutionHistory",
+    "an execution that does not exist",
+    code="ExecutionDoesNotExist",
+    source=f"{API}, GetExecutionHistory",
+)
 def the_history_of_no_execution(aws: RunningAws) -> None:
     aws.client(SFN).get_execution_history(executionArn="arn:aws:states:us-east-1:123456789012:execution:nowhere:never")

@@ -42,7 +42,9 @@ def a_list_of_no_bucket(aws: RunningAws) -> None:
 
 @refuses(S3, "DeleteObjects", "1,001 keys", code="MalformedXML", source=f"S3 {API}, DeleteObjects")
 def more_than_a_thousand_keys(aws: RunningAws) -> None:
-    aws.client(S3).delete_objects(Bucket=bucket(aws), Delete={"Objects": [{"Key": str(number)} for number in range(1001)]})
+    aws.client(S3).delete_objects(
+        Bucket=bucket(aws), Delete={"Objects": [{"Key": str(number)} for number in range(1001)]}
+    )
 
 
 @refuses(S3, "DeleteBucket", "a bucket with objects", code="BucketNotEmpty", source=f"S3 {API}, DeleteBucket")
@@ -52,7 +54,13 @@ def a_bucket_with_objects(aws: RunningAws) -> None:
     aws.client(S3).delete_bucket(Bucket=name)
 
 
-@refuses(S3, "PutBucketLifecycleConfiguration", "a rule without an action", code="MalformedXML", source=f"S3 {API}, Lifecycle")
+@refuses(
+    S3,
+    "PutBucketLifecycleConfiguration",
+    "a rule without an action",
+    code="MalformedXML",
+    source=f"S3 {API}, Lifecycle",
+)
 def a_rule_without_an_action(aws: RunningAws) -> None:
     rules: Any = [{"ID": "a", "Status": "Enabled", "Filter": {"Prefix": "plans/"}}]
     aws.client(S3).put_bucket_lifecycle_configuration(Bucket=bucket(aws), LifecycleConfiguration={"Rules": rules})
@@ -75,12 +83,24 @@ def put(aws: RunningAws, **asked: Any) -> None:
     aws.client(SSM).put_parameter(**{"Name": f"/joiner/{aws.fresh('x')}", "Value": "a", "Type": "String", **asked})
 
 
-@refuses(SSM, "GetParameter", "a parameter that does not exist", code="ParameterNotFound", source="Systems Manager API reference")
+@refuses(
+    SSM,
+    "GetParameter",
+    "a parameter that does not exist",
+    code="ParameterNotFound",
+    source="Systems Manager API reference",
+)
 def a_parameter_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(SSM).get_parameter(Name="/joiner/nowhere/pause")
 
 
-@refuses(SSM, "GetParameters", "eleven names", code="ValidationException", source="Systems Manager API reference, GetParameters")
+@refuses(
+    SSM,
+    "GetParameters",
+    "eleven names",
+    code="ValidationException",
+    source="Systems Manager API reference, GetParameters",
+)
 def eleven_names(aws: RunningAws) -> None:
     aws.client(SSM).get_parameters(Names=[f"/joiner/{number}" for number in range(11)])
 
@@ -92,17 +112,28 @@ def a_parameter_in_use(aws: RunningAws) -> None:
         put(aws, Name=name)
 
 
-@refuses(SSM, "PutParameter", "a name under /aws", code="AccessDeniedException", message="reserved parameter name", source=PARAMETERS)
+@refuses(
+    SSM,
+    "PutParameter",
+    "a name under /aws",
+    code="AccessDeniedException",
+    message="reserved parameter name",
+    source=PARAMETERS,
+)
 def a_reserved_name(aws: RunningAws) -> None:
     put(aws, Name="/aws/joiner")
 
 
-@refuses(SSM, "PutParameter", "a name of more than 15 levels", code="HierarchyLevelLimitExceededException", source=PARAMETERS)
+@refuses(
+    SSM, "PutParameter", "a name of more than 15 levels", code="HierarchyLevelLimitExceededException", source=PARAMETERS
+)
 def a_deep_name(aws: RunningAws) -> None:
     put(aws, Name="/" + "/".join("abcdefghijklmnop"))
 
 
-@refuses(SSM, "PutParameter", "a value above 4 KB", code="ValidationException", message="4096 characters", source=PARAMETERS)
+@refuses(
+    SSM, "PutParameter", "a value above 4 KB", code="ValidationException", message="4096 characters", source=PARAMETERS
+)
 def a_long_value(aws: RunningAws) -> None:
     put(aws, Value="x" * 4097)
 
@@ -117,15 +148,21 @@ def a_profile_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(IAM).get_instance_profile(InstanceProfileName="nowhere")
 
 
-@refuses(IAM, "PutRolePolicy", "inline policies above 10,240 characters", code="LimitExceeded", message="10240", source=IAM_QUOTAS)
+@refuses(
+    IAM,
+    "PutRolePolicy",
+    "inline policies above 10,240 characters",
+    code="LimitExceeded",
+    message="10240",
+    source=IAM_QUOTAS,
+)
 def large_inline_policies(aws: RunningAws) -> None:
     name = aws.fresh("role")
     aws.client(IAM).create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)
     for number in range(3):
         resources = ", ".join(f'"arn:aws:sqs:us-east-1:123456789012:queue-{each:040}"' for each in range(60))
-        policy = (
-            f'{{"Version": "2012-10-17", "Statement": [{{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": [{resources}]}}]}}'
-        )
+        statement = f'{{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": [{resources}]}}'
+        policy = f'{{"Version": "2012-10-17", "Statement": [{statement}]}}'
         aws.client(IAM).put_role_policy(RoleName=name, PolicyName=f"p{number}", PolicyDocument=policy)
 
 
@@ -145,7 +182,9 @@ def a_second_role_of_a_profile(aws: RunningAws) -> None:
         aws.client(IAM).add_role_to_instance_profile(InstanceProfileName=name, RoleName=role)
 
 
-@refuses(IAM, "DeleteRole", "a role with an instance profile", code="DeleteConflict", source="IAM API reference, DeleteRole")
+@refuses(
+    IAM, "DeleteRole", "a role with an instance profile", code="DeleteConflict", source="IAM API reference, DeleteRole"
+)
 def a_role_that_a_profile_has(aws: RunningAws) -> None:
     role, name = aws.role("ec2.amazonaws.com").rpartition("/")[2], aws.fresh("profile")
     aws.client(IAM).create_instance_profile(InstanceProfileName=name)
@@ -153,7 +192,9 @@ def a_role_that_a_profile_has(aws: RunningAws) -> None:
     aws.client(IAM).delete_role(RoleName=role)
 
 
-nothing_known(IAM, "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::InstanceProfile", why="the refusals of IAM's API are listed")
+nothing_known(
+    IAM, "AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::InstanceProfile", why="the refusals of IAM's API are listed"
+)
 
 
 @refuses(IAM, "GetRole", "a role that does not exist", code="NoSuchEntity", source="IAM API reference")
@@ -177,7 +218,13 @@ def a_policy_that_is_not_attached(aws: RunningAws) -> None:
     aws.client(IAM).detach_role_policy(RoleName=role, PolicyArn="arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 
 
-@refuses(IAM, "RemoveRoleFromInstanceProfile", "a profile that does not exist", code="NoSuchEntity", source="IAM API reference")
+@refuses(
+    IAM,
+    "RemoveRoleFromInstanceProfile",
+    "a profile that does not exist",
+    code="NoSuchEntity",
+    source="IAM API reference",
+)
 def a_role_of_no_profile(aws: RunningAws) -> None:
     role = aws.role("ec2.amazonaws.com").rpartition("/")[2]
     aws.client(IAM).remove_role_from_instance_profile(InstanceProfileName="nowhere", RoleName=role)
@@ -191,4 +238,6 @@ def the_end_of_a_profile_with_a_role(aws: RunningAws) -> None:
     aws.client(IAM).delete_instance_profile(InstanceProfileName=name)
 
 
-nothing_known(IAM, "ListInstanceProfiles", "ListInstanceProfilesForRole", why="they are asked by pages, for roles that exist")
+nothing_known(
+    IAM, "ListInstanceProfiles", "ListInstanceProfilesForRole", why="they are asked by pages, for roles that exist"
+)

@@ -12,8 +12,7 @@ Attempt = Callable[[RunningAws], None]
 
 
 class Refused(Exception):
-    """A refusal that is no error of an API: an execution that failed, a resource that CloudFormation could not create.
-    """
+    """A refusal that is no error of an API: a failed execution, a resource that CloudFormation could not create."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")

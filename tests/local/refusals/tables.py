@@ -15,14 +15,7 @@ KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 def table(aws: RunningAws) -> str:
     """A table with the keys of Joiner's own."""
-    name = aws.fresh("refusing")
-    aws.client(DYNAMODB).create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("kind", "id")],
-    )
-    return name
+    return aws.table("refusing")
 
 
 def update(aws: RunningAws, expression: str, values: dict[str, Any] | None = None, **more: Any) -> None:
@@ -35,7 +28,14 @@ def a_large_item(aws: RunningAws) -> None:
     update(aws, "SET claims = :claims", {":claims": {"S": "x" * 410_000}})
 
 
-@refuses(DYNAMODB, "UpdateItem", "an item that grows above 400 KB", code=INVALID, message="maximum allowed size", source=QUOTAS)
+@refuses(
+    DYNAMODB,
+    "UpdateItem",
+    "an item that grows above 400 KB",
+    code=INVALID,
+    message="maximum allowed size",
+    source=QUOTAS,
+)
 def an_item_that_grows(aws: RunningAws) -> None:
     name = table(aws)
     for attribute in ("long1", "long2"):
@@ -57,13 +57,20 @@ def a_key_of_another_schema(aws: RunningAws) -> None:
     update(aws, "SET a = :a", {":a": {"S": "a"}}, Key={"kind": {"S": "LEASE"}})
 
 
-@refuses(DYNAMODB, "UpdateItem", "a change of the key", code=INVALID, message="This attribute is part of the key", source=API)
+@refuses(
+    DYNAMODB, "UpdateItem", "a change of the key", code=INVALID, message="This attribute is part of the key", source=API
+)
 def a_change_of_the_key(aws: RunningAws) -> None:
     update(aws, "SET id = :id", {":id": {"S": "other"}})
 
 
 @refuses(
-    DYNAMODB, "UpdateItem", "a reserved word", code=INVALID, message="reserved keyword", source="DynamoDB developer guide, Reserved words"
+    DYNAMODB,
+    "UpdateItem",
+    "a reserved word",
+    code=INVALID,
+    message="reserved keyword",
+    source="DynamoDB developer guide, Reserved words",
 )
 def a_reserved_word(aws: RunningAws) -> None:
     update(aws, "SET owner = :me", {":me": {"S": "me"}})
@@ -81,7 +88,9 @@ def a_value_that_is_not_used(aws: RunningAws) -> None:
     update(aws, "SET a = :a", {":a": {"S": "a"}, ":b": {"S": "b"}})
 
 
-@refuses(DYNAMODB, "UpdateItem", "a value that is not given", code=INVALID, message="is not defined", source=EXPRESSIONS)
+@refuses(
+    DYNAMODB, "UpdateItem", "a value that is not given", code=INVALID, message="is not defined", source=EXPRESSIONS
+)
 def a_value_that_is_not_given(aws: RunningAws) -> None:
     update(aws, "SET a = :a, b = :b", {":a": {"S": "a"}})
 
@@ -127,10 +136,17 @@ def a_read_with_another_key(aws: RunningAws) -> None:
 
 
 @refuses(
-    DYNAMODB, "Query", "no condition on the partition key", code=INVALID, message="Query condition missed key schema element", source=API
+    DYNAMODB,
+    "Query",
+    "no condition on the partition key",
+    code=INVALID,
+    message="Query condition missed key schema element",
+    source=API,
 )
 def a_query_without_a_partition(aws: RunningAws) -> None:
-    aws.client(DYNAMODB).query(TableName=table(aws), KeyConditionExpression="id = :id", ExpressionAttributeValues={":id": {"S": "a"}})
+    aws.client(DYNAMODB).query(
+        TableName=table(aws), KeyConditionExpression="id = :id", ExpressionAttributeValues={":id": {"S": "a"}}
+    )
 
 
 @refuses(DYNAMODB, "BatchGetItem", "101 keys", code=INVALID, message="less than or equal to 100", source=QUOTAS)
@@ -159,7 +175,13 @@ def two_actions_on_one_item(aws: RunningAws) -> None:
     aws.client(DYNAMODB).transact_write_items(TransactItems=[check, {"Delete": {"TableName": name, "Key": KEY}}])
 
 
-@refuses(DYNAMODB, "TransactWriteItems", "a condition that does not hold", code="TransactionCanceledException", source=f"{API}, errors")
+@refuses(
+    DYNAMODB,
+    "TransactWriteItems",
+    "a condition that does not hold",
+    code="TransactionCanceledException",
+    source=f"{API}, errors",
+)
 def a_transaction_whose_condition_does_not_hold(aws: RunningAws) -> None:
     check = {"ConditionCheck": {"TableName": table(aws), "Key": KEY, "ConditionExpression": "attribute_exists(holder)"}}
     aws.client(DYNAMODB).transact_write_items(TransactItems=[check])
@@ -168,7 +190,9 @@ def a_transaction_whose_condition_does_not_hold(aws: RunningAws) -> None:
 @refuses(DYNAMODB, "TransactWriteItems", "101 actions", code=INVALID, source=QUOTAS)
 def more_than_a_hundred_actions(aws: RunningAws) -> None:
     name = table(aws)
-    actions = [{"Delete": {"TableName": name, "Key": {"kind": {"S": "A"}, "id": {"S": str(number)}}}} for number in range(101)]
+    actions = [
+        {"Delete": {"TableName": name, "Key": {"kind": {"S": "A"}, "id": {"S": str(number)}}}} for number in range(101)
+    ]
     aws.client(DYNAMODB).transact_write_items(TransactItems=actions)
 
 
@@ -176,7 +200,9 @@ def more_than_a_hundred_actions(aws: RunningAws) -> None:
 def a_large_transaction(aws: RunningAws) -> None:
     name = table(aws)
     items = [{"kind": {"S": "A"}, "id": {"S": str(number)}, "long": {"S": "x" * 390_000}} for number in range(11)]
-    aws.client(DYNAMODB).transact_write_items(TransactItems=[{"Put": {"TableName": name, "Item": item}} for item in items])
+    aws.client(DYNAMODB).transact_write_items(
+        TransactItems=[{"Put": {"TableName": name, "Item": item}} for item in items]
+    )
 
 
 not_modelled(

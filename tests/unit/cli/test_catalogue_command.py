@@ -9,7 +9,7 @@ import pytest
 
 from joiner.catalogue import Catalogue
 from joiner_cli.catalogue_files import packaged_catalogue
-from joiner_local import catalogue_facts, kube_schemas
+from joiner_local.packaged_data import catalogue_facts, kube_schemas
 from tests.unit.cli.running import joiner, pod, pool, write
 
 
@@ -105,7 +105,7 @@ def test_an_invalid_catalogue_is_refused_with_its_field(said: Any, refusal: str,
 
 
 def test_the_packaged_facts_are_up_to_date() -> None:
-    """Update them with ``python -m joiner_local.catalogue_facts``."""
+    """Update them with ``python -m joiner_local.packaged_data.catalogue_facts``."""
     kept = json.loads(gzip.decompress(catalogue_facts.PACKAGED.read_bytes()))
 
     assert kept == json.loads(json.dumps(catalogue_facts.facts()))
@@ -113,5 +113,5 @@ def test_the_packaged_facts_are_up_to_date() -> None:
 
 
 def test_the_packaged_schemas_of_custom_resources_are_up_to_date() -> None:
-    """Update them with ``python -m joiner_local.kube_schemas``, as must be whenever a CRD changes."""
+    """Update them with ``python -m joiner_local.packaged_data.kube_schemas``, as must be whenever a CRD changes."""
     assert kube_schemas.read(kube_schemas.OURS) == json.loads(json.dumps(kube_schemas.of_crds()))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from joiner_local.aws_knobs import KnobRefused, KnobUnknown, knobs_of, turn_knob
-from joiner_local.node_agent.knobs import serve
+from joiner_local.knob_client import KnobRefused, KnobUnknown, knobs_of, turn_knob
+from joiner_local.node_agent.agent_knobs import serve
 
 
 def refuse(asked: dict[str, object]) -> dict[str, object]:
@@ -17,12 +17,12 @@ def test_a_knob_is_turned_refuses_or_is_not_there_and_all_names_can_be_asked_for
     assert turn_knob(address, "faults", {"a": 1}) == {"set": {"a": 1}}
     with pytest.raises(KnobRefused, match="seconds is x: give a number"):
         turn_knob(address, "boot", {"seconds": "x"})
-    with pytest.raises(KnobUnknown, match="no knob weather; there are boot, faults"):
+    with pytest.raises(KnobUnknown, match="no knob weather; the knobs are boot, faults"):
         turn_knob(address, "weather", {})
 
 
 def test_whoever_does_not_tell_its_knobs_refuses() -> None:
     address = serve({})
 
-    with pytest.raises(KnobRefused, match=r"does not tell its knobs: nothing to read at /x/_local/"):
+    with pytest.raises(KnobRefused, match=r"does not list its knobs: nothing to read at /x/_local/"):
         knobs_of(f"{address}/x")

@@ -37,7 +37,9 @@ class Rooms:
     target=st.integers(1, 20),
     rooms=ROOMS,
     weights=WEIGHTS,
-    kind=st.sampled_from([(lifecycle, strategy) for lifecycle, strategies in STRATEGIES.items() for strategy in strategies]),
+    kind=st.sampled_from(
+        [(lifecycle, strategy) for lifecycle, strategies in STRATEGIES.items() for strategy in strategies]
+    ),
     single=st.sampled_from(["", "type", "zone"]),
     minimum=st.integers(0, 5),
 )
@@ -48,9 +50,13 @@ def test_a_fleet_gets_what_there_is_and_no_more_than_it_asked_for(
     pools = [launch_pool(index, lifecycle, weights[index]) for index in range(len(rooms))]
     before = {asked.pool: room for asked, room in zip(pools, rooms, strict=True)}
     world = Rooms(dict(before))
-    request = FleetRequest(lifecycle, target, strategy, single == "type", single == "zone", minimum if single else 0, tuple(pools), {})
+    request = FleetRequest(
+        lifecycle, target, strategy, single == "type", single == "zone", minimum if single else 0, tuple(pools), {}
+    )
 
-    allocation = allocate(request, [PricedPool(asked, 0.1, before[asked.pool]) for asked in pools], world.draw, world.give_back)
+    allocation = allocate(
+        request, [PricedPool(asked, 0.1, before[asked.pool]) for asked in pools], world.draw, world.give_back
+    )
 
     granted = {pool: sum(count for asked, count in allocation.granted if asked.pool == pool) for pool in before}
     assert {pool: before[pool] - world.left[pool] for pool in before} == granted  # nothing is lost
@@ -68,6 +74,8 @@ def test_prices_a_unit_of_weight_are_compared() -> None:
     world = Rooms({small.pool: 9, large.pool: 9})
     request = FleetRequest(SPOT, 8, "lowest-price", False, False, 0, (small, large), {})
 
-    allocation = allocate(request, [PricedPool(small, 0.10, math.inf), PricedPool(large, 0.30, math.inf)], world.draw, world.give_back)
+    allocation = allocate(
+        request, [PricedPool(small, 0.10, math.inf), PricedPool(large, 0.30, math.inf)], world.draw, world.give_back
+    )
 
     assert allocation.granted == [(large, 2)]

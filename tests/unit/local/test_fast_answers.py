@@ -39,5 +39,7 @@ def test_an_answer_is_the_same_text(value: Any) -> None:
 
 @pytest.mark.parametrize("full", [True, False])
 def test_many_of_one_name_are_written_one_after_the_other(full: bool) -> None:
-    document = {"Response": {"instancesSet": {"item": [{"id": 1, "state": {"name": "running"}}, {"id": 2}]}, "none": []}}
+    document = {
+        "Response": {"instancesSet": {"item": [{"id": 1, "state": {"name": "running"}}, {"id": 2}]}, "none": []}
+    }
     assert unparse(document, full_document=full) == xmltodict.unparse(document, full_document=full)

@@ -5,27 +5,45 @@ from typing import Any
 
 import pytest
 
-from joiner_local.kube_api import Object
-from joiner_local.node_agent.admission import Rejection, judge, requests_of
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.node_agent.kubelet_pods import BOUND_PODS, LISTED, NODES, PodDecisions
 from joiner_local.node_agent.node_objects import ADMITTED, KUBELET
-from joiner_local.node_agent.pods import BOUND_PODS, LISTED, NODES, Decisions
+from joiner_local.node_agent.pod_admission import Rejection, judge, requests_of
 
 
-def node(name: str = "n1", *, ready: bool = True, taints: list[Object] | None = None, played: bool = True, **labels: str) -> Object:
+def node(
+    name: str = "n1", *, ready: bool = True, taints: list[Object] | None = None, played: bool = True, **labels: str
+) -> Object:
     return {
         "metadata": {"name": name, "labels": labels | ({KUBELET: "kwok"} if played else {})},
         "spec": {"taints": taints or []},
         "status": {
-            "allocatable": {"cpu": "1930m", "memory": "7Gi", "ephemeral-storage": "17Gi", "pods": "3", "nvidia.com/gpu": "1"},
+            "allocatable": {
+                "cpu": "1930m",
+                "memory": "7Gi",
+                "ephemeral-storage": "17Gi",
+                "pods": "3",
+                "nvidia.com/gpu": "1",
+            },
             "conditions": [{"type": "Ready", "status": str(ready)}],
         },
     }
 
 
 def pod(
-    name: str, on: str = "n1", *, cpu: str = "500m", phase: str = "Pending", annotations: dict[str, str] | None = None, **spec: Any
+    name: str,
+    on: str = "n1",
+    *,
+    cpu: str = "500m",
+    phase: str = "Pending",
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
 ) -> Object:
-    container = {"name": "main", "resources": {"requests": {"cpu": cpu, **spec.pop("more", {})}}, "ports": spec.pop("ports", [])}
+    container = {
+        "name": "main",
+        "resources": {"requests": {"cpu": cpu, **spec.pop("more", {})}},
+        "ports": spec.pop("ports", []),
+    }
     return {
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": annotations or {}},
         "spec": {"nodeName": on, "containers": [container], **spec},
@@ -68,7 +86,8 @@ def test_only_no_execute_taints_are_the_kubelets_business() -> None:
 
     assert judge(pod("p"), closed, {}) is None
     assert judge(pod("p"), unregistered, {}) == Rejection(
-        "TaintToleration", "Pod was rejected: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
+        "TaintToleration",
+        "Pod was rejected: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
     )
     assert judge(pod("p", tolerations=[{"key": GONE["key"], "operator": "Exists"}]), unregistered, {}) is None
 
@@ -111,8 +130,8 @@ class Hands:
     refused: list[tuple[str, str]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
 
-    def decisions(self) -> Decisions:
-        return Decisions(
+    def decisions(self) -> PodDecisions:
+        return PodDecisions(
             lambda pod: self.started.append(pod["metadata"]["name"]),
             lambda pod, rejection: self.refused.append((pod["metadata"]["name"], rejection.reason)),
             self.deleted.append,
@@ -178,7 +197,13 @@ def test_pods_admitted_by_an_earlier_agent_count() -> None:
     hands = Hands()
     decisions = hands.decisions()
     decisions.take((NODES, LISTED, [node()]))
-    decisions.take((BOUND_PODS, LISTED, [pod("old", cpu="1900m", phase="Running", annotations={ADMITTED: "true"}), pod("new", cpu="100m")]))
+    decisions.take(
+        (
+            BOUND_PODS,
+            LISTED,
+            [pod("old", cpu="1900m", phase="Running", annotations={ADMITTED: "true"}), pod("new", cpu="100m")],
+        )
+    )
 
     assert (hands.started, hands.refused) == ([], [("new", "OutOfcpu")])
 

@@ -4,22 +4,26 @@ import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from joiner.catalogue.ec2_instance_types import instance_type_from_ec2, supports_nodes
-from joiner_local.node_agent.registration import Unbootable
-from joiner_local.node_agent.room import GI, MI, Machine, Room
+from joiner_local.node_agent.node_capacity import GI, MI, InstanceHardware, NodeCapacity
+from joiner_local.node_agent.node_registration import Unbootable
 
-M5_LARGE = Machine.from_ec2(INSTANCE_TYPES["m5.large"], root_gib=20)
+M5_LARGE = InstanceHardware.from_ec2(INSTANCE_TYPES["m5.large"], root_gib=20)
 
 
 def test_an_m5_large_is_as_amazon_linux_2023_makes_it() -> None:
-    room = Room.of(M5_LARGE, {})
+    room = NodeCapacity.of(M5_LARGE, {})
 
     assert (room.capacity["cpu"], room.capacity["pods"]) == (2000, 29)
     assert (room.allocatable["cpu"], room.allocatable["pods"]) == (1930, 29)
     assert room.capacity["memory"] - room.allocatable["memory"] == (255 + 11 * 29 + 100) * MI
-    assert room.capacity["ephemeral-storage"] - room.allocatable["ephemeral-storage"] == GI + -(-room.capacity["ephemeral-storage"] // 10)
+    assert room.capacity["ephemeral-storage"] - room.allocatable["ephemeral-storage"] == GI + -(
+        -room.capacity["ephemeral-storage"] // 10
+    )
 
 
-@pytest.mark.parametrize("instance_type", [name for name in sorted(INSTANCE_TYPES)[::17] if supports_nodes(INSTANCE_TYPES[name])])
+@pytest.mark.parametrize(
+    "instance_type", [name for name in sorted(INSTANCE_TYPES)[::17] if supports_nodes(INSTANCE_TYPES[name])]
+)
 def test_a_node_has_the_memory_that_plans_expect_of_its_type(instance_type: str) -> None:
     """Else a plan's price could not be compared with what ran: local nodes would hold pods that the plan bought nodes
     for.
@@ -27,9 +31,12 @@ def test_a_node_has_the_memory_that_plans_expect_of_its_type(instance_type: str)
     info = INSTANCE_TYPES[instance_type]
     planned = instance_type_from_ec2(info)
 
-    room = Room.of(Machine.from_ec2(info, root_gib=20), {})
+    room = NodeCapacity.of(InstanceHardware.from_ec2(info, root_gib=20), {})
 
-    assert (room.capacity["memory"], room.allocatable["memory"]) == (planned.capacity["memory"], planned.allocatable["memory"])
+    assert (room.capacity["memory"], room.allocatable["memory"]) == (
+        planned.capacity["memory"],
+        planned.allocatable["memory"],
+    )
 
 
 def test_the_kubelets_configuration_counts() -> None:
@@ -40,7 +47,7 @@ def test_the_kubelets_configuration_counts() -> None:
         "evictionHard": {"memory.available": "5%"},
     }
 
-    room = Room.of(M5_LARGE, kubelet)
+    room = NodeCapacity.of(M5_LARGE, kubelet)
 
     assert (room.allocatable["pods"], room.allocatable["cpu"]) == (10, 1400)
     kept = room.capacity["memory"] - room.allocatable["memory"]
@@ -49,17 +56,19 @@ def test_the_kubelets_configuration_counts() -> None:
 
 
 def test_pods_per_core_is_an_upper_bound() -> None:
-    assert Room.of(M5_LARGE, {"podsPerCore": 4}).capacity["pods"] == 8
+    assert NodeCapacity.of(M5_LARGE, {"podsPerCore": 4}).capacity["pods"] == 8
 
 
 def test_instance_stores_joined_are_the_nodes_disk() -> None:
-    c5d = Machine.from_ec2(INSTANCE_TYPES["c5d.2xlarge"], root_gib=20)
+    c5d = InstanceHardware.from_ec2(INSTANCE_TYPES["c5d.2xlarge"], root_gib=20)
 
-    assert Room.of(c5d, {}, "RAID0").capacity["ephemeral-storage"] == 200 * 10**9
-    assert Room.of(c5d, {}).capacity["ephemeral-storage"] < 20 * GI
+    assert NodeCapacity.of(c5d, {}, "RAID0").capacity["ephemeral-storage"] == 200 * 10**9
+    assert NodeCapacity.of(c5d, {}).capacity["ephemeral-storage"] < 20 * GI
 
 
-@pytest.mark.parametrize("kubelet", [{"kubeReserved": {"cpu": "much"}}, {"maxPods": "many"}, {"evictionHard": {"memory.available": 5}}])
+@pytest.mark.parametrize(
+    "kubelet", [{"kubeReserved": {"cpu": "much"}}, {"maxPods": "many"}, {"evictionHard": {"memory.available": 5}}]
+)
 def test_a_kubelet_does_not_start_with_a_wrong_configuration(kubelet: dict[str, object]) -> None:
     with pytest.raises(Unbootable, match="configuration is not valid"):
-        Room.of(M5_LARGE, kubelet)
+        NodeCapacity.of(M5_LARGE, kubelet)

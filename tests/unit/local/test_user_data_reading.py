@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from joiner_local.node_agent.node_config import NodeConfig
-from joiner_local.node_agent.registration import Unbootable
+from joiner_local.node_agent.node_registration import Unbootable
 
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 CLUSTER = {
@@ -38,7 +38,10 @@ def test_a_bare_node_config_is_read() -> None:
     taints = [{"key": "joiner.dev/filling", "effect": "NoSchedule"}]
     config = NodeConfig.read(
         document(
-            kubelet={"config": {"maxPods": 20, "registerWithTaints": taints}, "flags": ['--node-labels="team=a,karpenter.sh/nodepool=x"']}
+            kubelet={
+                "config": {"maxPods": 20, "registerWithTaints": taints},
+                "flags": ['--node-labels="team=a,karpenter.sh/nodepool=x"'],
+            }
         )
     )
 
@@ -62,7 +65,9 @@ def test_user_data_may_be_compressed() -> None:
 def test_later_parts_win_field_by_field() -> None:
     first = document(kubelet={"config": {"maxPods": 10, "kubeReserved": {"cpu": "1"}}, "flags": ["--node-labels=a=1"]})
     second = document(
-        {}, kubelet={"config": {"maxPods": 20}, "flags": ["--node-labels=b=2"]}, instance={"localStorage": {"strategy": "RAID0"}}
+        {},
+        kubelet={"config": {"maxPods": 20}, "flags": ["--node-labels=b=2"]},
+        instance={"localStorage": {"strategy": "RAID0"}},
     )
 
     config = NodeConfig.read(multipart((NODE_CONFIG, first), (NODE_CONFIG, second)))
@@ -114,4 +119,7 @@ def test_labels_of_nodes_own_domains_may_be_registered() -> None:
 def test_taints_may_come_by_flag_too() -> None:
     config = NodeConfig.read(document(kubelet={"flags": ["--register-with-taints=a=b:NoSchedule,c:NoExecute"]}))
 
-    assert config.registration.taints == ({"key": "a", "effect": "NoSchedule", "value": "b"}, {"key": "c", "effect": "NoExecute"})
+    assert config.registration.taints == (
+        {"key": "a", "effect": "NoSchedule", "value": "b"},
+        {"key": "c", "effect": "NoExecute"},
+    )

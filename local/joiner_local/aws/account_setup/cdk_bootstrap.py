@@ -1,6 +1,7 @@
-"""What `cdk bootstrap` leaves in an account, as far as the CDK CLI needs it: two API calls instead of a deployment.
+"""Create what `cdk bootstrap` creates, as far as the CDK command line needs it.
 
-The CLI looks for the assets' bucket and for the version in SSM. The roles of the bootstrap stack need not exist here.
+The command line reads the assets' bucket and the version in SSM. It does not need the roles of the bootstrap stack
+here.
 """
 
 from botocore.config import Config
@@ -15,9 +16,9 @@ VERSION = "31"
 
 
 def prepare_account(endpoint: str) -> None:
-    """Make the local account at that endpoint ready for `cdk deploy`. May be called again."""
+    """Prepare the account at this endpoint for `cdk deploy`. A second call changes nothing."""
     session = aws_session("test", "test")
     s3 = session.client("s3", endpoint_url=endpoint, config=Config(s3={"addressing_style": "path"}))
-    s3.create_bucket(Bucket=ASSETS)  # in us-east-1 creating one's own bucket again is no error
+    s3.create_bucket(Bucket=ASSETS)  # us-east-1 accepts a second creation by the owner
     ssm = session.client("ssm", endpoint_url=endpoint)
     ssm.put_parameter(Name=VERSION_PARAMETER, Value=VERSION, Type="String", Overwrite=True)

@@ -1,6 +1,7 @@
-"""What a person has before Joiner: an EKS cluster, its subnets and security group with their discovery tags, a node role and its profile.
+"""Create what an account has before Joiner: an EKS cluster, subnets and a security group with discovery tags, a node
+role and its profile.
 
-`seed_network` makes it all in the local AWS, by its public API only; calling it again changes nothing.
+`seed_network` uses the public APIs only; a second call changes nothing.
 """
 
 import json
@@ -18,7 +19,7 @@ DISCOVERY: Final = "karpenter.sh/discovery"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Ids of what stands ready for a cluster: subnets by zone."""
+    """Ids of the network of a cluster; `subnets` by zone."""
 
     vpc: str
     subnets: dict[str, str]
@@ -28,7 +29,9 @@ class Network:
 
 
 def seed_network(endpoint: str, cluster: str, *, version: str = "1.36", node_access: bool = True) -> Network:
-    """`node_access`: the node role's access entry (EC2_LINUX) too, without which no node joins."""
+    """Create the cluster and its network. `node_access`: also the access entry (EC2_LINUX) of the node role, without
+    which no node joins.
+    """
     session = aws_session("test", "test")
     ec2, iam, eks = (session.client(name, endpoint_url=endpoint) for name in ("ec2", "iam", "eks"))
     subnets = _subnets(ec2)
@@ -45,12 +48,15 @@ def seed_network(endpoint: str, cluster: str, *, version: str = "1.36", node_acc
         resourcesVpcConfig={"subnetIds": list(subnets.values()), "securityGroupIds": [group]},
     )
     if node_access:
-        _once("ResourceInUseException", lambda: eks.create_access_entry(clusterName=cluster, principalArn=role_arn, type="EC2_LINUX"))
+        _once(
+            "ResourceInUseException",
+            lambda: eks.create_access_entry(clusterName=cluster, principalArn=role_arn, type="EC2_LINUX"),
+        )
     return Network(vpc, subnets, group, role_arn, profile)
 
 
 def _once(code: str, make: Any) -> None:
-    """Make it, unless the error says that it is there."""
+    """Call `make` and ignore the error that says that the resource exists."""
     try:
         make()
     except ClientError as error:
@@ -60,7 +66,9 @@ def _once(code: str, make: Any) -> None:
 
 def _subnets(ec2: Any) -> dict[str, str]:
     found = ec2.describe_subnets(Filters=[{"Name": "default-for-az", "Values": ["true"]}])["Subnets"]
-    return {subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in found if subnet["AvailabilityZone"].endswith(ZONES)}
+    return {
+        subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in found if subnet["AvailabilityZone"].endswith(ZONES)
+    }
 
 
 def _security_group(ec2: Any, vpc: str, cluster: str) -> str:
@@ -72,7 +80,10 @@ def _security_group(ec2: Any, vpc: str, cluster: str) -> str:
 
 
 def _role(iam: Any, name: str, service: str) -> str:
-    trust = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}]}
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}],
+    }
     _once("EntityAlreadyExists", lambda: iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust)))
     return f"arn:aws:iam::{ACCOUNT}:role/{name}"
 
@@ -87,4 +98,7 @@ def _profile(iam: Any, name: str, role: str) -> str:
 def _cluster(eks: Any, **asked: Any) -> None:
     access = {"authenticationMode": "API"}
     network = {"serviceIpv4Cidr": "10.100.0.0/16"}
-    _once("ResourceInUseException", lambda: eks.create_cluster(accessConfig=access, kubernetesNetworkConfig=network, **asked))
+    _once(
+        "ResourceInUseException",
+        lambda: eks.create_cluster(accessConfig=access, kubernetesNetworkConfig=network, **asked),
+    )

@@ -1,7 +1,7 @@
-"""How an HTTP API chooses a route, throttles it, and speaks to its function: API Gateway's documented rules as functions of values.
+"""Rules of HTTP APIs as functions of values: how API Gateway chooses a route, throttles it and calls its function.
 
-Sources: API Gateway developer guide, "Routing API requests", "Throttle requests to your HTTP APIs", "Create AWS Lambda proxy integrations
-for HTTP APIs" (payload format 2.0).
+Sources: API Gateway developer guide, "Routing API requests", "Throttle requests to your HTTP APIs", "Create AWS Lambda
+proxy integrations for HTTP APIs" (payload format 2.0).
 """
 
 import base64
@@ -19,13 +19,15 @@ from typing import Any
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 DEFAULT_RATE, DEFAULT_BURST = 10000.0, 5000.0  # requests a second and at once: an account's
-TEXT = re.compile(r"^(text/.*|application/(json|xml|javascript|.*\+json|.*\+xml|x-www-form-urlencoded))\b", re.IGNORECASE)
+TEXT = re.compile(
+    r"^(text/.*|application/(json|xml|javascript|.*\+json|.*\+xml|x-www-form-urlencoded))\b", re.IGNORECASE
+)
 _VARIABLE = re.compile(r"(\{[^}]+\})")
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One HTTP request at the door; `path` without the prefix that chose the API, `query` as it was sent."""
+    """One HTTP request; `path` without the prefix that selects the API, `query` as it was sent."""
 
     method: str
     path: str
@@ -50,9 +52,10 @@ INTERNAL_ERROR = HttpResponse.message(500, "Internal Server Error")
 
 
 def matched(route_key: str, method: str, path: str) -> tuple[tuple[int, int], dict[str, str]] | None:
-    """The rank of a route for a request (smaller is better) and its path parameters; None if it does not match.
+    """Return the rank of a route for a request (smaller is better) and its path parameters; None if the route does not
+    match.
 
-    A full match beats a greedy one, that beats `$default`; a method beats ANY.
+    A full match precedes a greedy match, which precedes `$default`; a method precedes ANY.
 
     >>> matched("POST /ring/{token}/pods", "POST", "/ring/abc/pods")
     ((1, 0), {'token': 'abc'})
@@ -72,7 +75,9 @@ def matched(route_key: str, method: str, path: str) -> tuple[tuple[int, int], di
     if found is None:
         return None
     kind = 0 if not names else 2 if any(name.endswith("+") for name in names) else 1
-    return (kind, 0 if wanted == method else 1), dict(zip((name.rstrip("+") for name in names), found.groups(), strict=True))
+    return (kind, 0 if wanted == method else 1), dict(
+        zip((name.rstrip("+") for name in names), found.groups(), strict=True)
+    )
 
 
 def _part_pattern(part: str) -> str:
@@ -82,7 +87,7 @@ def _part_pattern(part: str) -> str:
 
 
 def best_route(route_keys: Iterable[str], method: str, path: str) -> tuple[str, dict[str, str]] | None:
-    """The route key that serves a request, with its path parameters.
+    """Return the key of the route that serves a request, and its path parameters.
 
     >>> best_route(["$default", "GET /a/{id}", "GET /a/b"], "GET", "/a/b")
     ('GET /a/b', {})
@@ -93,7 +98,7 @@ def best_route(route_keys: Iterable[str], method: str, path: str) -> tuple[str, 
 
 @dataclass(slots=True)
 class TokenBucket:
-    """So many requests at once (burst), refilled at a rate a second."""
+    """A token bucket: `burst` requests at once, refilled at `rate` requests a second."""
 
     rate: float
     burst: float
@@ -116,19 +121,23 @@ class TokenBucket:
             return True
 
 
-def throttle(route_settings: Mapping[str, Any], default_settings: Mapping[str, Any], route_key: str) -> tuple[float, float]:
-    """Rate and burst of a route: its own settings, else the stage's, else the account's.
+def throttle(
+    route_settings: Mapping[str, Any], default_settings: Mapping[str, Any], route_key: str
+) -> tuple[float, float]:
+    """Return rate and burst of a route: its own settings, else those of the stage, else those of the account.
 
     >>> throttle({"POST /a": {"throttlingRateLimit": 2, "throttlingBurstLimit": 5}}, {}, "POST /a")
     (2.0, 5.0)
     """
     settings = {**default_settings, **(route_settings.get(route_key) or {})}
-    return float(settings.get("throttlingRateLimit", DEFAULT_RATE)), float(settings.get("throttlingBurstLimit", DEFAULT_BURST))
+    return float(settings.get("throttlingRateLimit", DEFAULT_RATE)), float(
+        settings.get("throttlingBurstLimit", DEFAULT_BURST)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RouteMatch:
-    """Where a request goes: the API, its stage and route."""
+    """The API, stage and route that serve a request."""
 
     api_id: str
     stage: str
@@ -138,14 +147,14 @@ class RouteMatch:
 
     @property
     def source_arn(self) -> str:
-        """What a function's permission for this route must name."""
+        """The ARN that a permission of the function must name for this route."""
         method, path = self.route_key.split(" ", 1) if " " in self.route_key else ("*", "/$default")
         method = "*" if method == "ANY" else method
         return f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{self.api_id}/{self.stage}/{method}{path}"
 
 
 def proxy_event(asked: HttpRequest, chosen: RouteMatch, request_id: str, now: dt.datetime) -> dict[str, Any]:
-    """The event of payload format 2.0."""
+    """Return the event of payload format 2.0."""
     headers = dict(asked.headers)
     cookies = [cookie.strip() for cookie in headers.pop("cookie", "").split(";") if cookie.strip()]
     headers |= {
@@ -206,7 +215,9 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def proxy_answer(payload: bytes) -> HttpResponse:
-    """What a function's result means: a structured response, or, without a statusCode, the body of a 200."""
+    """Return the response for a function's result: a structured response, or the body of a 200 if it has no
+    statusCode.
+    """
     try:
         value = json.loads(payload)
     except ValueError:

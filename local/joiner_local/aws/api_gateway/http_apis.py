@@ -1,11 +1,12 @@
-"""HTTP APIs (API Gateway v2): moto keeps them, one HTTPS door on this machine serves them.
+"""HTTP APIs (API Gateway v2): moto stores them, and one HTTPS server on this machine answers for them.
 
-Each API answers at `https://127.0.0.1:PORT/_apis/ID/...`, the first one also at `/`; AWS addresses of an API in a template's values become
-that. The door's certificate comes from a CA of our own: `DATA/tls/ca.pem`, also SSM parameter `/joiner-local/tls/ca.pem`. Only Lambda
-proxies with payload 2.0 and without authorizers; a function must let API Gateway in, as on AWS.
+Each API answers at `https://127.0.0.1:PORT/_apis/ID/...`, the first one also at `/`. AWS addresses of an API in the
+values of a template are replaced by this address. A certificate authority of our own signs the server's certificate:
+`DATA/tls/ca.pem`, also SSM parameter `/joiner-local/tls/ca.pem`. Only Lambda proxies with payload format 2.0 and
+without authorizers are supported; the function's resource policy must allow API Gateway, as on AWS.
 
-Knob `door`: `{}` tells its URL and counts its answers by status; `{"fault": {"delay": 3, "status": 200, "body": "rubbish"}}` or
-`{"fault": {"hangUp": true}}` is bad weather, `{"fault": null}` good weather again.
+Knob `door`: `{}` answers the URL and the number of responses by status. `{"fault": {"delay": 3, "status": 200, "body":
+"x"}}` or `{"fault": {"hangUp": true}}` makes every response fail that way; `{"fault": null}` ends it.
 """
 
 import datetime as dt
@@ -15,7 +16,7 @@ import re
 import threading
 import urllib.parse
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ from joiner_local.aws.api_gateway.http_api_routes import (
 )
 from joiner_local.aws.api_gateway.https_server import HttpsServer, ServerFault
 from joiner_local.aws.api_gateway.tls_certificates import Certificates
+from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.aws_lambda.function_invocations import FunctionInvoker, FunctionNotFound
 from joiner_local.aws.aws_lambda.sandbox_pool import InvocationThrottled
 from joiner_local.aws.aws_lambda.sandboxes import InvocationResult
@@ -48,8 +50,9 @@ CONTEXT_VARIABLE = re.compile(r"\$context\.([A-Za-z.]+)")
 DEFAULT_TIMEOUT_MS = 30000
 
 
-def install(aws: LocalAws) -> None:
-    apis = HttpApis(aws)
+def install(aws: LocalAws, functions: FunctionInvoker, logs: LogShipper) -> Callable[[str], str]:
+    """Serve the HTTP APIs. Returns a function that replaces AWS addresses of the APIs in a text by local ones."""
+    apis = HttpApis(functions, logs)
     door = HttpsServer(Certificates.in_folder(aws.data / "tls"), apis.handle)
     aws.closing.append(door.close)
     _publish_ca(door.certificates)
@@ -64,15 +67,17 @@ def install(aws: LocalAws) -> None:
         apis_by_name = {api.name: f"{door.url}/_apis/{api_id}" for api_id, api in _apis().items()}
         return {"url": door.url, "ca": str(door.certificates.ca), "answers": dict(door.answers), "apis": apis_by_name}
 
-    aws.rewrites.append(local_address)
-    aws.knobs["door"] = knob
+    aws.add_knobs({"door": knob})
+    return local_address
 
 
 def _fault(asked: Mapping[str, Any]) -> ServerFault:
     unknown = set(asked) - {"delay", "status", "body", "hangUp"}
     if unknown:
         raise ValueError(f"door: a fault has delay, status, body, hangUp; not {', '.join(sorted(unknown))}")
-    return ServerFault(float(asked.get("delay", 0)), asked.get("status"), str(asked.get("body", "")), bool(asked.get("hangUp")))
+    return ServerFault(
+        float(asked.get("delay", 0)), asked.get("status"), str(asked.get("body", "")), bool(asked.get("hangUp"))
+    )
 
 
 def _publish_ca(certificates: Certificates) -> None:
@@ -94,7 +99,7 @@ def _publish_ca(certificates: Certificates) -> None:
 
 
 def _add_update_stage() -> None:
-    """moto makes and deletes stages; CloudFormation changes them."""
+    """Add UpdateStage, which CloudFormation needs and moto lacks."""
     from moto.apigatewayv2.responses import ApiGatewayV2Response
 
     def update_stage(response: Any) -> tuple[int, dict[str, str], str]:
@@ -106,7 +111,7 @@ def _add_update_stage() -> None:
                 setattr(stage, attribute, changes[key])
         return 200, {}, json.dumps(stage.to_json())
 
-    ApiGatewayV2Response.update_stage = update_stage
+    replace_attribute(ApiGatewayV2Response, "update_stage", update_stage)
 
 
 STAGE_ATTRIBUTES = {
@@ -122,12 +127,16 @@ STAGE_ATTRIBUTES = {
 def _apis() -> dict[str, Any]:
     from moto.apigatewayv2.models import apigatewayv2_backends
 
-    return {api_id: api for api_id, api in list(apigatewayv2_backends[ACCOUNT][REGION].apis.items()) if api.protocol_type == "HTTP"}
+    return {
+        api_id: api
+        for api_id, api in list(apigatewayv2_backends[ACCOUNT][REGION].apis.items())
+        if api.protocol_type == "HTTP"
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request on its way: where it goes, by which of moto's stages and integrations."""
+    """One request with its route, and moto's stage and integration for it."""
 
     asked: HttpRequest
     chosen: RouteMatch
@@ -139,9 +148,10 @@ class ApiRequest:
 
 @dataclass(slots=True)
 class HttpApis:
-    """Answers requests as the APIs in moto's store say."""
+    """Answer requests according to the APIs in moto's store."""
 
-    aws: LocalAws
+    functions: FunctionInvoker
+    logs: LogShipper
     _buckets: dict[tuple[Any, ...], TokenBucket] = field(default_factory=dict)
 
     def handle(self, asked: HttpRequest) -> HttpResponse:
@@ -154,7 +164,9 @@ class HttpApis:
             if found is not None:
                 key, parameters = found
                 chosen = RouteMatch(api.api_id, stage.name, stage.stage_variables or {}, key, parameters)
-                visit = ApiRequest(asked, chosen, stage, api.integrations.get(str(routes[key].target or "").rpartition("/")[2]))
+                visit = ApiRequest(
+                    asked, chosen, stage, api.integrations.get(str(routes[key].target or "").rpartition("/")[2])
+                )
                 answered = self._serve(visit)
                 self._log_access(visit, answered)
                 return answered
@@ -169,18 +181,19 @@ class HttpApis:
         if visit.integration is None:
             return INTERNAL_ERROR
         function = _function_arn(visit.integration.integration_uri)
-        lambdas = self.aws.part(FunctionInvoker)
         try:
-            statements = lambdas.find(function).policy.statements
+            statements = self.functions.find(function).policy.statements
         except FunctionNotFound as missing:
             log.error("%s: %s", chosen.source_arn, missing)
             return INTERNAL_ERROR
-        if not allows(statements, PolicyRequest("apigateway.amazonaws.com", "lambda:InvokeFunction", chosen.source_arn)):
+        if not allows(
+            statements, PolicyRequest("apigateway.amazonaws.com", "lambda:InvokeFunction", chosen.source_arn)
+        ):
             log.error("no permission lets %s invoke %s", chosen.source_arn, function)
             return INTERNAL_ERROR
         event = proxy_event(visit.asked, chosen, visit.request_id, visit.at)
         seconds = float(visit.integration.timeout_in_millis or DEFAULT_TIMEOUT_MS) / 1000
-        result = _within(seconds, lambdas, function, json.dumps(event).encode())
+        result = _within(seconds, self.functions, function, json.dumps(event).encode())
         if result is None:
             return HttpResponse.message(503, "Service Unavailable")
         return proxy_answer(result.payload) if result.error is None else INTERNAL_ERROR
@@ -203,13 +216,17 @@ class HttpApis:
             "identity.sourceIp": "127.0.0.1",
             "identity.userAgent": asked.headers.get("user-agent", "-"),
         }
-        line = CONTEXT_VARIABLE.sub(lambda found: values.get(found[1], "-"), settings.get("format") or "$context.requestId")
+        line = CONTEXT_VARIABLE.sub(
+            lambda found: values.get(found[1], "-"), settings.get("format") or "$context.requestId"
+        )
         group = settings["destinationArn"].split(":log-group:")[1].split(":")[0]
-        self.aws.part(LogShipper).ship(group, chosen.stage, line)
+        self.logs.ship(group, chosen.stage, line)
 
 
 def _addressed(asked: HttpRequest) -> tuple[Any, HttpRequest]:
-    """The API a request is for, by prefix, host name, or because it is the first; and the request as that API sees it."""
+    """Return the API of a request, selected by prefix, by host name, or because it is the first, and the request as
+    that API receives it.
+    """
     apis = _apis()
     found = PREFIX.match(asked.path)
     if found is not None:
@@ -219,7 +236,9 @@ def _addressed(asked: HttpRequest) -> tuple[Any, HttpRequest]:
 
 
 def _stages(api: Any, path: str) -> list[tuple[Any, str]]:
-    """The stages that may serve a path, with what their routes see of it: one named by its first part, and `$default`."""
+    """Return the stages that may serve a path, each with the path that its routes match: the stage named by the first
+    part, and `$default`.
+    """
     first = path.split("/")[1] if "/" in path else ""
     named, default = api.stages.get(first), api.stages.get("$default")
     found = [(named, path[len(first) + 1 :] or "/")] if named is not None else []
@@ -228,19 +247,22 @@ def _stages(api: Any, path: str) -> list[tuple[Any, str]]:
 
 def _function_arn(uri: str) -> str:
     """
-    >>> _function_arn("arn:aws:apigateway:us-east-1:lambda:path/2015-03-31/functions/arn:aws:lambda:us-east-1:1:function:ring/invocations")
+    >>> path = "path/2015-03-31/functions/arn:aws:lambda:us-east-1:1:function:ring/invocations"
+    >>> _function_arn(f"arn:aws:apigateway:us-east-1:lambda:{path}")
     'arn:aws:lambda:us-east-1:1:function:ring'
     """
     return uri.rpartition("/functions/")[2].removesuffix("/invocations")
 
 
-def _within(seconds: float, lambdas: FunctionInvoker, function: str, payload: bytes) -> InvocationResult | None:
-    """The function's result; None if it takes longer or is throttled. (A late function runs on, as on AWS.)"""
+def _within(seconds: float, functions: FunctionInvoker, function: str, payload: bytes) -> InvocationResult | None:
+    """Invoke the function; None if it takes longer or is throttled. A function that is too late continues, as on
+    AWS.
+    """
     done: list[InvocationResult] = []
 
     def invoke() -> None:
         try:
-            done.append(lambdas.invoke(function, None, payload))
+            done.append(functions.invoke(function, None, payload))
         except InvocationThrottled:
             log.warning("%s is throttled", function)
         except Exception:

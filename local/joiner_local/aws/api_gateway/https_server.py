@@ -1,4 +1,4 @@
-"""The TLS server in front of the HTTP APIs: sockets and bytes, nothing of API Gateway."""
+"""The TLS server in front of the HTTP APIs. It knows sockets and bytes, but nothing of API Gateway."""
 
 import logging
 import ssl
@@ -22,7 +22,7 @@ LARGEST_BODY = 10 * 1024 * 1024  # bytes; API Gateway's quota
 
 @dataclass(frozen=True, slots=True)
 class ServerFault:
-    """Bad weather at the door: an answer that comes late, is not what it should be, or does not come."""
+    """An injected fault of every response: `delay` in seconds, another status and body, or a closed connection."""
 
     delay: float = 0.0  # seconds
     status: int | None = None
@@ -31,7 +31,7 @@ class ServerFault:
 
 
 class HttpsServer:
-    """Serves HTTPS on a port of 127.0.0.1 until the process ends. `handle` gets the request with its whole path."""
+    """Serve HTTPS on a port of 127.0.0.1 until the process ends. `handle` gets the request with its whole path."""
 
     def __init__(self, certificates: Certificates, handle: Callable[[HttpRequest], HttpResponse]) -> None:
         self.certificates, self.handle = certificates, handle
@@ -44,7 +44,7 @@ class HttpsServer:
         threading.Thread(target=self._server.serve_forever, daemon=True, name="https-door").start()
 
     def answer(self, asked: HttpRequest) -> HttpResponse | None:
-        """None: hang up."""
+        """Return the response; None closes the connection without one."""
         fault = self.fault
         if fault is not None:
             time.sleep(fault.delay)
@@ -67,7 +67,7 @@ class HttpsServer:
 class _Handler(BaseHTTPRequestHandler):
     server: "_Server"
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # one write an answer
+    wbufsize = -1  # one write for each response
     disable_nagle_algorithm = True
     timeout = 300
 
@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         door.answers[str(answered.status)] += 1
         try:
             self._send(answered)
-        except OSError:  # the caller gave up waiting
+        except OSError:  # the caller closed the connection
             door.answers["gone"] += 1
             self.close_connection = True
 
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answered.body)
 
     def log_message(self, *_: Any) -> None:
-        """Every ring would be a line."""
+        """Log nothing: there would be a line for every request."""
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _do
 
@@ -119,7 +119,9 @@ class _Server(ThreadingHTTPServer):
 
     def finish_request(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
         assert isinstance(request, socket)
-        with self.context.wrap_socket(request, server_side=True) as connection:  # the handshake in the request's own thread
+        with self.context.wrap_socket(
+            request, server_side=True
+        ) as connection:  # the handshake runs in the request's thread
             _Handler(connection, client_address, self)
 
     def handle_error(self, *_: Any) -> None:

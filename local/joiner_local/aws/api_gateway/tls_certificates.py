@@ -1,4 +1,4 @@
-"""The HTTPS door's own certificate authority: `ca.pem` is what callers trust, the rest is the server's. Kept between starts."""
+"""The certificate authority of the HTTPS server: `ca.pem` is what callers trust. The files are kept between starts."""
 
 import datetime as dt
 import ipaddress
@@ -25,7 +25,7 @@ class Certificates:
 
     @classmethod
     def in_folder(cls, folder: Path) -> "Certificates":
-        """Those in the folder, made anew if they are missing or about to end."""
+        """Return the certificates in the folder; create them if they are missing or about to expire."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         files = cls(folder / "ca.pem", folder / "server.pem", folder / "server.key")
         if not files._usable():
@@ -35,7 +35,9 @@ class Certificates:
     def _usable(self) -> bool:
         if not (self.ca.exists() and self.server.exists() and self.key.exists()):
             return False
-        return x509.load_pem_x509_certificate(self.server.read_bytes()).not_valid_after_utc - _now() > RENEWED_BEFORE_END
+        return (
+            x509.load_pem_x509_certificate(self.server.read_bytes()).not_valid_after_utc - _now() > RENEWED_BEFORE_END
+        )
 
     def _make(self) -> None:
         authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
@@ -60,7 +62,9 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(subject: str, public: ec.EllipticCurvePublicKey, authority: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: str, public: ec.EllipticCurvePublicKey, authority: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(_name(subject))

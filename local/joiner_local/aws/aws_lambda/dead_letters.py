@@ -1,6 +1,6 @@
-"""What becomes of an event that a function could not process: its dead-letter queue, its destination on failure.
+"""Send an event that a function could not process to its dead-letter queue and its destination on failure.
 
-"Capturing records of Lambda asynchronous invocations" in the Lambda Developer Guide. Queues only, as targets.
+Source: Lambda Developer Guide, "Capturing records of Lambda asynchronous invocations". Targets are queues only.
 """
 
 import datetime as dt
@@ -15,26 +15,30 @@ if TYPE_CHECKING:
 
 
 def _configuration(function: "LambdaFunction") -> Mapping[str, Any]:
-    """The function's event invoke configuration, empty if it has none. moto appends a changed one: the last counts."""
+    """Return the function's event invoke configuration, empty if it has none. moto appends changed ones, so the last
+    one counts.
+    """
     return next((each.config for each in reversed(function.event_invoke_config)), {})
 
 
 def most_retries(function: "LambdaFunction") -> int:
-    """Attempts after the first of an asynchronous invocation."""
+    """Return the number of attempts after the first of an asynchronous invocation."""
     configured = _configuration(function).get("MaximumRetryAttempts")
     return 2 if configured is None else int(configured)
 
 
 def send(function: "LambdaFunction", payload: bytes, request_id: str, error: bytes) -> None:
-    """After the last attempt. The dead-letter queue gets the event itself, the destination a record with the function's answer."""
-    told = error.decode("utf-8", "replace")
+    """Report a failed event after the last attempt: the dead-letter queue gets the event, the destination a record with
+    the function's response.
+    """
+    answer = error.decode("utf-8", "replace")
     if function.dead_letter_target:
         attributes = {
             name: {"DataType": kind, "StringValue": value}
             for name, kind, value in (
                 ("RequestID", "String", request_id),
                 ("ErrorCode", "Number", "200"),
-                ("ErrorMessage", "String", told[:1024]),
+                ("ErrorMessage", "String", answer[:1024]),
             )
         }
         _put(function.dead_letter_target, payload.decode(), attributes)
@@ -50,8 +54,12 @@ def send(function: "LambdaFunction", payload: bytes, request_id: str, error: byt
                 "approximateInvokeCount": most_retries(function) + 1,
             },
             "requestPayload": json.loads(payload),
-            "responseContext": {"statusCode": 200, "executedVersion": str(function.version), "functionError": "Unhandled"},
-            "responsePayload": json.loads(told),
+            "responseContext": {
+                "statusCode": 200,
+                "executedVersion": str(function.version),
+                "functionError": "Unhandled",
+            },
+            "responsePayload": json.loads(answer),
         }
         _put(destination, json.dumps(record), {})
 

@@ -1,7 +1,8 @@
-"""Event source mappings from SQS: poll, batch, invoke, delete, as the service does ("Using Lambda with Amazon SQS").
+"""Event source mappings from SQS: receive a batch, invoke the function, delete the messages ("Using Lambda with Amazon
+SQS").
 
-A batch that fails stays hidden until the queue's visibility timeout is over and comes back then, or goes to the dead-letter queue. With
-ReportBatchItemFailures only the messages that the function names come back.
+A failed batch stays hidden until the queue's visibility timeout ends; then it returns, or goes to the dead-letter
+queue. With ReportBatchItemFailures only the messages that the function names return.
 """
 
 import json
@@ -12,20 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.aws_lambda.function_invocations import FunctionInvoker, FunctionNotFound
 from joiner_local.aws.aws_lambda.sandbox_pool import InvocationThrottled
 from joiner_local.aws.iam.service_calls import poll_denial
-from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 log = logging.getLogger(__name__)
 
 CONCURRENCY = 5  # batches at a time, where the mapping sets no maximum
-POLL = 2  # seconds a poll waits for messages
+POLL = 2  # seconds that a poll waits for messages
 MOST_AT_ONCE = 10  # messages of one receive
 LARGEST_BATCH_WITHOUT_WINDOW = 10
 
 
-def install(aws: LocalAws) -> None:
+def install(functions: FunctionInvoker) -> None:
     from moto.awslambda.exceptions import InvalidParameterValueException
     from moto.awslambda.models import LambdaBackend
     from moto.sqs.models import sqs_backends
@@ -37,32 +39,38 @@ def install(aws: LocalAws) -> None:
         queue = queues.get(str(spec.get("EventSourceArn")).rsplit(":", 1)[-1])
         if queue is not None:
             function = self.get_function(spec["FunctionName"])
+            if poll_denial(function.role, function.function_name, queue.queue_arn) is not None:
+                raise InvalidParameterValueException(
+                    "The provided execution role does not have permissions to call ReceiveMessage on SQS"
+                )
             if int(queue.visibility_timeout) < int(function.timeout):
                 raise InvalidParameterValueException(
                     f"Queue visibility timeout: {queue.visibility_timeout} seconds is less than Function timeout: "
                     f"{function.timeout} seconds"
                 )
-            if int(spec.get("BatchSize") or 0) > LARGEST_BATCH_WITHOUT_WINDOW and not spec.get("MaximumBatchingWindowInSeconds"):
+            if int(spec.get("BatchSize") or 0) > LARGEST_BATCH_WITHOUT_WINDOW and not spec.get(
+                "MaximumBatchingWindowInSeconds"
+            ):
                 raise InvalidParameterValueException(
                     "Maximum batch window in seconds must be greater than 0 if maximum batch size is greater than 10"
                 )
-            if poll_denial(function.role, function.function_name, queue.queue_arn) is not None:
-                raise InvalidParameterValueException("The provided execution role does not have permissions to call ReceiveMessage on SQS")
         mapping = create(self, spec)
         if queue is not None:
-            queue.lambda_event_source_mappings.clear()  # moto would push from inside SendMessage
-            poller = Poller(aws, self, mapping, queue.name)
+            queue.lambda_event_source_mappings.clear()  # else moto invokes the function within SendMessage
+            poller = Poller(functions, self, mapping, queue.name)
             threading.Thread(target=poller.run, name=f"poll-{queue.name}", daemon=True).start()
         return mapping
 
-    LambdaBackend.create_event_source_mapping = create_event_source_mapping
+    wrap_attribute(LambdaBackend, "create_event_source_mapping", create_event_source_mapping, create)
 
 
 @dataclass(slots=True)
 class Poller:
-    """One mapping at work, until it is deleted. One batch is gathered at a time; up to the mapping's concurrency are with the function."""
+    """Poll for one mapping until it is deleted. One batch is collected at a time; the function gets up to the mapping's
+    concurrency of batches.
+    """
 
-    aws: LocalAws
+    functions: FunctionInvoker
     backend: Any
     mapping: Any
     queue: str
@@ -77,13 +85,15 @@ class Poller:
             try:
                 messages = self._gather()
             except Exception:
-                if self.queue in self._sqs().queues:  # else it was deleted meanwhile
+                if self.queue in self._sqs().queues:  # else the queue was deleted meanwhile
                     log.exception("polling %s", self.queue)
                 continue
             if messages:
                 with self._changed:
                     self._busy += 1
-                threading.Thread(target=self._process, args=(messages,), name=f"batch-{self.queue}", daemon=True).start()
+                threading.Thread(
+                    target=self._process, args=(messages,), name=f"batch-{self.queue}", daemon=True
+                ).start()
 
     def _sqs(self) -> Any:
         from moto.sqs.models import sqs_backends
@@ -96,7 +106,10 @@ class Poller:
             return self._changed.wait_for(lambda: self._busy < most, timeout=POLL)
 
     def _gather(self) -> list[Any]:
-        """A full batch, or what has come when the batching window is over; nothing while the function's role may not poll the queue."""
+        """Collect a full batch, or what has arrived when the batching window ends.
+
+        The batch is empty while the function's role may not poll the queue.
+        """
         function = self.backend.get_function(self.mapping.function_name)
         if poll_denial(function.role, function.function_name, self.mapping.event_source_arn) is not None:
             time.sleep(POLL)
@@ -106,7 +119,9 @@ class Poller:
         until = time.monotonic() + window
         while messages and len(messages) < size:
             left = until - time.monotonic()
-            more = self._sqs().receive_message(self.queue, min(size - len(messages), MOST_AT_ONCE), max(0.0, min(left, 1.0)), None)
+            more = self._sqs().receive_message(
+                self.queue, min(size - len(messages), MOST_AT_ONCE), max(0.0, min(left, 1.0)), None
+            )
             if not more and left <= 0:
                 break
             messages += more
@@ -126,7 +141,7 @@ class Poller:
 
     def _invoke(self, messages: list[Any]) -> None:
         payload = json.dumps({"Records": [self._record(message) for message in messages]}).encode()
-        result = self.aws.part(FunctionInvoker).invoke(self.mapping.function_name, None, payload)
+        result = self.functions.invoke(self.mapping.function_name, None, payload)
         if result.error is not None:
             return
         reports = "ReportBatchItemFailures" in (self.mapping.function_response_types or ())
@@ -163,7 +178,8 @@ class Poller:
 
 
 def failed_messages(payload: bytes, batch: set[str]) -> set[str]:
-    """The messages that a function reports as failed. An answer that names none of the batch, or not as documented, means all of it.
+    """Return the messages that a function reports as failed. A response that names none of the batch, or has another
+    form, means all of it.
 
     >>> failed_messages(b'{"batchItemFailures": [{"itemIdentifier": "a"}]}', {"a", "b"})
     {'a'}

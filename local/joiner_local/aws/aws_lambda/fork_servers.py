@@ -1,6 +1,7 @@
-"""Sandboxes' processes, forked off a process that has imported the large libraries already: half of a cold start was that.
+"""Fork the processes of sandboxes from a process that has imported the large libraries: imports are half of a cold
+start.
 
-One such process for each set of layers, because layers decide which libraries there are; see `forking_runtime`.
+There is one such process for each set of layers, because layers decide which libraries exist; see `forking_runtime`.
 """
 
 import json
@@ -14,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from joiner_local.processes import dies_with_parent
+from joiner_local.stack.stack_processes import dies_with_parent
 
 SCRIPT: Final = Path(__file__).parent / "forking_runtime.py"
 LIBRARIES: Final = ("boto3", "aws_lambda_powertools", "msgspec")
-"""What most functions import, and what reads nothing of a function's environment when it is imported (the runtime client does)."""
+"""Libraries that most functions import and that read nothing of the environment at import (the runtime client does)."""
 
 ENDS_WITHIN: Final = 5.0
 
@@ -35,11 +36,11 @@ class ForkedProcess:
         self._ended = threading.Event()
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
+        """Return the exit status, negative for a signal; None while the process runs."""
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        """As `poll`, when it has ended; TimeoutExpired after that many seconds."""
+        """Wait for the exit status as `poll` returns it. Raises TimeoutExpired after that many seconds."""
         if not self._ended.wait(timeout):
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
         assert self._status is not None
@@ -51,7 +52,7 @@ class ForkedProcess:
 
 
 class ForkServers:
-    """The parents of all sandboxes of one server, each started when the first sandbox with its layers is."""
+    """The fork servers of all sandboxes of one server. Each starts with the first sandbox that has its layers."""
 
     def __init__(self, python: Path) -> None:
         self._python = python
@@ -59,8 +60,10 @@ class ForkServers:
         self._parents: dict[str, _Ancestor] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, command: Sequence[str], *, libraries: Sequence[Path], cwd: Path, env: Mapping[str, str]) -> ForkedProcess:
-        """Run ``python -S -m COMMAND``; `libraries` are the folders in which the large libraries are found."""
+    def __call__(
+        self, command: Sequence[str], *, libraries: Sequence[Path], cwd: Path, env: Mapping[str, str]
+    ) -> ForkedProcess:
+        """Run ``python -S -m COMMAND``; `libraries` are the folders with the large libraries."""
         key = os.pathsep.join(map(str, libraries))
         with self._lock:
             if key not in self._parents or self._parents[key].gone:
@@ -69,14 +72,14 @@ class ForkServers:
         return parent.fork({"command": list(command), "cwd": str(cwd), "environment": dict(env)})
 
     def close(self) -> None:
-        """End all of them, and what they forked."""
+        """End all fork servers and their children."""
         with self._lock:
             for parent in self._parents.values():
                 parent.close()
 
 
 class _Ancestor:
-    """One process that forks."""
+    """One fork server."""
 
     def __init__(self, spawn: "_Spawner", python: Path, path: str) -> None:
         self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -93,11 +96,11 @@ class _Ancestor:
         threading.Thread(target=self._listen, name="forks", daemon=True).start()
 
     def fork(self, asked: Mapping[str, Any]) -> ForkedProcess:
-        """A child; BrokenPipeError if there is nobody to have one."""
+        """Fork a child. Raises BrokenPipeError if the fork server has ended."""
         mine, theirs = os.pipe()
         output = os.fdopen(mine, "rb")
         try:
-            with self._asking:  # answers come in the order of requests
+            with self._asking:  # responses arrive in the order of requests
                 socket.send_fds(self._door, [json.dumps(asked).encode()], [theirs])
                 pid = self._answers.get()
         finally:
@@ -113,15 +116,15 @@ class _Ancestor:
 
     def _listen(self) -> None:
         while message := self._door.recv(4096):
-            said = json.loads(message)
-            if "pid" in said:
-                self._answers.put(said["pid"])
+            text = json.loads(message)
+            if "pid" in text:
+                self._answers.put(text["pid"])
                 continue
             with self._known:
-                if said["ended"] in self._children:
-                    self._children.pop(said["ended"]).end(said["status"])
-                else:  # it ended before its parent had said that there is one, or nearly so
-                    self._unclaimed[said["ended"]] = said["status"]
+                if text["ended"] in self._children:
+                    self._children.pop(text["ended"]).end(text["status"])
+                else:  # the child ended before the fork server reported its start
+                    self._unclaimed[text["ended"]] = text["status"]
         self.gone = True
         self._answers.put(None)
         with self._known:
@@ -134,14 +137,16 @@ class _Ancestor:
 
 
 class _Spawner:
-    """Starts every process from one thread that never ends.
+    """Start every process from one thread that never ends.
 
-    They die with the server (PR_SET_PDEATHSIG), but the kernel takes the *thread* that forked for the parent, and the threads that serve
-    HTTP requests end with their request.
+    The processes end with the server (PR_SET_PDEATHSIG). The kernel takes the forking *thread* for the parent, and
+    threads that serve HTTP requests end with their request.
     """
 
     def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[tuple[Callable[[], Parent], queue.SimpleQueue[Parent | Exception]]] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[tuple[Callable[[], Parent], queue.SimpleQueue[Parent | Exception]]] = (
+            queue.SimpleQueue()
+        )
         threading.Thread(target=self._run, name="spawner", daemon=True).start()
 
     def __call__(self, command: Sequence[str], env: Mapping[str, str], stdin: int) -> Parent:

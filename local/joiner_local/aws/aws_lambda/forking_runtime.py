@@ -1,9 +1,11 @@
-"""`python -S forking_runtime.py MODULES`: has imported what functions import anyway, and forks into one sandbox after the other.
+"""`python -S forking_runtime.py MODULES`: import the modules that functions import anyway, and fork a process for each
+sandbox.
 
-It runs in the interpreter that plays Lambda's runtime, so nothing of this project can be imported here. Standard input is a socket of
-messages: each request is ``{"command", "cwd", "environment"}`` in JSON with a descriptor that becomes the child's output, answered by
-``{"pid"}``; ``{"ended", "status"}`` follows when the child ends, the status as `subprocess` has it. End of the socket: this ends, and the
-kernel ends the children. Nothing but libraries is imported before the fork: a function's own modules are, as on AWS, read in its sandbox.
+It runs in the interpreter of Lambda's runtime, so nothing of this project can be imported here. Standard input is a
+socket of messages. Each request is ``{"command", "cwd", "environment"}`` in JSON with a descriptor that becomes the
+child's output; the response is ``{"pid"}``, and ``{"ended", "status"}`` follows when the child ends, with the status as
+`subprocess` has it. When the socket ends, this process ends, and the kernel ends its children. Only libraries are
+imported before the fork: a function's own modules are imported in its sandbox, as on AWS.
 """
 
 import contextlib
@@ -30,15 +32,15 @@ LIBC = ctypes.CDLL(None)
 
 def main(modules: Sequence[str]) -> None:
     for name in modules:
-        with contextlib.suppress(ImportError):  # not every set of layers has all of them
+        with contextlib.suppress(ImportError):  # a set of layers may lack some of them
             importlib.import_module(name)
     own = set(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     standard = [folder for folder in sys.path[1:] if folder not in own]
-    gc.freeze()  # pages that nobody touches stay shared
+    gc.freeze()  # pages that no process writes stay shared
     door = socket.socket(fileno=os.dup(0))
-    ended, told = os.pipe()
-    os.set_blocking(told, False)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    ended, answer = os.pipe()
+    os.set_blocking(answer, False)
+    signal.set_wakeup_fd(answer, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
         ready = select.select([door.fileno(), ended], [], [])[0]
@@ -60,7 +62,7 @@ def main(modules: Sequence[str]) -> None:
                 finally:
                     os._exit(1)
             with contextlib.suppress(PermissionError, ProcessLookupError):
-                os.setpgid(pid, pid)  # before anybody hears of it: it may be killed with all that it started
+                os.setpgid(pid, pid)  # before its id is reported: the caller may kill the whole group
             os.close(output[0])
             door.send(json.dumps({"pid": pid}).encode())
 
@@ -73,12 +75,12 @@ def _tell_of_the_dead(door: socket.socket) -> None:
 
 def _die_with(parent: int) -> None:
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died between fork and prctl
+    if os.getppid() != parent:  # the parent ended between fork and prctl
         os._exit(1)
 
 
 def _become(asked: dict[str, Any], output: int, standard: list[str]) -> None:
-    """What `python -S -m MODULE ARGUMENTS` would be, with that environment and output."""
+    """Do what `python -S -m MODULE ARGUMENTS` does, with this environment and output."""
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,6 +1,7 @@
-"""Lambda: moto keeps functions, versions, aliases and layers; this runs them, and refuses what AWS refuses.
+"""Lambda: moto stores functions, versions, aliases and layers; this module runs them, and refuses what AWS refuses.
 
-All of moto's callers end in `LambdaFunction.invoke`, so that is what is replaced. Others in this process use `FunctionInvoker.invoke`.
+All callers in moto use `LambdaFunction.invoke`, so that method is replaced. Other modules of this process use
+`FunctionInvoker.invoke`.
 """
 
 import base64
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from joiner_local.aws.attribute_patches import add_items, replace_attribute, wrap_attribute
 from joiner_local.aws.aws_lambda import dead_letters, function_settings
 from joiner_local.aws.aws_lambda.function_packages import Archive, PackageStore
 from joiner_local.aws.aws_lambda.runtime_api import failure
@@ -36,36 +38,35 @@ LARGEST_EVENT = 1_048_576  # bytes of an asynchronous invocation's payload
 
 
 class FunctionNotFound(Exception):
-    """No function, version or alias of that name; the message is Lambda's."""
+    """There is no function, version or alias of that name; the message is that of Lambda."""
 
 
-def install(aws: LocalAws) -> None:
+def install(aws: LocalAws, logs: LogShipper) -> "FunctionInvoker":
     import moto.core.config as moto_config
 
-    moto_config.default_user_config["lambda"] = {"use_docker": True}  # moto's name for its full backend; Docker is never asked
-    aws.parts.setdefault(LogShipper, LogShipper())
-    lambdas = FunctionInvoker(aws)
-    aws.parts[FunctionInvoker] = lambdas
-    aws.closing.append(lambdas.close)
+    # moto's name for its full backend; Docker is not used
+    add_items(moto_config, "default_user_config", {"lambda": {"use_docker": True}})
+    functions = FunctionInvoker(aws, logs)
+    aws.closing.append(functions.close)
     function_settings.install()
-    aws.knobs["concurrency-quota"] = function_settings.set_account_concurrency
-    _replace_invoke(lambdas)
-    _forget_deleted(lambdas)
+    aws.add_knobs({"concurrency-quota": function_settings.set_account_concurrency})
+    _replace_invoke(functions)
+    _forget_deleted(functions)
     _deliver_subscriptions()
+    return functions
 
 
 class FunctionInvoker:
-    """Invokes functions by name, partial or whole ARN, with or without a qualifier."""
+    """Invoke functions by name, partial or whole ARN, with or without a qualifier."""
 
-    def __init__(self, aws: LocalAws) -> None:
+    def __init__(self, aws: LocalAws, logs: LogShipper) -> None:
         self._aws = aws
         self._store = PackageStore(aws.data / "packages")
         self._metrics = ThreadPoolExecutor(1, "lambda-metrics")
-        shipper = aws.part(LogShipper)
 
         def ship(spec: FunctionSpec, stream: str, line: str) -> None:
             if log_denial(spec.role, spec.name, spec.log_group, stream) is None:  # else the line is lost, as on AWS
-                shipper.ship(spec.log_group, stream, line)
+                logs.ship(spec.log_group, stream, line)
 
         self._pool = SandboxPool(
             SandboxEnvironment(
@@ -86,11 +87,13 @@ class FunctionInvoker:
             raise FunctionNotFound(error.message) from error
 
     def invoke(self, name: str, qualifier: str | None, payload: bytes) -> InvocationResult:
-        """Invoke and wait. Raises `FunctionNotFound`, `InvocationThrottled`; an error of the function's own is in the result."""
+        """Invoke and wait. Raises `FunctionNotFound` and `InvocationThrottled`; an error of the function itself is
+        in the result.
+        """
         return self.call(self.find(name, qualifier), payload)
 
     def invoke_later(self, name: str, qualifier: str | None, payload: bytes) -> str:
-        """Invoke as an event: up to two retries, then the dead-letter queue. Returns the request id."""
+        """Invoke asynchronously, with up to two retries and then the dead-letter queue. Returns the request id."""
         return self.call_later(self.find(name, qualifier), payload)
 
     def call(
@@ -102,7 +105,9 @@ class FunctionInvoker:
 
     def call_later(self, function: "LambdaFunction", payload: bytes) -> str:
         request_id = str(uuid.uuid4())
-        threading.Thread(target=self._attempts, args=(function, payload, request_id), name="event-invocation", daemon=True).start()
+        threading.Thread(
+            target=self._attempts, args=(function, payload, request_id), name="event-invocation", daemon=True
+        ).start()
         return request_id
 
     def _attempts(self, function: "LambdaFunction", payload: bytes, request_id: str) -> None:
@@ -111,12 +116,12 @@ class FunctionInvoker:
                 result = self.call(function, payload, request_id)
                 if result.error is None:
                     return
-                told = result.payload
+                answer = result.payload
             except InvocationThrottled:
-                told = failure("TooManyRequestsException", "Rate Exceeded.")
+                answer = failure("TooManyRequestsException", "Rate Exceeded.")
             if delay is not None:
                 time.sleep(delay)
-        dead_letters.send(function, payload, request_id, told)
+        dead_letters.send(function, payload, request_id, answer)
 
     def _spec(self, function: "LambdaFunction") -> FunctionSpec:
         from moto.awslambda.models import lambda_backends
@@ -133,14 +138,16 @@ class FunctionInvoker:
             memory_mb=int(function.memory_size),
             role=function.role,
             code=self._store.unpack(Archive(function.code_sha_256, function.code_bytes)),
-            layers=self._store.unpack(*(Archive(each.code_sha_256, each.code_bytes) for each in layers)) if layers else None,
+            layers=self._store.unpack(*(Archive(each.code_sha_256, each.code_bytes) for each in layers))
+            if layers
+            else None,
             environment=tuple(sorted((key, str(value)) for key, value in (function.environment_vars or {}).items())),
             log_group=function.logs_group_name,
             concurrency=function_settings.account_concurrency() if reserved in (None, "") else int(reserved),
         )
 
     def _variables(self, spec: FunctionSpec) -> Mapping[str, str]:
-        """Credentials of the function's own role, so that sts:GetCallerIdentity names it, and the way to this endpoint."""
+        """Return credentials of the function's role, so that sts:GetCallerIdentity names it, and the local endpoint."""
         credentials = assume(spec.role, spec.name)
         return {
             "AWS_ACCESS_KEY_ID": credentials.access_key,
@@ -167,13 +174,19 @@ def _measure(name: str, result: InvocationResult) -> None:
     put_metrics(
         "AWS/Lambda",
         [
-            {"MetricName": metric, "Value": value, "Unit": unit, "Dimensions": [{"Name": "FunctionName", "Value": name}], "Timestamp": now}
+            {
+                "MetricName": metric,
+                "Value": value,
+                "Unit": unit,
+                "Dimensions": [{"Name": "FunctionName", "Value": name}],
+                "Timestamp": now,
+            }
             for metric, value, unit in values
         ],
     )
 
 
-def _replace_invoke(lambdas: FunctionInvoker) -> None:
+def _replace_invoke(functions: FunctionInvoker) -> None:
     from moto.awslambda.exceptions import LambdaClientError
     from moto.awslambda.models import LambdaFunction
 
@@ -187,16 +200,20 @@ def _replace_invoke(lambdas: FunctionInvoker) -> None:
         kind = request.get("X-Amz-Invocation-Type") or request.get("x-amz-invocation-type") or "RequestResponse"
         if len(payload) > (LARGEST_EVENT if kind == "Event" else LARGEST_REQUEST):
             limit = LARGEST_EVENT if kind == "Event" else LARGEST_REQUEST
-            raise refuse("RequestTooLargeException", f"Request must be smaller than {limit} bytes for the InvokeFunction operation", 413)
+            raise refuse(
+                "RequestTooLargeException",
+                f"Request must be smaller than {limit} bytes for the InvokeFunction operation",
+                413,
+            )
         response["x-amz-executed-version"] = str(function.version)
         if kind == "DryRun":
             return b""
         if kind == "Event":
-            lambdas.call_later(function, payload)
+            functions.call_later(function, payload)
             return b""
         try:
             context = request.get("X-Amz-Client-Context") or request.get("x-amz-client-context")
-            result = lambdas.call(function, payload, context=context)
+            result = functions.call(function, payload, context=context)
         except InvocationThrottled as error:
             raise refuse("TooManyRequestsException", "Rate Exceeded.", 429) from error
         if result.error is not None:
@@ -204,10 +221,10 @@ def _replace_invoke(lambdas: FunctionInvoker) -> None:
         response["x-amz-log-result"] = base64.b64encode(result.log[-4096:].encode()).decode()
         return result.payload
 
-    LambdaFunction.invoke = invoke
+    replace_attribute(LambdaFunction, "invoke", invoke)
 
 
-def _forget_deleted(lambdas: FunctionInvoker) -> None:
+def _forget_deleted(functions: FunctionInvoker) -> None:
     from moto.awslambda.models import LambdaStorage
 
     delete = LambdaStorage.del_function
@@ -215,13 +232,15 @@ def _forget_deleted(lambdas: FunctionInvoker) -> None:
     def del_function(self: Any, name_or_arn: str, qualifier: str | None = None) -> None:
         gone = self.get_function_by_name_or_arn_with_qualifier(name_or_arn, qualifier).function_arn
         delete(self, name_or_arn, qualifier)
-        lambdas.forget(gone)
+        functions.forget(gone)
 
-    LambdaStorage.del_function = del_function
+    wrap_attribute(LambdaStorage, "del_function", del_function, delete)
 
 
 def _deliver_subscriptions() -> None:
-    """Log subscriptions: asynchronous and filtered. moto calls the function inside PutLogEvents, for every event."""
+    """Deliver log subscriptions asynchronously and filtered. moto invokes the function within PutLogEvents, for every
+    event.
+    """
     from moto.awslambda.models import LambdaBackend
     from moto.logs.models import logs_backends
     from moto.logs.utils import EventMessageFilter
@@ -236,4 +255,4 @@ def _deliver_subscriptions() -> None:
             arguments = (backend, function_arn, filter_name, log_group_name, *stream, wanted)
             threading.Thread(target=send, args=arguments, name="log-subscription", daemon=True).start()
 
-    LambdaBackend.send_log_event = send_log_event
+    wrap_attribute(LambdaBackend, "send_log_event", send_log_event, send)

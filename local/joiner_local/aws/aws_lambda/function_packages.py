@@ -1,4 +1,4 @@
-"""Zips of functions and layers, unpacked once by what is in them: what Lambda mounts at ``/var/task`` and ``/opt``.
+"""Unpack the zips of functions and layers, once for each content: what Lambda mounts at ``/var/task`` and ``/opt``.
 
 >>> from pathlib import Path; from tempfile import mkdtemp
 >>> from io import BytesIO; from zipfile import ZipFile
@@ -22,7 +22,7 @@ LARGEST_UNZIPPED = 262_144_000  # bytes, function and layers together ("Lambda q
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A zip; `digest` is its sha-256, which whoever stores the zip knows already."""
+    """A zip; `digest` is its sha-256, which moto has computed already."""
 
     digest: str
     content: bytes
@@ -40,12 +40,12 @@ class PackageStore:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        # Sandboxes have another working directory: a relative folder would lose them their layers.
+        # Sandboxes have another working directory, so the folder must be absolute.
         self.root = self.root.absolute()
         self.root.mkdir(parents=True, exist_ok=True)
 
     def unpack(self, *archives: Archive) -> Path:
-        """One folder with all of them, later ones over earlier ones, as Lambda merges layers."""
+        """Return one folder with the content of all archives, later ones over earlier ones, as Lambda merges layers."""
         key = tuple(archive.digest for archive in archives)
         with self._lock:
             if key not in self._known:

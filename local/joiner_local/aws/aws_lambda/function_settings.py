@@ -1,7 +1,8 @@
-"""Settings of a Lambda function that moto drops, and requests that AWS would refuse but moto takes.
+"""Keep settings of functions that moto drops, and refuse requests that AWS refuses and moto accepts.
 
-Refused ("CreateFunction", "Lambda quotas", "Defined runtime environment variables"): a name in use, unknown runtimes, timeouts and memory
-out of range, reserved or too many environment variables, more than five layers, packages that unzip to more than 250 MB.
+Refused ("CreateFunction", "Lambda quotas", "Defined runtime environment variables"): a name in use, unknown runtimes,
+timeouts and memory out of range, reserved or too many environment variables, more than five layers, packages of more
+than 250 MB unzipped.
 """
 
 import copy
@@ -10,13 +11,29 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.aws_lambda.function_packages import LARGEST_UNZIPPED, Archive
 from joiner_local.aws.iam.assumed_roles import check_assumable
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 RUNTIMES = frozenset({"python3.10", "python3.11", "python3.12", "python3.13", "python3.14"})
-_OF_LAMBDA = ("FUNCTION_NAME", "FUNCTION_MEMORY_SIZE", "FUNCTION_VERSION", "INITIALIZATION_TYPE", "LOG_GROUP_NAME", "LOG_STREAM_NAME")
-_OF_AWS = ("DEFAULT_REGION", "REGION", "EXECUTION_ENV", "ACCESS_KEY", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
+_OF_LAMBDA = (
+    "FUNCTION_NAME",
+    "FUNCTION_MEMORY_SIZE",
+    "FUNCTION_VERSION",
+    "INITIALIZATION_TYPE",
+    "LOG_GROUP_NAME",
+    "LOG_STREAM_NAME",
+)
+_OF_AWS = (
+    "DEFAULT_REGION",
+    "REGION",
+    "EXECUTION_ENV",
+    "ACCESS_KEY",
+    "ACCESS_KEY_ID",
+    "SECRET_ACCESS_KEY",
+    "SESSION_TOKEN",
+)
 RESERVED = (
     frozenset({"_HANDLER", "_X_AMZN_TRACE_ID", "AWS_LAMBDA_RUNTIME_API", "LAMBDA_TASK_ROOT", "LAMBDA_RUNTIME_DIR"})
     | {f"AWS_{name}" for name in _OF_AWS}
@@ -24,7 +41,9 @@ RESERVED = (
 )
 LARGEST_ENVIRONMENT = 4096  # bytes
 MOST_LAYERS = 5
-_ENVIRONMENT = "Lambda was unable to configure your environment variables because the environment variables you have provided"
+_ENVIRONMENT = (
+    "Lambda was unable to configure your environment variables because the environment variables you have provided"
+)
 LEFT_UNRESERVED = 100  # concurrency that an account cannot reserve
 _QUOTA = {"concurrency": 1000}
 _HANDLER = re.compile(r"[^\s.]+(\.[^\s.]+)+")
@@ -41,7 +60,8 @@ def install() -> None:
 
 
 def problems(spec: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the settings in a request to create or change a function; what it does not mention is fine.
+    """Return what AWS refuses in the settings of a request to create or change a function. Settings that are not in the
+    request are valid.
 
     >>> problems({"Timeout": 1000, "Environment": {"Variables": {"AWS_REGION": "x"}}})  # doctest: +ELLIPSIS
     ['Timeout must be from 1 to 900, not 1000', '...Reserved keys used in this request: AWS_REGION']
@@ -51,14 +71,20 @@ def problems(spec: Mapping[str, Any]) -> list[str]:
         if name in spec and not least <= int(spec[name]) <= most:
             found.append(f"{name} must be from {least} to {most}, not {spec[name]}")
     if spec.get("Runtime", "python3.13") not in RUNTIMES:
-        found.append(f"Value {spec['Runtime']} at 'runtime' failed to satisfy constraint: Member must be one of {sorted(RUNTIMES)}")
+        found.append(
+            f"Value {spec['Runtime']} at 'runtime' failed to satisfy constraint: Member must be one of "
+            f"{sorted(RUNTIMES)}"
+        )
     if "Handler" in spec and not _HANDLER.fullmatch(spec["Handler"]):
         found.append(f"Value {spec['Handler']!r} at 'handler' is no MODULE.FUNCTION")
     variables = (spec.get("Environment") or {}).get("Variables") or {}
     reserved = sorted(RESERVED & variables.keys())
     if reserved:
-        told = "contains reserved keys that are currently not supported for modification. Reserved keys used in this request: "
-        found.append(f"{_ENVIRONMENT} {told}{', '.join(reserved)}")
+        result = (
+            "contains reserved keys that are currently not supported for modification. Reserved keys used in "
+            "this request: "
+        )
+        found.append(f"{_ENVIRONMENT} {result}{', '.join(reserved)}")
     if len(json.dumps(variables, separators=(",", ":")).encode()) > LARGEST_ENVIRONMENT:
         found.append(f"{_ENVIRONMENT} exceeded the 4KB limit")
     if len(spec.get("Layers") or ()) > MOST_LAYERS:
@@ -82,7 +108,9 @@ def _check_creation(models: Any) -> None:
             raise InvalidParameterValueException("; ".join(found))
 
     def check_size(function: Any) -> None:
-        layers = [models.lambda_backends[ACCOUNT][REGION].layers_versions_by_arn(each["Arn"]) for each in function.layers]
+        layers = [
+            models.lambda_backends[ACCOUNT][REGION].layers_versions_by_arn(each["Arn"]) for each in function.layers
+        ]
         size = sum(Archive(each.code_sha_256, each.code_bytes).unzipped for each in (function, *layers))
         if size > LARGEST_UNZIPPED:
             raise InvalidParameterValueException(f"Unzipped size must be smaller than {LARGEST_UNZIPPED} bytes")
@@ -112,33 +140,42 @@ def _check_creation(models: Any) -> None:
         check_size(self.get_function(name))
         return answer
 
-    backend.create_function = create_function
-    backend.update_function_configuration = update_function_configuration
-    backend.update_function_code = update_function_code
+    wrap_attribute(backend, "create_function", create_function, create)
+    wrap_attribute(backend, "update_function_configuration", update_function_configuration, configure)
+    wrap_attribute(backend, "update_function_code", update_function_code, change_code)
 
 
 def account_concurrency() -> int:
-    """Executions that the account may have at once: 1,000, or 10 in many new accounts."""
+    """Return the concurrent executions that the account may have: 1,000, or 10 in many new accounts."""
     return _QUOTA["concurrency"]
 
 
 def set_account_concurrency(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The knob `concurrency-quota {"executions": 10}`: the account's quota from now on; answered with the one before."""
+    """Knob `concurrency-quota {"executions": 10}`: set the account's quota; answer the quota before."""
     before, _QUOTA["concurrency"] = _QUOTA["concurrency"], int(asked["executions"])
     return {"before": before}
 
 
 def _check_concurrency(models: Any) -> None:
-    """PutFunctionConcurrency leaves at least 100 to functions without a reservation ("Configuring reserved concurrency")."""
+    """Refuse PutFunctionConcurrency that leaves less than 100 to functions without a reservation ("Configuring reserved
+    concurrency").
+    """
     from moto.awslambda.exceptions import InvalidParameterValueException
 
     backend = models.LambdaBackend
     reserve: Callable[..., str] = backend.put_function_concurrency
 
     def put_function_concurrency(self: Any, function_name: str, reserved_concurrency: str) -> str:
-        others = (each for each in self.list_functions("$LATEST") if each.function_name != self.get_function(function_name).function_name)
+        others = (
+            each
+            for each in self.list_functions("$LATEST")
+            if each.function_name != self.get_function(function_name).function_name
+        )
         taken = sum(int(each.reserved_concurrency) for each in others if each.reserved_concurrency not in (None, ""))
-        if int(reserved_concurrency) > 0 and account_concurrency() - taken - int(reserved_concurrency) < LEFT_UNRESERVED:
+        if (
+            int(reserved_concurrency) > 0
+            and account_concurrency() - taken - int(reserved_concurrency) < LEFT_UNRESERVED
+        ):
             least = min(LEFT_UNRESERVED, account_concurrency())
             raise InvalidParameterValueException(
                 "Specified ReservedConcurrentExecutions for function decreases account's UnreservedConcurrentExecution "
@@ -146,11 +183,11 @@ def _check_concurrency(models: Any) -> None:
             )
         return reserve(self, function_name, reserved_concurrency)
 
-    backend.put_function_concurrency = put_function_concurrency
+    wrap_attribute(backend, "put_function_concurrency", put_function_concurrency, reserve)
 
 
 def _check_permissions(models: Any) -> None:
-    """AddPermission refuses a statement id that the function's policy has; moto adds the statement once more."""
+    """Refuse AddPermission with a statement id that the policy has; moto adds the statement again."""
     from moto.awslambda.exceptions import FunctionAlreadyExists
 
     backend = models.LambdaBackend
@@ -161,16 +198,17 @@ def _check_permissions(models: Any) -> None:
         if any(each.get("Sid") == wanted for each in self.get_function(function_name, qualifier).policy.statements):
             conflict = FunctionAlreadyExists(function_name)
             conflict.message = (
-                f"The statement id ({wanted}) provided already exists. Please provide a new statement id, or remove the existing statement."
+                f"The statement id ({wanted}) provided already exists. Please provide a new statement "
+                "id, or remove the existing statement."
             )
             raise conflict
         return add(self, function_name, qualifier, raw)
 
-    backend.add_permission = add_permission
+    wrap_attribute(backend, "add_permission", add_permission, add)
 
 
 def _keep_settings(models: Any) -> None:
-    """LoggingConfig and DeadLetterConfig, everywhere; the rest on updates, where moto forgets it."""
+    """Keep LoggingConfig and DeadLetterConfig always, and the other settings on updates, where moto drops them."""
     function = models.LambdaFunction
     begin: Callable[..., None] = function.__init__
     update: Callable[..., dict[str, Any]] = function.update_configuration
@@ -198,19 +236,21 @@ def _keep_settings(models: Any) -> None:
         return update(self, changes)
 
     def get_configuration(self: Any, on_create: bool = False) -> dict[str, Any]:
-        told = describe(self, on_create)
-        told["LoggingConfig"] = self.logging_config
+        result = describe(self, on_create)
+        result["LoggingConfig"] = self.logging_config
         if self.dead_letter_target:
-            told["DeadLetterConfig"] = {"TargetArn": self.dead_letter_target}
-        return told
+            result["DeadLetterConfig"] = {"TargetArn": self.dead_letter_target}
+        return result
 
-    function.__init__ = __init__
-    function.update_configuration = update_configuration
-    function.get_configuration = get_configuration
+    wrap_attribute(function, "__init__", __init__, begin)
+    wrap_attribute(function, "update_configuration", update_configuration, update)
+    wrap_attribute(function, "get_configuration", get_configuration, describe)
 
 
 def _number_versions(models: Any) -> None:
-    """Numbers of versions are never used again; moto counts the versions there are, so one deleted is one doubled."""
+    """Never use the number of a version again. moto counts the existing versions, so it reuses the number of a deleted
+    one.
+    """
     storage = models.LambdaStorage
 
     def publish_version(self: Any, name_or_arn: str, description: str = "") -> Any:
@@ -227,4 +267,4 @@ def _number_versions(models: Any) -> None:
         self._arns[version.function_arn] = version
         return version
 
-    storage.publish_version = publish_version
+    replace_attribute(storage, "publish_version", publish_version)

@@ -1,8 +1,8 @@
-"""The Python packages of Lambda's managed runtime, and nothing else: the runtime client, boto3, and what these two need.
+"""The Python packages of Lambda's managed runtime and nothing else: the runtime client, boto3, and what these two need.
 
-A function must bring everything else in its zip or a layer. In the interpreter that plays the runtime more is installed (this very project,
-in editable mode), and a layer that was forgotten would never be missed. So sandboxes run without site-packages, with a folder of links to
-the managed packages at the end of their path, where the runtime has ``/var/runtime``.
+A function must bring everything else in its zip or a layer. The interpreter of the runtime has more installed (this
+project, in editable mode), which would hide that a layer is missing. So sandboxes run without site-packages, with a
+folder of links to the managed packages at the end of their path, where the runtime has ``/var/runtime``.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 MANAGED = ("awslambdaric", "boto3")
 
-# Runs in the interpreter that plays the runtime: the files of the managed packages, one top-level name a line.
+# Runs in the interpreter of the runtime: prints the files of the managed packages, one top-level name a line.
 _LIST = """
 import importlib.metadata as metadata, json, re, sys
 names, ahead = {}, list(sys.argv[1:])
@@ -37,7 +37,9 @@ print(json.dumps(names))
 
 
 def managed_packages(python: Path, folder: Path) -> Path:
-    """Fill the folder with links; the interpreter is asked what it has, because it need not be ours."""
+    """Fill the folder with links. The interpreter reports what it has installed, because it may be another one than
+    ours.
+    """
     answer = subprocess.run([python, "-c", _LIST, *MANAGED], check=True, capture_output=True, text=True, timeout=60)
     found: dict[str, str] = json.loads(answer.stdout)
     missing = set(MANAGED) - found.keys()

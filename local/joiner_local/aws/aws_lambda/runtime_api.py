@@ -1,7 +1,8 @@
-"""The Lambda Runtime API, from the service's side: one small HTTP server a sandbox, on loopback.
+"""The Lambda Runtime API, from the service's side: one small HTTP server for each sandbox, on loopback.
 
-``GET /2018-06-01/runtime/invocation/next`` hands out work, ``POST …/invocation/ID/response`` and ``…/error`` bring it back,
-``POST …/init/error`` says that the handler could not be imported ("Using the Lambda runtime API for custom runtimes").
+``GET /2018-06-01/runtime/invocation/next`` returns work, ``POST …/invocation/ID/response`` and ``…/error`` report its
+result, ``POST …/init/error`` reports that the handler could not be imported ("Using the Lambda runtime API for custom
+runtimes").
 """
 
 import json
@@ -19,7 +20,7 @@ LARGEST_RESPONSE = 6_291_556  # bytes
 
 @dataclass(slots=True)
 class Invocation:
-    """One invocation on its way through a sandbox. Whoever finishes it first decides how it ends."""
+    """One invocation in a sandbox. The first result counts."""
 
     request_id: str
     payload: bytes
@@ -34,8 +35,8 @@ class Invocation:
 
     def respond(self, body: bytes) -> None:
         if len(body) > LARGEST_RESPONSE:
-            told = f"Response payload size exceeded maximum allowed payload size ({LARGEST_RESPONSE} bytes)."
-            self.fail(failure("Function.ResponseSizeTooLarge", told))
+            answer = f"Response payload size exceeded maximum allowed payload size ({LARGEST_RESPONSE} bytes)."
+            self.fail(failure("Function.ResponseSizeTooLarge", answer))
             return
         with self._lock:
             if not self.done.is_set():
@@ -49,7 +50,9 @@ class Invocation:
                 self.done.set()
 
     def kill(self, body: bytes) -> None:
-        """As `fail`, even if the function has answered: its process did not live to hand the answer over."""
+        """Fail as `fail` does, even if the function has responded: its process ended before the response was
+        complete.
+        """
         with self._lock:
             self.error = body
             self.done.set()
@@ -60,7 +63,7 @@ def failure(kind: str, message: str) -> bytes:
 
 
 class RuntimeApi:
-    """The endpoint of one sandbox. `ready` is set when the runtime asks for work, or has failed to start."""
+    """The endpoint of one sandbox. `ready` is set when the runtime requests work, or has failed to start."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
@@ -71,7 +74,9 @@ class RuntimeApi:
         self.init_error: bytes | None = None
         handler = type("Handler", (_Handler,), {"api": self})
         self._server = _Server(("127.0.0.1", 0), handler)
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.5}, name="runtime-api", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.5}, name="runtime-api", daemon=True
+        ).start()
 
     @property
     def address(self) -> str:
@@ -81,7 +86,7 @@ class RuntimeApi:
         self._queue.put(work)
 
     def next_work(self) -> Invocation | None:
-        """Blocks the runtime until there is something to do; None when the sandbox is retired."""
+        """Block the runtime until there is work; None when the sandbox is retired."""
         if not self.ready.is_set():
             self.ready_at = time.monotonic()
             self.ready.set()
@@ -109,12 +114,12 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 16
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """The peer was killed in the middle of a request: nothing to say."""
+        """Ignore errors of the connection: the peer was killed within a request."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # One write for head and body, sent at once: otherwise each answer waits 40 ms for a delayed acknowledgement.
+    # One write for head and body: otherwise each response waits 40 ms for a delayed acknowledgement.
     wbufsize = -1
     disable_nagle_algorithm = True
     api: RuntimeApi
@@ -134,7 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
             "Lambda-Runtime-Aws-Request-Id": work.request_id,
             "Lambda-Runtime-Deadline-Ms": str(int(work.deadline * 1000)),
             "Lambda-Runtime-Invoked-Function-Arn": work.arn,
-            "Lambda-Runtime-Trace-Id": f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]};Parent={uuid.uuid4().hex[:16]};Sampled=0",
+            "Lambda-Runtime-Trace-Id": f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]};"
+            f"Parent={uuid.uuid4().hex[:16]};Sampled=0",
             "Content-Type": "application/json",
         }
         if work.client_context:

@@ -1,12 +1,14 @@
-"""Which Python plays a function's runtime: the one that the function names, wherever this machine has it, else the stack's own."""
+"""Choose the Python for a function's runtime: the version that the runtime names if this machine has it, else the
+stack's own.
+"""
 
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from joiner_local import runtime_python
 from joiner_local.aws.aws_lambda.fork_servers import ForkServers
 from joiner_local.aws.aws_lambda.managed_runtime import managed_packages
+from joiner_local.tooling import runtime_python
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class RuntimeInterpreter:
 
 
 class RuntimeInterpreters:
-    """The interpreters of one server, each looked for when the first function asks for it. Safe for several threads."""
+    """The interpreters of one server, each located when the first function needs it. Safe for several threads."""
 
     def __init__(self, own: Path, folder: Path) -> None:
         self._folder = folder
@@ -29,7 +31,9 @@ class RuntimeInterpreters:
         self._lock = threading.Lock()
 
     def of(self, runtime: str) -> RuntimeInterpreter:
-        """For Lambda's name of a runtime, such as ``python3.13``. Nothing is installed here: `runtime_python.find_or_make` does that."""
+        """Return the interpreter for Lambda's name of a runtime, such as ``python3.13``. Nothing is installed here:
+        `runtime_python.find_or_make` does that.
+        """
         with self._lock:
             if runtime not in self._found:
                 python = runtime_python.made(runtime.removeprefix("python"))
@@ -37,7 +41,7 @@ class RuntimeInterpreters:
             return self._found[runtime]
 
     def close(self) -> None:
-        """End what they forked."""
+        """End the processes that the interpreters have forked."""
         with self._lock:
             for each in {id(each): each for each in self._found.values()}.values():
                 each.fork.close()

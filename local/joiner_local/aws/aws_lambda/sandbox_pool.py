@@ -1,8 +1,8 @@
-"""Which sandbox serves an invocation: a warm one, or a new one, or none for now.
+"""Choose the sandbox that serves an invocation: a warm one, a new one, or none because of the concurrency limit.
 
-A function keeps its sandboxes warm; a changed function retires its old ones. Scaling out is not free on one machine: a crowd of cold starts
-on a few cores is slower than waiting for a warm sandbox. So beyond one sandbox a core an invocation waits a little first, and never do more
-start at once than there are cores.
+A function keeps its sandboxes warm; a changed function retires its old ones. On one machine many cold starts at once
+take longer than waiting for a warm sandbox. So beyond one sandbox a core an invocation waits a little first, and no
+more sandboxes start at once than there are cores.
 """
 
 import os
@@ -21,18 +21,18 @@ from joiner_local.aws.aws_lambda.sandboxes import (
 )
 
 CORES = max(2, os.cpu_count() or 2)
-PATIENCE = 0.3  # seconds an invocation waits for a warm sandbox before another one is started
+PATIENCE = 0.3  # seconds that an invocation waits for a warm sandbox before another one is started
 MOST_SANDBOXES = 50  # of one function
-REAPING = 15.0  # seconds between looks for sandboxes that nobody uses
+REAPING = 15.0  # seconds between searches for unused sandboxes
 
 
 class InvocationThrottled(Exception):
-    """All the concurrency that the function may have is in use."""
+    """The function already uses all of its concurrency."""
 
 
 @dataclass(slots=True)
 class _Fleet:
-    """The sandboxes of one function: idle ones by last use, and how many there are and are busy."""
+    """The sandboxes of one function: the idle ones by last use, and the numbers of all and of busy ones."""
 
     idle: list[Sandbox] = field(default_factory=list)
     alive: int = 0
@@ -52,7 +52,7 @@ class SandboxPool:
     def invoke(
         self, spec: FunctionSpec, payload: bytes, request_id: str | None = None, client_context: str | None = None
     ) -> InvocationResult:
-        """Raises `InvocationThrottled` at once when the function's concurrency is used up."""
+        """Invoke the function. Raises `InvocationThrottled` at once when its concurrency is used up."""
         sandbox = self._take(spec)
         try:
             return sandbox.invoke(payload, request_id or str(uuid.uuid4()), client_context)
@@ -71,7 +71,7 @@ class SandboxPool:
             while True:
                 stale += self._retire(fleet, [each for each in fleet.idle if each.spec != spec or not each.usable])
                 if fleet.idle:
-                    sandbox = fleet.idle.pop()  # the most recently used, so that the others may grow old
+                    sandbox = fleet.idle.pop()  # the most recently used one, so that the others can expire
                     break
                 patient = fleet.alive >= CORES and time.monotonic() - asked < PATIENCE
                 if self._starting < CORES and fleet.alive < MOST_SANDBOXES and not patient:
@@ -84,7 +84,7 @@ class SandboxPool:
         return sandbox or self._start(spec, fleet)
 
     def forget(self, arn: str) -> None:
-        """The function is gone: so are its idle sandboxes; busy ones finish first."""
+        """Retire the sandboxes of a deleted function; busy ones finish first."""
         with self._changed:
             fleet = self._fleets.get(arn, _Fleet())
             gone = self._retire(fleet, fleet.idle)
@@ -95,7 +95,11 @@ class SandboxPool:
         while True:
             time.sleep(REAPING)
             with self._changed:
-                old = [each for fleet in self._fleets.values() for each in self._retire(fleet, [x for x in fleet.idle if not x.usable])]
+                old = [
+                    each
+                    for fleet in self._fleets.values()
+                    for each in self._retire(fleet, [x for x in fleet.idle if not x.usable])
+                ]
             for each in old:
                 each.kill()
 
@@ -142,7 +146,7 @@ class SandboxPool:
             sandbox.kill()
 
     def close(self) -> None:
-        """End all processes. The server ends right after this, so nothing is left to the background."""
+        """End all processes. The server ends right after this, so it happens in the foreground."""
         with self._changed:
             everything = list(self._all)
         for sandbox in everything:

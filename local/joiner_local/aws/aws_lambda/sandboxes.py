@@ -1,7 +1,8 @@
-"""Where deployed functions run: execution environments, each one ``awslambdaric HANDLER`` behind a Runtime API of its own.
+"""Run deployed functions in execution environments, each of them ``awslambdaric HANDLER`` with a Runtime API of its
+own.
 
-A sandbox serves one invocation at a time, stays warm between them, and dies with the server. Nothing here knows how functions are stored;
-which sandbox serves which invocation is up to `sandbox_pool`.
+A sandbox serves one invocation at a time, stays warm between them, and ends with the server. This module does not know
+how functions are stored; `sandbox_pool` chooses the sandbox of an invocation.
 """
 
 import contextlib
@@ -23,13 +24,18 @@ from joiner_local.aws.local_aws import REGION
 INIT_LIMIT = 10.0  # seconds, Lambda's own for the init phase
 IDLE = 300.0  # seconds until an unused sandbox is retired
 OLDEST = 3300.0  # seconds: the credentials given to a sandbox last an hour
-MEMORY_LOOKS = 0.05  # seconds between two looks at how much memory an invocation uses
-SIGNALS = {signal.SIGKILL: "killed", signal.SIGSEGV: "segmentation fault", signal.SIGTERM: "terminated", signal.SIGABRT: "aborted"}
+MEMORY_LOOKS = 0.05  # seconds between two readings of an invocation's memory
+SIGNALS = {
+    signal.SIGKILL: "killed",
+    signal.SIGSEGV: "segmentation fault",
+    signal.SIGTERM: "terminated",
+    signal.SIGABRT: "aborted",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSpec:
-    """All that decides how a sandbox of a function looks; when it changes, sandboxes are replaced. Times in seconds."""
+    """All that determines a sandbox of a function; when it changes, sandboxes are replaced. Times are in seconds."""
 
     arn: str
     name: str
@@ -48,7 +54,7 @@ class FunctionSpec:
 
 @dataclass(frozen=True, slots=True)
 class InvocationResult:
-    """How an invocation ended. `error` is the header X-Amz-Function-Error; the payload tells it then."""
+    """The end of an invocation. `error` is the header X-Amz-Function-Error; then the payload describes the error."""
 
     request_id: str
     version: str
@@ -60,7 +66,9 @@ class InvocationResult:
 
 @dataclass(frozen=True, slots=True)
 class SandboxEnvironment:
-    """What every sandbox gets: an interpreter, room for its /tmp, variables of the account, and who hears its lines."""
+    """What every sandbox gets: an interpreter, a folder for its /tmp, variables of the account, and the receiver of its
+    log lines.
+    """
 
     interpreters: RuntimeInterpreters
     scratch: Path
@@ -84,7 +92,10 @@ class Sandbox:
         packages = self._interpreter.packages
         self._line(f"INIT_START Runtime Version: python:{self._interpreter.version}{self._instead()}")
         self._process = self._interpreter.fork(
-            ["awslambdaric", spec.handler], libraries=[*self._layers(), packages], cwd=spec.code, env=self._environment()
+            ["awslambdaric", spec.handler],
+            libraries=[*self._layers(), packages],
+            cwd=spec.code,
+            env=self._environment(),
         )
         self._reader = threading.Thread(target=self._read, name=f"log-{spec.name}", daemon=True)
         self._reader.start()
@@ -146,7 +157,8 @@ class Sandbox:
         self._line(f"END RequestId: {request_id}")
         peak = self._peak_mb()
         self._line(
-            f"REPORT RequestId: {request_id}\tDuration: {duration:.2f} ms\tBilled Duration: {int(duration + init) + 1} ms\t"
+            f"REPORT RequestId: {request_id}\tDuration: {duration:.2f} ms\tBilled Duration: "
+            f"{int(duration + init) + 1} ms\t"
             f"Memory Size: {self.spec.memory_mb} MB\tMax Memory Used: {min(peak, self.spec.memory_mb)} MB"
             + (f"\tInit Duration: {init:.2f} ms" if init else "")
             + ("\tStatus: error\tError Type: Runtime.OutOfMemory" if self._out_of_memory else "")
@@ -155,7 +167,12 @@ class Sandbox:
             log = "\n".join(self._lines)
         failed = work.error is not None
         return InvocationResult(
-            request_id, self.spec.version, work.error or b"" if failed else work.response, "Unhandled" if failed else None, log, duration
+            request_id,
+            self.spec.version,
+            work.error or b"" if failed else work.response,
+            "Unhandled" if failed else None,
+            log,
+            duration,
         )
 
     def _perform(self, work: Invocation) -> None:
@@ -169,7 +186,9 @@ class Sandbox:
             self._process.wait(5)
             self.kill()
         elif self.closed:
-            work.fail(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited before serving"))
+            work.fail(
+                failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited before serving")
+            )
         else:
             self.api.give(work)
             if not self._within_memory(work.done, self.spec.timeout + 0.02):
@@ -177,12 +196,13 @@ class Sandbox:
             elif self._out_of_memory:
                 self._run_out_of_memory(work)
             elif self._process.poll() is None:
-                time.sleep(0.001)  # lets the last lines out of the pipe
+                time.sleep(0.001)  # the last lines leave the pipe
 
     def _within_memory(self, event: threading.Event, seconds: float) -> bool:
         """Wait for the event or for too much memory; False if neither comes in time.
 
-        The kernel remembers the most that the process had resident (VmHWM), so what was used between two looks counts as well.
+        The kernel records the most memory that the process had resident (VmHWM), so use between two readings counts as
+        well.
         """
         until = time.monotonic() + seconds
         while True:
@@ -194,15 +214,19 @@ class Sandbox:
                 return False
 
     def _run_out_of_memory(self, work: Invocation) -> None:
-        """End the function as Lambda does when it exceeds MemorySize, even if it has just answered."""
-        work.kill(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: signal: killed"))
+        """End the function as Lambda does when it exceeds MemorySize, even if it has just responded."""
+        work.kill(
+            failure(
+                "Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: signal: killed"
+            )
+        )
         self._line(f"RequestId: {work.request_id} Error: Runtime exited with error: signal: killed")
         self.kill()
 
     def _time_out(self, work: Invocation) -> None:
-        told = f"Task timed out after {self.spec.timeout:.2f} seconds"
-        work.fail(failure("Sandbox.Timedout", f"RequestId: {work.request_id} Error: {told}"))
-        self._line(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {work.request_id} {told}")
+        answer = f"Task timed out after {self.spec.timeout:.2f} seconds"
+        work.fail(failure("Sandbox.Timedout", f"RequestId: {work.request_id} Error: {answer}"))
+        self._line(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {work.request_id} {answer}")
         self.kill()
 
     def _read(self) -> None:
@@ -217,7 +241,7 @@ class Sandbox:
         self._around.on_line(self.spec, self.log_stream, line)
 
     def _watch(self) -> None:
-        """A process that ends takes its invocation with it."""
+        """Fail the invocation when its process ends."""
         status = self._process.wait()
         self._reader.join(1)
         self.closed = True
@@ -225,7 +249,9 @@ class Sandbox:
         work = self.api.current
         if work is not None:
             why = f"exit status {status}" if status >= 0 else f"signal: {_signal(-status)}"
-            work.fail(failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: {why}"))
+            work.fail(
+                failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited with error: {why}")
+            )
 
     def _peak_mb(self) -> int:
         try:
@@ -252,7 +278,7 @@ class Sandbox:
 
 
 def _signal(number: int) -> str:
-    """What Lambda calls a signal.
+    """Return Lambda's name of a signal.
 
     >>> _signal(9), _signal(1)
     ('killed', 'hup')

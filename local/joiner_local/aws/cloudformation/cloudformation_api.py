@@ -1,18 +1,21 @@
-"""CloudFormation's API in front of our own stack engine: the operations that the CDK CLI and boto3 use to deploy, look and destroy.
+"""CloudFormation's API in front of our own stack engine: the operations that the CDK command line and boto3 use.
 
-moto parses the requests and writes the answers; its own CloudFormation (resources made lazily inside requests, in template order, unknown
-types ignored, Python errors as HTTP 500, which the CLI retries for 50 s) is not used at all.
+moto parses requests and writes responses. Its own CloudFormation is not used: it creates resources lazily within
+requests and in template order, ignores unknown types, and returns Python errors as HTTP 500, which the command line
+retries for 50 s.
 """
 
 import logging
 import threading
 import urllib.parse
 import uuid
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from moto.cloudformation.exceptions import CloudFormationError
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
+from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.cloudformation import resources
 from joiner_local.aws.cloudformation.custom_resources import PATH, CustomResources
 from joiner_local.aws.cloudformation.intrinsic_functions import resolve_parameters
@@ -32,31 +35,32 @@ from joiner_local.aws.cloudformation.stacks import ChangeSet, CloudFormationStac
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 LARGEST_BODY = 51_200  # bytes of a template within a request
-LARGEST_TEMPLATE = 1_000_000  # bytes of one that is in S3
+LARGEST_TEMPLATE = 1_000_000  # bytes of a template in S3
 
 log = logging.getLogger(__name__)
 
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
 
 
-def install(aws: LocalAws) -> None:
+def install(aws: LocalAws, rewrite: Callable[[str], str]) -> None:
+    """Replace moto's CloudFormation. `rewrite` maps every string that a template's functions return, to replace AWS
+    addresses in it.
+    """
     from moto.cloudformation import urls
 
     clients = ServiceClients(aws.endpoint)
     custom = CustomResources(clients)
-    aws.paths[PATH] = custom
+    aws.add_path(PATH, custom)
 
-    def rewrite(text: str) -> str:
-        for change in aws.rewrites:
-            text = change(text)
-        return text
-
-    CloudFormationApi.engine = StackEngine(clients, ResourceTypeRegistry([*resources.TYPES, custom.resource_type()]), rewrite)
-    urls.url_paths = {"{0}/$": CloudFormationApi.dispatch}
+    CloudFormationApi.engine = StackEngine(
+        clients, ResourceTypeRegistry([*resources.TYPES, custom.resource_type()]), rewrite
+    )
+    replace_attribute(urls, "url_paths", {"{0}/$": CloudFormationApi.dispatch})
     threading.Thread(target=_warm, args=(clients,), daemon=True, name="warm-up").start()
 
 
-# A first call to a service costs 50 to 500 ms here and in moto: models, applications. Nobody deploys in the first second after the start.
+# The first call of a service takes 50 to 500 ms, to load models and applications; a deployment should not wait for
+# that.
 FIRST_CALLS = {
     "iam": "list_roles",
     "lambda": "list_functions",
@@ -86,7 +90,7 @@ def _warm(clients: ServiceClients) -> None:
 
 
 class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
-    """One request. Each public method is an operation of the API by its name in snake case."""
+    """One request. Each public method is an operation of the API, by its name in snake case."""
 
     engine: ClassVar[StackEngine]
 
@@ -95,13 +99,15 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         self.automated_parameter_parsing = True
 
     def call_action(self) -> Any:
-        """Whatever goes wrong is an answer with a text: an HTML page with status 500 is retried, and nobody reads it."""
+        """Return every error as a response with a text: the command line retries an HTML page with status 500."""
         try:
             return super().call_action()
         except (OperationRefused, InvalidTemplate) as error:
             failure = CloudFormationError("ValidationError", str(error))
         except NotImplementedError:
-            failure = CloudFormationError("ValidationError", f"the local AWS's CloudFormation has no {self._get_action()}")
+            failure = CloudFormationError(
+                "ValidationError", f"the local AWS's CloudFormation has no {self._get_action()}"
+            )
         except Exception as error:
             log.exception("%s", self._get_action())
             failure = CloudFormationError("ValidationError", f"the local AWS broke: {type(error).__name__}: {error}")
@@ -117,7 +123,9 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         stack = self.engine.add(name, "CREATE_IN_PROGRESS")
         self._note_options(stack)
         stack.protected = bool(self._get_bool_param("EnableTerminationProtection"))
-        on_failure = "DO_NOTHING" if self._get_bool_param("DisableRollback") else self._get_param("OnFailure") or "ROLLBACK"
+        on_failure = (
+            "DO_NOTHING" if self._get_bool_param("DisableRollback") else self._get_param("OnFailure") or "ROLLBACK"
+        )
         try:
             self.engine.create(stack, wish, on_failure=on_failure)
         except InvalidTemplate:
@@ -136,7 +144,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         try:
             stack = self._stack()
         except OperationRefused:
-            return EmptyResult()  # AWS: deleting what is not there succeeds
+            return EmptyResult()  # AWS: deletion of a stack that does not exist succeeds
         self.engine.delete(stack, retained=frozenset(self._get_param("RetainResources") or ()))
         return EmptyResult()
 
@@ -162,7 +170,9 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
 
     def describe_stack_resources(self) -> ActionResult:
         stack, name = self._stack(), self._get_param("LogicalResourceId")
-        return ActionResult({"StackResources": [resource_description(stack, each) for each in stack.resources if name in (None, each)]})
+        return ActionResult(
+            {"StackResources": [resource_description(stack, each) for each in stack.resources if name in (None, each)]}
+        )
 
     def describe_stack_resource(self) -> ActionResult:
         stack, name = self._stack(), self._get_param("LogicalResourceId")
@@ -176,7 +186,10 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
 
     def list_exports(self) -> ActionResult:
         exports = self.engine.exports()
-        found = [{"Name": name, "Value": value, "ExportingStackId": stack.stack_id} for name, (stack, value) in exports.items()]
+        found = [
+            {"Name": name, "Value": value, "ExportingStackId": stack.stack_id}
+            for name, (stack, value) in exports.items()
+        ]
         return ActionResult({"Exports": found})
 
     # -- templates
@@ -256,7 +269,9 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
 
     def list_change_sets(self) -> ActionResult:
         stack = self._stack()
-        return ActionResult({"Summaries": [change_set_summary(stack, change_set) for change_set in stack.change_sets.values()]})
+        return ActionResult(
+            {"Summaries": [change_set_summary(stack, change_set) for change_set in stack.change_sets.values()]}
+        )
 
     def delete_change_set(self) -> ActionResult:
         try:
@@ -270,14 +285,17 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         stack, change_set = self._found_change_set()
         if change_set.execution_status != "AVAILABLE":
             raise CloudFormationError(
-                "InvalidChangeSetStatus", f"ChangeSet [{change_set.id}] cannot be executed in its current status of [{change_set.status}]"
+                "InvalidChangeSetStatus",
+                f"ChangeSet [{change_set.id}] cannot be executed in its current status of [{change_set.status}]",
             )
         if self._get_bool_param("DisableRollback"):
             stack.rollback_disabled = True
         change_set.execution_status = "EXECUTE_COMPLETE"
-        stack.change_sets.clear()  # executing one removes all of the stack's
+        stack.change_sets.clear()  # execution of one removes all change sets of the stack
         if change_set.kind == "CREATE":
-            self.engine.create(stack, change_set.wish, on_failure="DO_NOTHING" if stack.rollback_disabled else "ROLLBACK")
+            self.engine.create(
+                stack, change_set.wish, on_failure="DO_NOTHING" if stack.rollback_disabled else "ROLLBACK"
+            )
         else:
             self.engine.update(stack, change_set.wish, disable_rollback=stack.rollback_disabled)
         return EmptyResult()
@@ -289,10 +307,10 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
             for change_set in stack.change_sets.values():
                 if wanted in (change_set.name, change_set.id):
                     return stack, change_set
-        # the CLI waits for exactly this code
+        # the command line waits for exactly this code
         raise CloudFormationError("ChangeSetNotFound", f"ChangeSet [{wanted}] does not exist")
 
-    # -- what requests say
+    # -- parameters of requests
 
     def _stack(self) -> CloudFormationStack:
         return self.engine.find(self._get_param("StackName"))
@@ -310,12 +328,18 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         for parameter in self._get_param("Parameters") or []:
             key = parameter["ParameterKey"]
             if parameter.get("UsePreviousValue"):
-                # what was given, not what an SSM-typed parameter was resolved to; without one, its default
+                # the given value, not the value that an SSM parameter was resolved to; without one, the default
                 if before is not None and key in before.given:
                     given[key] = before.given[key]
             else:
                 given[key] = parameter.get("ParameterValue", "")
-        wanted = {tag["Key"]: tag["Value"] for tag in tags} if tags is not None else dict(before.tags) if before is not None else {}
+        wanted = (
+            {tag["Key"]: tag["Value"] for tag in tags}
+            if tags is not None
+            else dict(before.tags)
+            if before is not None
+            else {}
+        )
         return StackRequest(template, given, wanted)
 
     def _template(self, before: StackRequest | None) -> StackTemplate:

@@ -1,9 +1,9 @@
-"""Custom resources: CloudFormation invokes a function of the template's and waits until it puts its answer to a URL.
+"""Custom resources: CloudFormation invokes a function and waits until the function puts its response to a URL.
 
-As AWS documents it ("Custom resource request objects", "response objects"): every scalar arrives as a string; the answer names the
-request; FAILED fails the stack with its reason; a changed physical id after Update means that the old one gets a Delete once the update
-has succeeded.
-The answer's URL is plain http on this machine. Only Lambda service tokens.
+As AWS documents it ("Custom resource request objects", "response objects"): every scalar arrives as a string; the
+response names the request; FAILED fails the stack with its reason; if the physical id changes after Update, the old one
+gets a Delete once the update has succeeded. The URL of the response is plain http on this machine. Only Lambda service
+tokens are supported.
 """
 
 import json
@@ -34,12 +34,14 @@ PATH = "custom-resources/"
 MAX_ANSWER_BYTES = 4096
 DEFAULT_TIMEOUT = 3600.0  # seconds, CloudFormation's
 RETRIES_AFTER = (1.0, 2.0)  # seconds; an asynchronous invocation on AWS is retried after about one and two minutes
-# AWS waits ServiceTimeout for a function that ended without an answer; nobody learns from waiting an hour.
+# AWS waits the whole ServiceTimeout for a function that ended without a response; here that would only delay the error.
 GRACE = 2.0
 
 
 class CustomResourceFailed(Exception):
-    """The function refused, or did not answer, or answered nonsense; it may have said the physical id of what it made all the same."""
+    """The function reported FAILED, did not respond, or sent an invalid response; `physical_id` may be known all the
+    same.
+    """
 
     def __init__(self, reason: str, physical_id: str = "") -> None:
         super().__init__(reason)
@@ -54,7 +56,7 @@ class PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class CustomResources:
-    """Asks functions, and is the WSGI application that their answers are put to."""
+    """Invoke the functions of custom resources; also the WSGI application that receives their responses."""
 
     clients: ServiceClients
     _pending: dict[str, PendingRequest] = field(default_factory=dict)
@@ -90,13 +92,17 @@ class CustomResources:
             # CloudFormation sends a Delete for it during the rollback
             raise PartlyCreated(CreatedResource(failed.physical_id or fallback), failed) from failed
 
-    def update(self, _clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource) -> CreatedResource:
+    def update(
+        self, _clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource
+    ) -> CreatedResource:
         return self._ask("Update", declared, existing=existing)
 
     def delete(self, _clients: ServiceClients, existing: ExistingResource) -> None:
         self._ask("Delete", existing.declared, existing=existing)
 
-    def _ask(self, kind: str, declared: DeclaredResource, *, existing: ExistingResource | None = None) -> CreatedResource:
+    def _ask(
+        self, kind: str, declared: DeclaredResource, *, existing: ExistingResource | None = None
+    ) -> CreatedResource:
         properties = as_strings(declared.properties)
         token = str(declared.properties["ServiceToken"])
         if ":lambda:" not in token:
@@ -118,18 +124,23 @@ class CustomResources:
                 request["OldResourceProperties"] = as_strings(existing.properties)
         pending = self._pending[url_token] = PendingRequest()
         try:
-            ended = self._invoke_and_wait(token, request, pending, timeout=float(properties.get("ServiceTimeout") or DEFAULT_TIMEOUT))
+            ended = self._invoke_and_wait(
+                token, request, pending, timeout=float(properties.get("ServiceTimeout") or DEFAULT_TIMEOUT)
+            )
         finally:
             del self._pending[url_token]
         if pending.body is None:
             raise CustomResourceFailed(
                 "CloudFormation did not receive a response from your Custom Resource. "
-                f"Please check your logs for requestId [{request_id}] ({ended}; function {token.rpartition(':function:')[2]})"
+                f"Please check your logs for requestId [{request_id}] ({ended}; function "
+                f"{token.rpartition(':function:')[2]})"
             )
         return read_answer(pending.body, request)
 
-    def _invoke_and_wait(self, function: str, request: Mapping[str, Any], pending: PendingRequest, *, timeout: float) -> str:
-        """Invoke and wait for the answer; what is returned tells why there may be none."""
+    def _invoke_and_wait(
+        self, function: str, request: Mapping[str, Any], pending: PendingRequest, *, timeout: float
+    ) -> str:
+        """Invoke and wait for the response; the returned text explains a missing response."""
         outcome = [f"nothing within {timeout:g} s"]
         given_up = threading.Event()
 
@@ -137,7 +148,11 @@ class CustomResources:
             for delay in (*RETRIES_AFTER, None):
                 error = self._invoke(function, request)
                 if error is None or delay is None or given_up.wait(delay):
-                    outcome[0] = "the function returned without answering" if error is None else f"the function ended with {error}"
+                    outcome[0] = (
+                        "the function returned without answering"
+                        if error is None
+                        else f"the function ended with {error}"
+                    )
                     break
             if not pending.answered.wait(GRACE):
                 pending.answered.set()
@@ -156,7 +171,9 @@ class CustomResources:
 
 
 def read_answer(body: bytes, request: Mapping[str, Any]) -> CreatedResource:
-    """What the function's answer says was made; raises `CustomResourceFailed` for FAILED and for what AWS would not accept."""
+    """Return the resource that a response describes. Raises `CustomResourceFailed` for FAILED and for responses that
+    AWS does not accept.
+    """
     if len(body) > MAX_ANSWER_BYTES:
         raise CustomResourceFailed("Response object is too long.")
     try:
@@ -168,20 +185,23 @@ def read_answer(body: bytes, request: Mapping[str, Any]) -> CreatedResource:
             raise CustomResourceFailed(f"Invalid response: {key} is {answer.get(key)!r}, expected {request[key]!r}")
     if answer.get("Status") == "FAILED":
         raise CustomResourceFailed(
-            f"Received response status [FAILED] from custom resource. Message returned: {answer.get('Reason') or 'no reason given'} "
+            "Received response status [FAILED] from custom resource. Message returned: "
+            f"{answer.get('Reason') or 'no reason given'} "
             f"(RequestId: {request['RequestId']})",
             physical_id=answer.get("PhysicalResourceId") or "",
         )
     if answer.get("Status") != "SUCCESS":
         raise CustomResourceFailed(f"Invalid response: Status is {answer.get('Status')!r}")
-    physical_id = answer.get("PhysicalResourceId") or ("" if request["RequestType"] == "Create" else request["PhysicalResourceId"])
+    physical_id = answer.get("PhysicalResourceId") or (
+        "" if request["RequestType"] == "Create" else request["PhysicalResourceId"]
+    )
     if not physical_id:
         raise CustomResourceFailed("Invalid PhysicalResourceId")
     return CreatedResource(physical_id, answer.get("Data") or {})
 
 
 def as_strings(value: Any) -> Any:
-    """Every scalar as a string, as CloudFormation hands it over.
+    """Return a value with every scalar as a string, as CloudFormation sends it.
 
     >>> as_strings({"Retries": 7, "Loud": True, "Zones": ["a", 1]})
     {'Retries': '7', 'Loud': 'true', 'Zones': ['a', '1']}

@@ -1,6 +1,6 @@
-"""CloudFormation's intrinsic functions, parameters, conditions and rules: from a template's words to values.
+"""CloudFormation's intrinsic functions, parameters, conditions and rules: from expressions of a template to values.
 
-Everything that cannot be resolved fails, by name; nothing is left in place silently.
+What cannot be resolved fails, with its name; nothing stays unresolved silently.
 """
 
 import base64
@@ -26,9 +26,10 @@ ZONES = "abcdef"  # of moto's us-east-1
 
 @dataclass(slots=True)
 class TemplateScope:
-    """What names mean while one stack is made: parameters, mappings, conditions, resources made so far, other stacks' exports.
+    """The values of names while a stack is created: parameters, mappings, conditions, created resources, exports of
+    other stacks.
 
-    `read_parameter` reads SSM; `rewrite` may change any string that came out (the HTTP APIs' door lives at another address than AWS's).
+    `read_parameter` reads SSM; `rewrite` maps every resulting string (HTTP APIs have another address here than on AWS).
     """
 
     template: StackTemplate
@@ -50,7 +51,7 @@ class TemplateScope:
         return self._conditions[name]
 
     def truth(self, node: Any) -> bool:  # noqa: PLR0911 - one answer a function
-        """A condition, or an assertion of a rule."""
+        """Evaluate a condition, or an assertion of a rule."""
         match node:
             case bool():
                 return node
@@ -67,7 +68,9 @@ class TemplateScope:
             case {"Fn::Contains": [values, value]}:
                 return self.resolve(value) in self.resolve(values)
             case _:
-                raise InvalidTemplate(f"Template format error: the local AWS does not know the condition {json.dumps(node)}")
+                raise InvalidTemplate(
+                    f"Template format error: the local AWS does not know the condition {json.dumps(node)}"
+                )
 
     def check_rules(self) -> None:
         for name, rule in self.template.section("Rules").items():
@@ -75,14 +78,16 @@ class TemplateScope:
                 continue
             for assertion in rule["Assertions"]:
                 if not self.truth(assertion["Assert"]):
-                    raise InvalidTemplate(f"Template error: rule {name}: {assertion.get('AssertDescription', 'an assertion failed')}")
+                    raise InvalidTemplate(
+                        f"Template error: rule {name}: {assertion.get('AssertDescription', 'an assertion failed')}"
+                    )
 
     def wants(self, declared: Mapping[str, Any]) -> bool:
-        """Does the condition on a resource or an output hold?"""
+        """Whether the condition of a resource or an output is true."""
         return "Condition" not in declared or self.condition(declared["Condition"])
 
     def resolve(self, node: Any) -> Any:
-        """The value of a part of the template; `NO_VALUE` members are left out."""
+        """Return the value of a part of the template, without `NO_VALUE` members."""
         if isinstance(node, str):
             return self._dynamic(node)
         if isinstance(node, list):
@@ -135,9 +140,12 @@ class TemplateScope:
             type_ = self.template.resources[name]["Type"]
             if type_.startswith(("Custom::", "AWS::CloudFormation::CustomResource")):
                 raise InvalidTemplate(
-                    f"CustomResource attribute error: Vendor response doesn't contain {attribute} attribute in object {name} ({type_})"
+                    f"CustomResource attribute error: Vendor response doesn't contain {attribute} attribute in "
+                    f"object {name} ({type_})"
                 )
-            raise InvalidTemplate(f"Template error: resource {name} ({type_}) does not support attribute type {attribute} in Fn::GetAtt")
+            raise InvalidTemplate(
+                f"Template error: resource {name} ({type_}) does not support attribute type {attribute} in Fn::GetAtt"
+            )
         return made.attributes[attribute]
 
     def sub(self, argument: Any) -> str:
@@ -215,8 +223,12 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def resolve_parameters(template: StackTemplate, given: Mapping[str, str], read_parameter: Callable[[str], str]) -> dict[str, Any]:
-    """Parameter values by name: what was given or the default, SSM-typed ones read, lists split, numbers checked."""
+def resolve_parameters(
+    template: StackTemplate, given: Mapping[str, str], read_parameter: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return parameter values by name: given values or defaults, with SSM parameters read, lists split and numbers
+    checked.
+    """
     slots = template.section("Parameters")
     unknown = sorted(set(given) - set(slots))
     if unknown:
@@ -224,7 +236,10 @@ def resolve_parameters(template: StackTemplate, given: Mapping[str, str], read_p
     missing = sorted(name for name, slot in slots.items() if name not in given and "Default" not in slot)
     if missing:
         raise InvalidTemplate(f"Parameters: [{', '.join(missing)}] must have values")
-    return {name: _parameter(name, slot, _text(given.get(name, slot.get("Default"))), read_parameter) for name, slot in slots.items()}
+    return {
+        name: _parameter(name, slot, _text(given.get(name, slot.get("Default"))), read_parameter)
+        for name, slot in slots.items()
+    }
 
 
 def _parameter(name: str, slot: Mapping[str, Any], text: str, read_parameter: Callable[[str], str]) -> Any:

@@ -1,8 +1,10 @@
-"""What a CloudFormation resource type is to the local AWS: how to make, change and delete one, and which properties it honours.
+"""What a CloudFormation resource type is here: how to create, update and delete a resource, and which properties it
+supports.
 
-Types call the service's API like any other client (moto's own CloudFormation models drop half of what a template says), so a resource made
-by a stack is exactly one made by boto3. A type lists every property that it honours, and each one that it ignores with the reason; any
-other property fails the deployment before anything is made, as does an unknown type or attribute.
+Types call the service's API like any other client, because moto's own CloudFormation models drop half of a template. So
+a resource of a stack equals one that boto3 created. A type lists every property that it supports, and each one that it
+ignores with the reason. Any other property fails the deployment before anything is created, as does an unknown type or
+attribute.
 """
 
 import random
@@ -22,7 +24,7 @@ PropertyTree = dict[str, Any]
 
 @dataclass(slots=True)
 class ServiceClients:
-    """boto3 clients on the local endpoint, each made once (a new one costs tens of milliseconds)."""
+    """boto3 clients on the local endpoint, each created once (a new one takes tens of milliseconds)."""
 
     endpoint: str
     _made: dict[str, Any] = field(default_factory=dict)
@@ -37,12 +39,14 @@ class ServiceClients:
                     inject_host_prefix=False,
                     read_timeout=930,  # a function may run 15 minutes
                 )
-                session: Any = aws_session()  # clients by a name known only here
+                session: Any = aws_session()  # the service's name is known only at run time
                 self._made[service] = session.client(service, endpoint_url=self.endpoint, config=config)
             return self._made[service]
 
     def call(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
-        """Call an operation with a template's values: their scalars become what the operation's shape asks for; None is left out."""
+        """Call an operation with values of a template. Scalars are converted to the types of the operation's shape;
+        None is left out.
+        """
         client = self[service]
         model = client.meta.service_model.operation_model(client.meta.method_to_api_mapping[operation])
         given = {name: value for name, value in parameters.items() if value is not None}
@@ -52,7 +56,9 @@ class ServiceClients:
 
 
 def coerced(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 - one answer a shape
-    """A template's value as the shape wants it: templates may write numbers and booleans as strings, and strings as numbers."""
+    """Convert a template's value to the type of a shape: templates may write numbers and booleans as strings, and
+    strings as numbers.
+    """
     match shape.type_name, value:
         case "structure", dict():
             members: Mapping[str, Shape] = shape.members  # type: ignore[attr-defined] # of a StructureShape
@@ -77,7 +83,9 @@ def coerced(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 - one answer a sh
 
 @dataclass(frozen=True, slots=True)
 class DeclaredResource:
-    """One resource as the template wants it, everything resolved; `dependencies` are the logical ids that must exist before it."""
+    """One resource as the template declares it, resolved; `dependencies` are the logical ids that must exist before
+    it.
+    """
 
     logical_id: str
     type: str
@@ -90,7 +98,7 @@ class DeclaredResource:
     replace_policy: str = "Delete"
 
     def name(self, name_property: str, *, limit: int = 64, lower: bool = False) -> str:
-        """The name the template gives, or STACK-LOGICALID-RANDOM cut to the service's limit, as CloudFormation makes it."""
+        """Return the template's name, or STACK-LOGICALID-RANDOM cut to the service's limit, as CloudFormation does."""
         given = self.properties.get(name_property)
         if given is not None:
             return str(given)
@@ -102,9 +110,13 @@ class DeclaredResource:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The resource's own tags over the stack's."""
+        """Return the resource's own tags merged over those of the stack."""
         own = self.properties.get("Tags") or {}
-        listed = {tag["Key"]: str(tag["Value"]) for tag in own} if isinstance(own, list) else {k: str(v) for k, v in own.items()}
+        listed = (
+            {tag["Key"]: str(tag["Value"]) for tag in own}
+            if isinstance(own, list)
+            else {k: str(v) for k, v in own.items()}
+        )
         return {**self.stack_tags, **listed}
 
     @property
@@ -112,13 +124,13 @@ class DeclaredResource:
         return [{"Key": key, "Value": value} for key, value in self.tags.items()]
 
     def pick(self, *names: str) -> dict[str, Any]:
-        """Those of the named properties that the template gives."""
+        """Return those of the named properties that the template sets."""
         return {name: self.properties[name] for name in names if name in self.properties}
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedResource:
-    """One resource as it exists: what `Ref` gives, what `Fn::GetAtt` gives."""
+    """One existing resource: the values of `Ref` and of `Fn::GetAtt`."""
 
     physical_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -126,7 +138,7 @@ class CreatedResource:
 
 @dataclass(frozen=True, slots=True)
 class ExistingResource:
-    """A made resource with the declaration that made it."""
+    """A created resource with the declaration that created it."""
 
     made: CreatedResource
     declared: DeclaredResource
@@ -141,7 +153,7 @@ class ExistingResource:
 
 
 class PartlyCreated(Exception):
-    """A creation that failed when something exists already, which the rollback has to delete; the cause is what went wrong."""
+    """A creation failed after something was created, which the rollback has to delete. The cause is the error."""
 
     def __init__(self, made: CreatedResource, cause: BaseException) -> None:
         super().__init__(str(cause))
@@ -155,11 +167,11 @@ Delete = Callable[[ServiceClients, ExistingResource], None]
 
 
 def nothing(_clients: ServiceClients, _existing: ExistingResource) -> None:
-    """For a type that has nothing to configure, or to delete."""
+    """Do nothing: for a type that has nothing to configure, or to delete."""
 
 
 def calling(service: str, operation: str, parameter: str) -> Delete:
-    """Delete by one call that takes the physical id."""
+    """Return a deletion by one call that takes the physical id."""
 
     def delete(clients: ServiceClients, existing: ExistingResource) -> None:
         clients.call(service, operation, **{parameter: existing.physical_id})
@@ -169,11 +181,12 @@ def calling(service: str, operation: str, parameter: str) -> Delete:
 
 @dataclass(frozen=True, slots=True)
 class ResourceType:
-    """How to make, change and delete resources of one type.
+    """How to create, update and delete resources of one type.
 
-    `configure` runs after `create`, when the resource is already the stack's: if it fails, the rollback deletes what was created. It runs
-    again after an update in place. A change of an `immutable` property, or any change if there is neither `update` nor `configure`,
-    replaces the resource. `honoured` lists properties, nested ones with dots (``Code.S3Bucket``); below one without, anything goes.
+    `configure` runs after `create`, when the resource belongs to the stack: if it fails, the rollback deletes the
+    resource. It runs again after an update in place. A change of an `immutable` property, or any change if there is
+    neither `update` nor `configure`, replaces the resource. `honoured` lists supported properties, nested ones with
+    dots (``Code.S3Bucket``); below a property without nested names everything is supported.
     """
 
     name: str
@@ -190,7 +203,7 @@ class ResourceType:
 
     @property
     def tree(self) -> PropertyTree | None:
-        """The honoured and ignored properties as a tree; None if any property goes."""
+        """Return the supported and ignored properties as a tree; None if every property is supported."""
         return None if self.honoured == "*" else property_tree([*self.honoured.split(), *self.ignored])
 
     @property
@@ -206,7 +219,7 @@ class ResourceType:
 
 
 class ResourceTypeRegistry(dict[str, ResourceType]):
-    """All types by name; everything that is `Custom::...` is one type."""
+    """All types by name; every `Custom::...` is one type."""
 
     def __init__(self, types: Iterable[ResourceType]) -> None:
         super().__init__((each.name, each) for each in types)
@@ -229,7 +242,8 @@ def property_tree(paths: Iterable[str]) -> PropertyTree:
 
 
 def unknown_properties(value: Any, tree: PropertyTree, path: str = "") -> Iterator[str]:
-    """The dotted paths in a template's value that the tree lacks; intrinsic functions are looked through or left alone.
+    """Return the dotted paths in a template's value that the tree lacks. Intrinsic functions are searched or left
+    alone.
 
     >>> list(unknown_properties({"Role": "r", "Code": {"Zip": "z"}}, property_tree(["Role", "Code.S3Key"])))
     ['Code.Zip']
@@ -253,11 +267,15 @@ def unknown_properties(value: Any, tree: PropertyTree, path: str = "") -> Iterat
 
 
 def lower_first(value: Any, *, keep: Sequence[str] = ()) -> Any:
-    """Keys as APIs of the camelCase kind spell them; the values below a key of `keep` are names of the user's and stay.
+    """Return the value with keys in camelCase, as some APIs spell them. Values below a key of `keep` have names of the
+    user and stay.
 
     >>> lower_first({"RouteSettings": {"POST /Ring": 1}}, keep=["RouteSettings"])
     {'routeSettings': {'POST /Ring': 1}}
     """
     if isinstance(value, dict):
-        return {key[:1].lower() + key[1:]: item if key in keep else lower_first(item, keep=keep) for key, item in value.items()}
+        return {
+            key[:1].lower() + key[1:]: item if key in keep else lower_first(item, keep=keep)
+            for key, item in value.items()
+        }
     return [lower_first(item, keep=keep) for item in value] if isinstance(value, list) else value

@@ -1,6 +1,7 @@
-"""One stack operation at work on its resources: make, change, set aside, put back, delete.
+"""One stack operation on its resources: create, update, set aside, restore, delete.
 
-Everything done is in a journal, so that a rollback can undo it; what was replaced or removed is deleted only when all else has worked.
+A journal records every change, so that a rollback can undo it. Replaced or removed resources are deleted only when
+everything else has succeeded.
 """
 
 import logging
@@ -30,7 +31,7 @@ GONE = re.compile(r"NotFound|NoSuch|NonExistent|DoesNotExist")
 
 
 class ResourceFailed(Exception):
-    """One resource could not be made or changed."""
+    """One resource could not be created or updated."""
 
     def __init__(self, logical_id: str, reason: str) -> None:
         super().__init__(reason)
@@ -39,7 +40,7 @@ class ResourceFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """What was done to one resource, to be undone in a rollback: made from nothing, replaced, or updated in place."""
+    """A change of one resource, for a rollback: created, replaced, or updated in place."""
 
     logical_id: str
     kind: str  # created, replaced, updated
@@ -48,7 +49,7 @@ class ResourceChange:
 
 @dataclass(slots=True)
 class StackOperation:
-    """One run over one stack: what it did so far, and what it will delete in the end."""
+    """One operation on one stack: what it has done so far, and what it will delete at the end."""
 
     engine: "StackEngine"
     stack: CloudFormationStack
@@ -56,7 +57,9 @@ class StackOperation:
     garbage: list[ExistingResource] = field(default_factory=list)
 
     def apply(self, wish: StackRequest) -> None:
-        """Make, change and set aside resources until they are as wished; raises `ResourceFailed` or `InvalidTemplate`."""
+        """Create, update and set aside resources until they match the request. Raises `ResourceFailed` or
+        `InvalidTemplate`.
+        """
         template, made = wish.template, dict[str, CreatedResource]()
         parameters = resolve_parameters(template, wish.given, self.engine.read_parameter)
         scope = self.engine.scope(self.stack, wish, parameters, made)
@@ -85,9 +88,11 @@ class StackOperation:
             return self._update(existing, declared)
         except Exception as error:
             reason = reason_of(error)
-            log.warning("%s of %s (%s): %s", doing, name, resource["Type"], reason, exc_info=not isinstance(error, _EXPECTED))
+            log.warning(
+                "%s of %s (%s): %s", doing, name, resource["Type"], reason, exc_info=not isinstance(error, _EXPECTED)
+            )
             now = self.stack.resources.get(name)
-            self.stack.tell(now, logical_id=name, type_=resource["Type"], status=f"{doing}_FAILED", reason=reason)
+            self.stack.add_event(now, logical_id=name, type_=resource["Type"], status=f"{doing}_FAILED", reason=reason)
             raise ResourceFailed(name, reason) from error
 
     def _declared(self, name: str, wish: StackRequest, scope: TemplateScope) -> DeclaredResource:
@@ -109,7 +114,9 @@ class StackOperation:
         before = self.stack.resources.get(declared.logical_id)
 
         def adopt(made: CreatedResource) -> ExistingResource:
-            self.journal.append(ResourceChange(declared.logical_id, "created" if before is None else "replaced", before))
+            self.journal.append(
+                ResourceChange(declared.logical_id, "created" if before is None else "replaced", before)
+            )
             self.stack.resources[declared.logical_id] = existing = ExistingResource(made, declared)
             return existing
 
@@ -155,7 +162,9 @@ class StackOperation:
         return updated
 
     def undo(self) -> None:
-        """Put back what the journal tells; what was made new becomes the only garbage. Raises `ResourceFailed`."""
+        """Restore what the journal records; only resources that this operation created remain to be deleted. Raises
+        `ResourceFailed`.
+        """
         self.garbage.clear()
         for change in reversed(self.journal):
             now = self.stack.resources[change.logical_id]
@@ -179,7 +188,9 @@ class StackOperation:
     def delete(
         self, resources: list[ExistingResource], *, retained: frozenset[str] = frozenset(), on_create: bool = False
     ) -> dict[str, str]:
-        """Delete resources, dependants first; returns why by logical id for those that could not be, and leaves what those need."""
+        """Delete resources, dependants first. Returns the reason by logical id for those that could not be deleted;
+        keeps what those need.
+        """
         failed: dict[str, str] = {}
         kept: set[str] = set()
         for resource in deletion_order(resources):
@@ -206,22 +217,28 @@ class StackOperation:
         except Exception as error:
             if not (isinstance(error, ClientError) and GONE.search(error.response["Error"]["Code"])):
                 reason = reason_of(error)
-                log.warning("deleting %s: %s", resource.declared.logical_id, reason, exc_info=not isinstance(error, _EXPECTED))
+                log.warning(
+                    "deleting %s: %s", resource.declared.logical_id, reason, exc_info=not isinstance(error, _EXPECTED)
+                )
                 self._tell(resource.declared, "DELETE_FAILED", resource, reason)
                 return reason
         self._tell(resource.declared, "DELETE_COMPLETE", resource)
         return None
 
-    def _tell(self, declared: DeclaredResource, status: str, resource: ExistingResource | None, reason: str | None = None) -> None:
-        self.stack.tell(resource, logical_id=declared.logical_id, type_=declared.type, status=status, reason=reason)
+    def _tell(
+        self, declared: DeclaredResource, status: str, resource: ExistingResource | None, reason: str | None = None
+    ) -> None:
+        self.stack.add_event(
+            resource, logical_id=declared.logical_id, type_=declared.type, status=status, reason=reason
+        )
 
 
-# What a template or a service may do wrong; anything else is a fault of ours, and its traceback goes to the log.
+# Errors of templates and services; anything else is a fault of ours, and its traceback goes to the log.
 _EXPECTED = (ClientError, ParamValidationError, InvalidTemplate, PartlyCreated, CustomResourceFailed)
 
 
 def reason_of(error: BaseException) -> str:
-    """What a resource's event says: the service's own words, and for a fault of ours its kind."""
+    """Return the text of a resource's event: the service's message, and for a fault of ours also its class."""
     if isinstance(error, ClientError):
         answer = error.response
         return f"{answer['Error'].get('Message')} (Service: {error.operation_name}, {answer['Error'].get('Code')})"

@@ -1,4 +1,6 @@
-"""Stacks, events, resources and change sets in the words of CloudFormation's API: dictionaries that moto writes as XML."""
+"""Stacks, events, resources and change sets as CloudFormation's API describes them: dictionaries that moto writes as
+XML.
+"""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +27,12 @@ def stack_description(stack: CloudFormationStack) -> dict[str, Any]:
     wish = stack.wish
     settled = not stack.busy and stack.status not in ("REVIEW_IN_PROGRESS", "CREATE_FAILED", "ROLLBACK_COMPLETE")
     outputs = [
-        {"OutputKey": output.key, "OutputValue": output.value, "Description": output.description, "ExportName": output.export_name}
+        {
+            "OutputKey": output.key,
+            "OutputValue": output.value,
+            "Description": output.description,
+            "ExportName": output.export_name,
+        }
         for output in (stack.outputs if settled else ())
     ]
     return {

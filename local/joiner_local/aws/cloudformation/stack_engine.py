@@ -1,7 +1,8 @@
-"""CloudFormation's operations as the service runs them: in the background, in dependency order, loudly.
+"""CloudFormation's operations as the service runs them: in the background and in dependency order.
 
-A resource's failure names it and rolls the stack back; an update touches only what changed once everything is resolved, replaces what
-cannot be changed in place, and deletes what was replaced or removed only when all else has worked.
+The failure of a resource names it and rolls the stack back. An update changes only what differs after everything is
+resolved, replaces what cannot be updated in place, and deletes replaced or removed resources only when everything else
+has succeeded.
 """
 
 import logging
@@ -26,12 +27,13 @@ from joiner_local.aws.cloudformation.stacks import CloudFormationStack, StackOut
 
 log = logging.getLogger(__name__)
 
-# A request for an operation is answered when it is done, at the latest after this: the CDK CLI looks again only every few seconds.
+# Seconds after which a request for an operation is answered at the latest; the CDK command line polls only every few
+# seconds.
 ANSWER_WITHIN = 20.0
 
 
 class OperationRefused(Exception):
-    """A stack operation that cannot start: the stack does not exist, is busy, or nothing would change."""
+    """A stack operation cannot start: the stack does not exist, is busy, or nothing would change."""
 
 
 @dataclass(slots=True)
@@ -45,18 +47,25 @@ class StackEngine:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, name_or_id: str) -> CloudFormationStack:
-        """By name a stack that lives, by id also one that was deleted."""
+        """Return an existing stack by name, or any stack by id."""
         for stack in reversed(self.stacks.values()):
             if name_or_id == stack.stack_id or (name_or_id == stack.name and stack.status != "DELETE_COMPLETE"):
                 return stack
         raise OperationRefused(f"Stack with id {name_or_id} does not exist")
 
     def living(self, name: str) -> CloudFormationStack | None:
-        return next((stack for stack in self.stacks.values() if stack.name == name and stack.status != "DELETE_COMPLETE"), None)
+        return next(
+            (stack for stack in self.stacks.values() if stack.name == name and stack.status != "DELETE_COMPLETE"), None
+        )
 
     def exports(self, but: CloudFormationStack | None = None) -> dict[str, tuple[CloudFormationStack, str]]:
         living = [stack for stack in self.stacks.values() if stack is not but and stack.status != "DELETE_COMPLETE"]
-        return {output.export_name: (stack, output.value) for stack in living for output in stack.outputs if output.export_name}
+        return {
+            output.export_name: (stack, output.value)
+            for stack in living
+            for output in stack.outputs
+            if output.export_name
+        }
 
     def add(self, name: str, status: str) -> CloudFormationStack:
         with self._lock:
@@ -65,7 +74,7 @@ class StackEngine:
             return stack
 
     def create(self, stack: CloudFormationStack, wish: StackRequest, *, on_failure: str = "ROLLBACK") -> None:
-        """Make all resources of a new stack. `on_failure`: ROLLBACK, DELETE or DO_NOTHING."""
+        """Create all resources of a new stack. `on_failure`: ROLLBACK, DELETE or DO_NOTHING."""
         wish.template.check(self.registry)
         resolve_parameters(wish.template, wish.given, self.read_parameter)
 
@@ -90,7 +99,9 @@ class StackEngine:
         stack.become(f"{doing}_IN_PROGRESS", f"{why} {doing.capitalize()} requested by user.")
         failed = operation.delete(list(stack.resources.values()), on_create=True)
         if failed:
-            return stack.become(f"{doing}_FAILED", f"The following resource(s) failed to delete: [{', '.join(failed)}]. ")
+            return stack.become(
+                f"{doing}_FAILED", f"The following resource(s) failed to delete: [{', '.join(failed)}]. "
+            )
         return stack.become(f"{doing}_COMPLETE", why)
 
     def update(self, stack: CloudFormationStack, wish: StackRequest, *, disable_rollback: bool = False) -> None:
@@ -133,7 +144,7 @@ class StackEngine:
 
     def _clean_up(self, operation: StackOperation, status: str, why: str | None) -> None:
         operation.stack.become(f"{status}_CLEANUP_IN_PROGRESS")
-        operation.delete(operation.garbage)  # what cannot be deleted is left behind, as AWS does, with its event
+        operation.delete(operation.garbage)  # a resource that cannot be deleted is kept, with an event, as on AWS
         operation.stack.become(status, why)
 
     def delete(self, stack: CloudFormationStack, *, retained: frozenset[str] = frozenset()) -> None:
@@ -166,7 +177,10 @@ class StackEngine:
                 work()
             except Exception as error:
                 log.exception("stack %s", stack.name)
-                stack.become(stack.status.replace("_IN_PROGRESS", "_FAILED"), f"the local AWS broke: {type(error).__name__}: {error}")
+                stack.become(
+                    stack.status.replace("_IN_PROGRESS", "_FAILED"),
+                    f"the local AWS broke: {type(error).__name__}: {error}",
+                )
             finally:
                 stack.updated = stack.events[-1].at
                 stack.idle.set()
@@ -180,7 +194,11 @@ class StackEngine:
         return found
 
     def scope(
-        self, stack: CloudFormationStack, wish: StackRequest, parameters: Mapping[str, Any], made: Mapping[str, CreatedResource]
+        self,
+        stack: CloudFormationStack,
+        wish: StackRequest,
+        parameters: Mapping[str, Any],
+        made: Mapping[str, CreatedResource],
     ) -> TemplateScope:
         return TemplateScope(
             template=wish.template,
@@ -201,7 +219,9 @@ class StackEngine:
                 continue
             export = scope.resolve(declared["Export"]["Name"]) if "Export" in declared else None
             if export in taken:
-                raise InvalidTemplate(f"Export with name {export} is already exported by stack {taken[export][0].name}.")
+                raise InvalidTemplate(
+                    f"Export with name {export} is already exported by stack {taken[export][0].name}."
+                )
             made.append(StackOutput(key, str(scope.resolve(declared["Value"])), declared.get("Description"), export))
         return tuple(made)
 
@@ -209,9 +229,15 @@ class StackEngine:
         try:
             value: str = self.clients["ssm"].get_parameter(Name=name)["Parameter"]["Value"]
         except ClientError as error:
-            raise InvalidTemplate(f"Unable to fetch parameters [{name}] from parameter store for this account.") from error
+            raise InvalidTemplate(
+                f"Unable to fetch parameters [{name}] from parameter store for this account."
+            ) from error
         return value
 
 
 def failure_text(error: Exception, verb: str) -> str:
-    return f"The following resource(s) failed to {verb}: [{error.logical_id}]." if isinstance(error, ResourceFailed) else str(error)
+    return (
+        f"The following resource(s) failed to {verb}: [{error.logical_id}]."
+        if isinstance(error, ResourceFailed)
+        else str(error)
+    )

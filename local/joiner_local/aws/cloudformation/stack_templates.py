@@ -1,6 +1,7 @@
-"""A CloudFormation template as a value: parsed, checked before anything is made, its resources in the order they must be made.
+"""A CloudFormation template as a value: parsed, checked before anything is created, with resources in the order of
+creation.
 
-The order comes from `Ref`, `Fn::GetAtt`, `Fn::Sub` and `DependsOn`; deleting goes the other way round.
+The order follows from `Ref`, `Fn::GetAtt`, `Fn::Sub` and `DependsOn`; deletion uses the reverse order.
 """
 
 import json
@@ -16,18 +17,31 @@ from joiner_local.aws.cloudformation.resource_types import ResourceTypeRegistry,
 
 # no Transform: there are no macros here
 SECTIONS = frozenset(
-    {"AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Mappings", "Conditions", "Rules", "Resources", "Outputs"}
+    {
+        "AWSTemplateFormatVersion",
+        "Description",
+        "Metadata",
+        "Parameters",
+        "Mappings",
+        "Conditions",
+        "Rules",
+        "Resources",
+        "Outputs",
+    }
 )
-RESOURCE_KEYS = frozenset({"Type", "Properties", "DependsOn", "Condition", "Metadata", "DeletionPolicy", "UpdateReplacePolicy"})
-DELETION_POLICIES = frozenset({"Delete", "Retain", "RetainExceptOnCreate"})  # Snapshot: no service here makes any
+RESOURCE_KEYS = frozenset(
+    {"Type", "Properties", "DependsOn", "Condition", "Metadata", "DeletionPolicy", "UpdateReplacePolicy"}
+)
+DELETION_POLICIES = frozenset({"Delete", "Retain", "RetainExceptOnCreate"})  # Snapshot: no service here creates any
 PSEUDO_PARAMETERS = frozenset(
-    f"AWS::{name}" for name in ("AccountId", "Region", "StackId", "StackName", "URLSuffix", "NoValue", "Partition", "NotificationARNs")
+    f"AWS::{name}"
+    for name in ("AccountId", "Region", "StackId", "StackName", "URLSuffix", "NoValue", "Partition", "NotificationARNs")
 )
 SUBSTITUTION = re.compile(r"\$\{(!?)([^}]*)\}")
 
 
 class InvalidTemplate(Exception):
-    """What CloudFormation answers as a ValidationError, before it makes anything."""
+    """The template is invalid: CloudFormation's ValidationError, before it creates anything."""
 
 
 MOST: Final = {"Resources": 500, "Parameters": 200, "Outputs": 200, "Mappings": 200}
@@ -52,8 +66,8 @@ class StackTemplate:
             raise InvalidTemplate("Template format error: At least one Resources member must be defined.")
         for section, most in MOST.items():
             if len(body.get(section) or ()) > most:
-                said = f"Number of {section.lower()}, {len(body[section])}, is greater than maximum allowed, {most}"
-                raise InvalidTemplate(f"Template format error: {said}")
+                output = f"Number of {section.lower()}, {len(body[section])}, is greater than maximum allowed, {most}"
+                raise InvalidTemplate(f"Template format error: {output}")
         if len(str(body.get("Description") or "").encode()) > LONGEST_DESCRIPTION:
             raise InvalidTemplate(f"Template format error: 'Description' length is greater than {LONGEST_DESCRIPTION}.")
         return cls(text, body)
@@ -72,7 +86,7 @@ class StackTemplate:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Logical ids, dependencies first; otherwise as the template lists them."""
+        """Logical ids, dependencies first, otherwise in the order of the template."""
         done: dict[str, None] = {}
 
         def visit(name: str, path: tuple[str, ...]) -> None:
@@ -88,14 +102,17 @@ class StackTemplate:
         return tuple(done)
 
     def dependencies(self, name: str) -> list[str]:
-        """The resources that one refers to or waits for."""
+        """Return the resources that a resource refers to or depends on."""
         resource = self.resources[name]
         waits = resource.get("DependsOn") or []
-        wanted = [*([waits] if isinstance(waits, str) else waits), *(reference for reference, _ in references(resource.get("Properties")))]
+        wanted = [
+            *([waits] if isinstance(waits, str) else waits),
+            *(reference for reference, _ in references(resource.get("Properties"))),
+        ]
         return list(dict.fromkeys(other for other in wanted if other in self.resources))
 
     def check(self, registry: ResourceTypeRegistry) -> None:
-        """Raise `InvalidTemplate` for what could only fail, or silently do nothing, later."""
+        """Raise `InvalidTemplate` for what would fail, or silently do nothing, later."""
         unknown = set(self.body) - SECTIONS
         if unknown:
             raise InvalidTemplate(f"Template format error: the local AWS has no {', '.join(sorted(unknown))} section")
@@ -111,17 +128,22 @@ class StackTemplate:
         unknown = sorted(name for name in types if registry.of(name) is None)
         if unknown:
             raise InvalidTemplate(
-                f"Template format error: Unrecognized resource types: [{', '.join(unknown)}] (the local AWS does not know them)"
+                f"Template format error: Unrecognized resource types: [{', '.join(unknown)}] (the local AWS does not "
+                "know them)"
             )
 
     def _check_resource(self, name: str, resource: Mapping[str, Any], registry: ResourceTypeRegistry) -> None:
         what = f"resource {name} ({resource['Type']})"
         keys = set(resource) - RESOURCE_KEYS
         if keys:
-            raise InvalidTemplate(f"Template format error: {what}: the local AWS does not know {', '.join(sorted(keys))}")
+            raise InvalidTemplate(
+                f"Template format error: {what}: the local AWS does not know {', '.join(sorted(keys))}"
+            )
         for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
             if resource.get(policy, "Delete") not in DELETION_POLICIES:
-                raise InvalidTemplate(f"Template format error: {what}: the local AWS does not know {policy} {resource[policy]}")
+                raise InvalidTemplate(
+                    f"Template format error: {what}: the local AWS does not know {policy} {resource[policy]}"
+                )
         type_ = registry.of(resource["Type"])
         assert type_ is not None
         if type_.tree is not None:
@@ -138,11 +160,15 @@ class StackTemplate:
     def _check_references(self, where: str, registry: ResourceTypeRegistry) -> None:
         for reference, attribute in references(self.body.get(where)):
             if attribute is None:
-                if not any(reference in known for known in (self.resources, self.section("Parameters"), PSEUDO_PARAMETERS)):
+                if not any(
+                    reference in known for known in (self.resources, self.section("Parameters"), PSEUDO_PARAMETERS)
+                ):
                     raise _unresolved(reference, where)
                 continue
             if reference not in self.resources:
-                raise InvalidTemplate(f"Template error: instance of Fn::GetAtt references undefined resource {reference}")
+                raise InvalidTemplate(
+                    f"Template error: instance of Fn::GetAtt references undefined resource {reference}"
+                )
             type_ = registry.of(self.resources[reference]["Type"])
             assert type_ is not None
             if not type_.has_attribute(attribute):
@@ -153,11 +179,14 @@ class StackTemplate:
 
 
 def _unresolved(name: str, where: str) -> InvalidTemplate:
-    return InvalidTemplate(f"Template format error: Unresolved resource dependencies [{name}] in the {where} block of the template")
+    return InvalidTemplate(
+        f"Template format error: Unresolved resource dependencies [{name}] in the {where} block of the template"
+    )
 
 
 def references(node: Any) -> Iterator[tuple[str, str | None]]:
-    """What a part of a template refers to: (name, None) for `Ref`, (name, attribute) for `Fn::GetAtt`, both also inside `Fn::Sub`.
+    """Return the references in a part of a template: (name, None) for `Ref`, (name, attribute) for `Fn::GetAtt`, both
+    also inside `Fn::Sub`.
 
     >>> list(references({"Fn::Sub": "${Queue.Arn} in ${AWS::Region}, not ${!This}"}))
     [('Queue', 'Arn'), ('AWS::Region', None)]
@@ -213,7 +242,7 @@ _ShortForms.yaml_implicit_resolvers = {
 
 
 def changed_resources(before: StackTemplate, after: StackTemplate) -> Iterable[tuple[str, str, str]]:
-    """(action, logical id, type) by the templates alone, as a change set shows it."""
+    """Return (action, logical id, type) from the templates alone, as a change set shows them."""
     for name, resource in after.resources.items():
         if name not in before.resources:
             yield "Add", name, resource["Type"]

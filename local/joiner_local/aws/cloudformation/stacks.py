@@ -1,4 +1,4 @@
-"""What CloudFormation remembers: stacks, their resources, events, outputs and change sets."""
+"""CloudFormation's state: stacks, their resources, events, outputs and change sets."""
 
 import datetime as dt
 import threading
@@ -20,7 +20,7 @@ def _now() -> dt.datetime:
 
 @dataclass(frozen=True, slots=True)
 class StackEvent:
-    """One line of a stack's history; the stack itself is a resource of type AWS::CloudFormation::Stack."""
+    """One event of a stack; the stack itself is a resource of type AWS::CloudFormation::Stack."""
 
     logical_id: str
     physical_id: str
@@ -42,7 +42,7 @@ class StackOutput:
 
 @dataclass(frozen=True, slots=True)
 class StackRequest:
-    """What a stack operation is asked to make true."""
+    """What a stack operation shall establish."""
 
     template: StackTemplate
     given: Mapping[str, str]
@@ -69,7 +69,7 @@ class ChangeSet:
 
 @dataclass(slots=True)
 class CloudFormationStack:
-    """One stack. `resources` are those that exist, by logical id; the operation's thread is the only one that changes them."""
+    """One stack. `resources` are the existing ones by logical id; only the operation's thread changes them."""
 
     stack_id: str
     name: str
@@ -93,7 +93,9 @@ class CloudFormationStack:
 
     @classmethod
     def named(cls, name: str, status: str) -> "CloudFormationStack":
-        return cls(stack_id=f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{name}/{uuid.uuid4()}", name=name, status=status)
+        return cls(
+            stack_id=f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{name}/{uuid.uuid4()}", name=name, status=status
+        )
 
     @property
     def busy(self) -> bool:
@@ -103,14 +105,22 @@ class CloudFormationStack:
         self.status, self.reason = status, reason
         self._add(StackEvent(self.name, self.stack_id, "AWS::CloudFormation::Stack", status, reason))
 
-    def tell(self, resource: "ExistingResource | None", *, logical_id: str, type_: str, status: str, reason: str | None = None) -> None:
-        """Add a resource's event."""
+    def add_event(
+        self,
+        resource: "ExistingResource | None",
+        *,
+        logical_id: str,
+        type_: str,
+        status: str,
+        reason: str | None = None,
+    ) -> None:
+        """Add an event of a resource."""
         physical_id = resource.physical_id if resource is not None else ""
         properties = resource.properties if resource is not None else None
         self._add(StackEvent(logical_id, physical_id, type_, status, reason, properties))
 
     def _add(self, event: StackEvent) -> None:
-        """Events are a millisecond apart: that is what the CDK CLI sorts them by."""
+        """Add an event, a millisecond after the last one: the CDK command line sorts by time."""
         if self.events and event.at < self.events[-1].at + MILLISECOND:
             event = replace(event, at=self.events[-1].at + MILLISECOND)
         self.events.append(event)
@@ -120,7 +130,7 @@ class CloudFormationStack:
 
 
 def deletion_order(resources: Iterable[ExistingResource]) -> list[ExistingResource]:
-    """Dependants before what they depend on."""
+    """Return resources with dependants before their dependencies."""
     by_name: dict[str, list[ExistingResource]] = {}
     for resource in resources:
         by_name.setdefault(resource.declared.logical_id, []).append(resource)
@@ -134,7 +144,7 @@ def deletion_order(resources: Iterable[ExistingResource]) -> list[ExistingResour
             for dependency in resource.declared.dependencies:
                 if dependency in by_name:
                     visit(dependency)
-        # after its dependencies, so that the reverse has it before them
+        # after its dependencies, because the order is reversed
         done[name] = done.pop(name)
 
     for name in by_name:

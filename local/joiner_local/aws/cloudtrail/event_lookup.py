@@ -1,4 +1,6 @@
-"""CloudTrail: nothing happened. After a failed deployment the CDK CLI looks there for reasons, and would retry an error for 20 s."""
+"""CloudTrail without events. After a failed deployment the CDK command line searches there for reasons, and would retry
+an error for 20 s.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -10,13 +12,16 @@ if TYPE_CHECKING:
 
 
 def install(aws: LocalAws) -> None:
-    aws.services["cloudtrail"] = answer
+    aws.add_service("cloudtrail", answer)
 
 
 def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
     if environ.get("HTTP_X_AMZ_TARGET", "").endswith(".LookupEvents"):
         status, body = "200 OK", b'{"Events": []}'
     else:
-        status, body = "400 Bad Request", b'{"__type": "UnsupportedOperationException", "message": "the local AWS keeps no trails"}'
+        status, body = (
+            "400 Bad Request",
+            b'{"__type": "UnsupportedOperationException", "message": "the local AWS keeps no trails"}',
+        )
     start_response(status, [("Content-Type", "application/x-amz-json-1.1"), ("Content-Length", str(len(body)))])
     return [body]

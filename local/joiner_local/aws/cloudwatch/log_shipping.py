@@ -1,7 +1,8 @@
-"""What functions and state machines print, on its way to CloudWatch Logs; lines in embedded metric format become metrics on the way.
+"""Ship log lines of functions and state machines to CloudWatch Logs, and metrics in embedded metric format to
+CloudWatch.
 
-Off the path of whoever printed: a line is put in a queue, one thread ships them in batches. Embedded metric format is what Powertools
-prints ("Specification: Embedded metric format" in the CloudWatch User Guide).
+The caller does not wait: a queue takes the line, and one thread ships batches. Embedded metric format is what
+Powertools prints ("Specification: Embedded metric format" in the CloudWatch User Guide).
 """
 
 import datetime as dt
@@ -75,11 +76,11 @@ def put_metrics(namespace: str, data: list[dict[str, Any]]) -> None:
 
 
 def embedded_metrics(line: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Namespaces and their data in one line, if it is in embedded metric format.
+    """Return namespaces and their data in one line, if it is in embedded metric format.
 
-    >>> line = '{"_aws": {"Timestamp": 0, "CloudWatchMetrics": [{"Namespace": "N", "Metrics": [{"Name": "m"}]}]}, "m": 2}'
-    >>> [(namespace, datum["MetricName"], datum["Value"]) for namespace, data in embedded_metrics(line) for datum in data]
-    [('N', 'm', 2.0)]
+    >>> metrics = '{"Timestamp": 0, "CloudWatchMetrics": [{"Namespace": "N", "Metrics": [{"Name": "m"}]}]}'
+    >>> [(name, data[0]["Value"]) for name, data in embedded_metrics(f'{{"_aws": {metrics}, "m": 2}}')]
+    [('N', 2.0)]
     """
     if not line.startswith("{") or '"_aws"' not in line:
         return

@@ -1,9 +1,9 @@
-"""DynamoDB: moto's tables, one request at a time, transactions that are all or nothing, items that expire.
+"""DynamoDB on moto's tables: one request at a time, transactions that change everything or nothing, items that expire.
 
-moto reads an item, checks the condition and writes, with nothing to keep another thread out; two callers could both take a lease. DynamoDB
-orders the writes of one item and isolates transactions; one lock around every request gives more than that.
+moto reads an item, checks the condition and writes without a lock, so two callers could both take a lease. DynamoDB
+orders the writes of one item and isolates transactions; one lock around every request guarantees more than that.
 
-And moto sorts all items that a table has before it looks which of them a query is about: the longer a stack lives, the slower.
+moto also sorts all items of a table for each query, which becomes slower the more items there are.
 """
 
 import copy
@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 log = logging.getLogger(__name__)
 
-SWEEP = 5.0  # seconds between looks for expired items; on AWS they go within days
+SWEEP = 5.0  # seconds between searches for expired items; AWS deletes them within days
 MOST_ACTIONS = 100  # of one transaction
 _IN_ORDER = (
     "put_item",
@@ -40,14 +41,16 @@ def install(aws: LocalAws) -> None:
     from moto.dynamodb.models.table import Table
     from moto.dynamodb.responses import DynamoHandler
 
-    Table.query = _among_its_own(Table.query)
+    query, update = Table.query, DynamoDBBackend.update_item
+    wrap_attribute(Table, "query", _among_its_own(query), query)
     for name in _IN_ORDER:
-        setattr(DynamoHandler, name, _alone(getattr(DynamoHandler, name)))
-    DynamoDBBackend.transact_write_items = transact_write_items
-    DynamoDBBackend.update_item = _undone_if_it_fails(DynamoDBBackend.update_item)
+        handle = getattr(DynamoHandler, name)
+        wrap_attribute(DynamoHandler, name, _alone(handle), handle)
+    replace_attribute(DynamoDBBackend, "transact_write_items", transact_write_items)
+    wrap_attribute(DynamoDBBackend, "update_item", _undone_if_it_fails(update), update)
     stopped = threading.Event()
     aws.closing.append(stopped.set)
-    aws.knobs["expire-items"] = lambda _asked: {"deleted": sweep(time.time())}
+    aws.add_knobs({"expire-items": lambda _asked: {"deleted": sweep(time.time())}})
     threading.Thread(target=_sweep_for_ever, args=(stopped,), name="time-to-live", daemon=True).start()
 
 
@@ -60,13 +63,13 @@ def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _among_its_own(query: Callable[..., Any]) -> Callable[..., Any]:
-    """`Table.query` that sees only the items of the hash key that it asks for; queries of indexes see all."""
+    """Return a `Table.query` that reads only the items of the requested hash key; queries of indexes read all items."""
     signature = inspect.signature(query)
 
     def narrow(self: Any, hash_key: Any, *args: Any, **kwargs: Any) -> Any:
         if signature.bind(self, hash_key, *args, **kwargs).arguments.get("index_name") or not self.range_key_attr:
             return query(self, hash_key, *args, **kwargs)
-        part = object.__new__(type(self))  # moto keeps a list of all that are made in its own way
+        part = object.__new__(type(self))  # moto keeps a list of all backends that its own constructor made
         part.__dict__.update(self.__dict__)
         part.items = {hash_key: self.items[hash_key]} if hash_key in self.items else {}
         return query(part, hash_key, *args, **kwargs)
@@ -75,7 +78,9 @@ def _among_its_own(query: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _undone_if_it_fails(update: Callable[..., Any]) -> Callable[..., Any]:
-    """moto makes the new item before it knows that the update is valid, and applies the first half of an expression that fails later."""
+    """Return an `update_item` that changes nothing when it fails. moto stores the new item before it validates the
+    update, and applies the first half of a failing expression.
+    """
 
     def update_item(self: Any, table_name: str, key: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         with _LOCK:
@@ -98,7 +103,9 @@ def _restore(backend: Any, table_name: str, key: Mapping[str, Any], before: Any)
 
 
 def transact_write_items(self: Any, transact_items: Sequence[Mapping[str, Mapping[str, Any]]]) -> None:
-    """Check every condition, then write everything ("TransactWriteItems"). moto writes as it checks and copies whole tables to undo it."""
+    """Check every condition, then write everything ("TransactWriteItems"). moto writes while it checks, and copies
+    whole tables for a rollback.
+    """
     from moto.dynamodb.comparisons import get_filter_expression
     from moto.dynamodb.exceptions import (
         MockValidationException,
@@ -125,12 +132,16 @@ def transact_write_items(self: Any, transact_items: Sequence[Mapping[str, Mappin
             seen.add(identity)
             current = self.get_item(action["TableName"], key)
             condition = get_filter_expression(
-                action.get("ConditionExpression"), action.get("ExpressionAttributeNames"), action.get("ExpressionAttributeValues")
+                action.get("ConditionExpression"),
+                action.get("ExpressionAttributeNames"),
+                action.get("ExpressionAttributeValues"),
             )
             holds = action.get("ConditionExpression") is None or condition.expr(current)
             shown = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current is not None
-            told = current.to_json()["Attributes"] if shown else None
-            reasons.append((None, None, None) if holds else ("ConditionalCheckFailed", "The conditional request failed", told))
+            answer = current.to_json()["Attributes"] if shown else None
+            reasons.append(
+                (None, None, None) if holds else ("ConditionalCheckFailed", "The conditional request failed", answer)
+            )
             actions.append((kind, action, key, copy.deepcopy(current)))
         if any(code is not None for code, _, _ in reasons):
             raise TransactionCanceledException(reasons)
@@ -180,7 +191,7 @@ def _sweep_for_ever(stopped: threading.Event) -> None:
 
 
 def sweep(now: float) -> int:
-    """Delete the items whose time-to-live attribute (epoch seconds) is over; how many."""
+    """Delete the items whose time-to-live attribute (epoch seconds) has passed. Returns their number."""
     from moto.dynamodb.models import dynamodb_backends
 
     deleted = 0
@@ -198,5 +209,5 @@ def sweep(now: float) -> int:
 
 
 def _items(table: Any) -> list[Any]:
-    """All of a table's items, in no order."""
+    """Return all items of a table, in no order."""
     return [item for found in table.items.values() for item in (found.values() if table.range_key_attr else (found,))]

@@ -1,17 +1,17 @@
-"""How much each pool of EC2 capacity (instance type x zone x lifecycle) has left; plenty, unless a test says otherwise.
+"""The remaining capacity of each EC2 pool (instance type, zone, lifecycle): unlimited, unless a limit is set.
 
-The knob: `POST /_local/capacity {"instanceType": "m5.large", "zone": "us-east-1a", "lifecycle": "spot", "available": 2}`. What is left out
-means all; `"available": null` lifts the limit again; `"errorCode"` is why the pool refuses what is beyond it, where it is not the usual
-`InsufficientInstanceCapacity` (`UnfulfillableCapacity` for spot). `{"clear": true}` lifts all limits, `{"show": true}` tells those in
-force. A limit counts what may still be launched: an instance that ends gives nothing back.
+Knob: `POST /_local/capacity {"instanceType": "m5.large", "zone": "us-east-1a", "lifecycle": "spot", "available": 2}`. A
+field that is left out means all; `"available": null` removes the limit. `"errorCode"` is the error beyond the limit, by
+default `InsufficientInstanceCapacity` (`UnfulfillableCapacity` for spot). `{"clear": true}` removes all limits,
+`{"show": true}` lists them. A limit counts launches: an instance that ends returns nothing to its pool.
 
 >>> pools = CapacityPools()
->>> pools.limit(Limit("m5.large", "*", "on-demand", 3))
->>> pools.take(Pool("m5.large", "us-east-1a", "on-demand"), 2)
+>>> pools.limit(CapacityLimit("m5.large", "*", "on-demand", 3))
+>>> pools.take(CapacityPool("m5.large", "us-east-1a", "on-demand"), 2)
 2
->>> pools.take(Pool("m5.large", "us-east-1b", "on-demand"), 2)
+>>> pools.take(CapacityPool("m5.large", "us-east-1b", "on-demand"), 2)
 1
->>> pools.left(Pool("m5.large", "us-east-1b", "spot")) is None
+>>> pools.left(CapacityPool("m5.large", "us-east-1b", "spot")) is None
 True
 """
 
@@ -27,6 +27,9 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 
+from joiner_local.aws.attribute_patches import replace_attribute
+from joiner_local.aws.local_aws import LocalAws
+
 ALL: Final = "*"
 SPOT: Final = "spot"
 ON_DEMAND: Final = "on-demand"
@@ -41,14 +44,18 @@ class CapacityPool:
     lifecycle: str
 
     def coverings(self) -> Iterator["CapacityPool"]:
-        """Itself and the wildcards that cover it."""
-        for instance_type, zone, lifecycle in product((self.instance_type, ALL), (self.zone, ALL), (self.lifecycle, ALL)):
+        """Return this pool and the wildcards that cover it."""
+        for instance_type, zone, lifecycle in product(
+            (self.instance_type, ALL), (self.zone, ALL), (self.lifecycle, ALL)
+        ):
             yield CapacityPool(instance_type, zone, lifecycle)
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityLimit:
-    """`available` more instances from the pools that it covers together; None is no limit. `error_code` "" is the usual one."""
+    """`available` more instances from all pools that the limit covers; None is no limit. An empty `error_code` is the
+    default one.
+    """
 
     instance_type: str = ALL
     zone: str = ALL
@@ -68,26 +75,33 @@ class CapacityLimit:
         _check_known("instanceType", instance_type, INSTANCE_TYPES)
         _check_known("zone", zone, [known.name for zones in RegionsAndZonesBackend.zones.values() for known in zones])
         if available is not None and (isinstance(available, bool) or not isinstance(available, int) or available < 0):
-            raise ValueError(f"capacity: available is {available!r}: give a whole number of instances, or null for plenty")
+            raise ValueError(
+                f"capacity: available is {available!r}: give a whole number of instances, or null for plenty"
+            )
         return cls(instance_type, zone, lifecycle, available, asked.get("errorCode", ""))
 
     def to_knob(self) -> dict[str, Any]:
-        """As it was asked for."""
-        return {"instanceType": self.instance_type, "zone": self.zone, "lifecycle": self.lifecycle, "available": self.available}
+        """Return the limit as the knob takes it."""
+        return {
+            "instanceType": self.instance_type,
+            "zone": self.zone,
+            "lifecycle": self.lifecycle,
+            "available": self.available,
+        }
 
 
-def _check_known(field: str, said: object, known: Collection[str]) -> None:
-    """A limit on what does not exist would limit nothing, and nobody would notice."""
-    if said == ALL or (isinstance(said, str) and said in known):
+def _check_known(field: str, text: object, known: Collection[str]) -> None:
+    """Refuse an unknown value: such a limit would have no effect."""
+    if text == ALL or (isinstance(text, str) and text in known):
         return
-    near = difflib.get_close_matches(str(said), sorted(known), n=3)
+    near = difflib.get_close_matches(str(text), sorted(known), n=3)
     meant = f"did you mean {', '.join(near)}?" if near else "see `joiner catalogue`"
-    raise ValueError(f'capacity: {field} is {said!r}: there is none called so; {meant} ("*" stands for all)')
+    raise ValueError(f'capacity: {field} is {text!r}: there is none called so; {meant} ("*" stands for all)')
 
 
 @dataclass(slots=True)
 class CapacityPools:
-    """The limits in force. Its lock is held over an allocation, so that two fleets cannot take the same instance."""
+    """The limits in force. The lock is held during an allocation, so that two fleets cannot take the same capacity."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     _limits: dict[CapacityPool, CapacityLimit] = field(default_factory=dict)
@@ -110,15 +124,17 @@ class CapacityPools:
 
     def _covering(self, pool: CapacityPool) -> list[tuple[CapacityPool, CapacityLimit, int]]:
         found = ((key, self._limits.get(key)) for key in pool.coverings())
-        return [(key, limit, limit.available) for key, limit in found if limit is not None and limit.available is not None]
+        return [
+            (key, limit, limit.available) for key, limit in found if limit is not None and limit.available is not None
+        ]
 
     def left(self, pool: CapacityPool) -> int | None:
-        """None is plenty."""
+        """Return how many instances the pool can launch; None is unlimited."""
         with self.lock:
             return min((available for _, _, available in self._covering(pool)), default=None)
 
     def take(self, pool: CapacityPool, count: int) -> int:
-        """Up to `count`; how many it gave."""
+        """Take up to `count`. Returns how many were taken."""
         with self.lock:
             left = self.left(pool)
             given = count if left is None else min(count, left)
@@ -134,10 +150,18 @@ class CapacityPools:
             self._limits[key] = replace(limit, available=available + by)
 
     def refusal(self, pool: CapacityPool) -> str:
-        """The error code of a pool that has too little."""
+        """Return the error code of a pool without enough capacity."""
         with self.lock:
-            told = [limit.error_code for _, limit, available in self._covering(pool) if limit.error_code and available <= 0]
-        return told[0] if told else "UnfulfillableCapacity" if pool.lifecycle == SPOT else "InsufficientInstanceCapacity"
+            answer = [
+                limit.error_code for _, limit, available in self._covering(pool) if limit.error_code and available <= 0
+            ]
+        return (
+            answer[0]
+            if answer
+            else "UnfulfillableCapacity"
+            if pool.lifecycle == SPOT
+            else "InsufficientInstanceCapacity"
+        )
 
 
 POOLS: Final = CapacityPools()  # one account, one region: one set of pools a process
@@ -154,28 +178,36 @@ def set_capacity(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def get_spot_placement_scores(response: Any) -> ActionResult:
-    """10 where capacity is plenty, else by how many are left; for each zone, or the best of the region."""
+    """Return 10 for unlimited capacity, else a score by the remaining capacity; for each zone, or the best of the
+    region.
+    """
     types = response._get_param("InstanceTypes", [])
     scores = {}
     for zone in response.ec2_backend.describe_availability_zones():
         depths = [POOLS.left(CapacityPool(instance_type, zone.name, SPOT)) for instance_type in types]
-        scores[zone.zone_id] = 10 if not depths or None in depths else max(1, min(9, max(depth or 0 for depth in depths)))
+        scores[zone.zone_id] = (
+            10 if not depths or None in depths else max(1, min(9, max(depth or 0 for depth in depths)))
+        )
     if response._get_param("SingleAvailabilityZone", False):
         return ActionResult(
             {
                 "SpotPlacementScores": [
-                    {"Region": response.region, "AvailabilityZoneId": zone, "Score": score} for zone, score in scores.items()
+                    {"Region": response.region, "AvailabilityZoneId": zone, "Score": score}
+                    for zone, score in scores.items()
                 ]
             }
         )
-    return ActionResult({"SpotPlacementScores": [{"Region": response.region, "Score": max(scores.values(), default=1)}]})
+    return ActionResult(
+        {"SpotPlacementScores": [{"Region": response.region, "Score": max(scores.values(), default=1)}]}
+    )
 
 
 def describe_capacity_reservations(_response: Any) -> ActionResult:
-    """This account has none."""
+    """Return none: this account has no reservations."""
     return ActionResult({"CapacityReservations": []})
 
 
-def install() -> None:
-    EC2Response.get_spot_placement_scores = get_spot_placement_scores
-    EC2Response.describe_capacity_reservations = describe_capacity_reservations
+def install(aws: LocalAws) -> None:
+    replace_attribute(EC2Response, "get_spot_placement_scores", get_spot_placement_scores)
+    replace_attribute(EC2Response, "describe_capacity_reservations", describe_capacity_reservations)
+    aws.add_knobs({"capacity": set_capacity})

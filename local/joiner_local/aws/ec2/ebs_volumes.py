@@ -1,7 +1,8 @@
-"""Volumes of an instance as EC2 checks them in RunInstances, and the account's defaults for EBS.
+"""Volumes of an instance as EC2 checks them in RunInstances, and the account's EBS defaults.
 
-moto takes any volume. Sources: EC2 API reference (EbsBlockDevice; "Error codes"; Get- and ModifyEbsDefaultKmsKeyId,
-GetEbsEncryptionByDefault), the messages that users of EC2 report; the table of `tests/local/test_refusals_of_volumes.py` names each.
+moto accepts any volume. Sources: EC2 API reference (EbsBlockDevice; "Error codes"; Get- and ModifyEbsDefaultKmsKeyId,
+GetEbsEncryptionByDefault), messages that users of EC2 report; `tests/local/test_refusals_of_volumes.py` names the
+source of each.
 """
 
 import re
@@ -11,6 +12,8 @@ from typing import Any, Final
 
 from moto.core.responses import ActionResult
 from moto.ec2.responses import EC2Response
+
+from joiner_local.aws.attribute_patches import replace_attribute
 
 Problem = tuple[str, str]  # EC2's error code and message
 
@@ -25,7 +28,7 @@ MAPPING: Final = "InvalidBlockDeviceMapping"
 
 @dataclass(frozen=True, slots=True)
 class VolumeType:
-    """A volume type: GiB, IOPS (None: it takes none), IOPS per GiB, throughput in MiB/s."""
+    """A volume type: sizes in GiB, IOPS (None: not settable), IOPS per GiB, throughput in MiB/s."""
 
     least: int
     most: int
@@ -48,7 +51,7 @@ KINDS: Final = {
 
 @dataclass(slots=True)
 class AccountEbsDefaults:
-    """Of the account in this region."""
+    """The EBS defaults of the account in this region."""
 
     key: str = AWS_MANAGED_KEY
     encrypted: bool = False
@@ -58,7 +61,7 @@ DEFAULTS: Final = AccountEbsDefaults()
 
 
 def problems(data: Mapping[str, Any], backend: Any) -> Iterator[Problem]:
-    """What RunInstances refuses of the block devices of a request, laid over those of its image."""
+    """Return what RunInstances refuses in the block devices of a request, merged over those of its image."""
     image = backend.amis.get(data.get("ImageId") or "")
     mapped = {each["DeviceName"]: each.get("Ebs", {}) for each in (image.block_device_mappings if image else ())}
     for mapping in data.get("BlockDeviceMappings") or ():
@@ -85,7 +88,7 @@ def _of_device(name: str, asked: Mapping[str, Any], mapped: Mapping[str, Any], b
 
 
 def _of_snapshot(name: str, asked: Mapping[str, Any], mapped: Mapping[str, Any], backend: Any) -> Iterator[Problem]:
-    """`mapped` holds the image's snapshot, whose size is the one that the mapping shows."""
+    """Check a mapping with a snapshot. `mapped` has the image's snapshot, whose size is that of the mapping."""
     size, encrypted = int(mapped.get("VolumeSize") or 0), _true(mapped.get("Encrypted"))
     identifier = asked.get("SnapshotId") or mapped.get("SnapshotId")
     if asked.get("SnapshotId"):
@@ -95,13 +98,18 @@ def _of_snapshot(name: str, asked: Mapping[str, Any], mapped: Mapping[str, Any],
             return
         size, encrypted = int(found.volume.size), bool(found.encrypted)
     if asked.get("VolumeSize") and int(asked["VolumeSize"]) < size:
-        yield MAPPING, f"Volume of size {asked['VolumeSize']}GB is smaller than snapshot '{identifier}', expect size >= {size}GB"
+        yield (
+            MAPPING,
+            f"Volume of size {asked['VolumeSize']}GB is smaller than snapshot '{identifier}', expect size >= {size}GB",
+        )
     if encrypted and "Encrypted" in asked and not _true(asked["Encrypted"]):
         yield MAPPING, f"the encrypted flag cannot be specified since device {name} has a snapshot specified."
 
 
 def _visible(snapshot: Any, account: str) -> bool:
-    """Whether the account may make volumes of it: its own, public ones (as those of Amazon's images), those shared with it."""
+    """Whether the account may use the snapshot: its own, public ones (those of Amazon's images), and those shared
+    with it.
+    """
     public = snapshot.from_ami or "all" in snapshot.create_volume_permission_groups
     return bool(snapshot.owner_id == account or public or account in snapshot.create_volume_permission_userids)
 
@@ -138,13 +146,18 @@ def _of_speed(volume: Mapping[str, Any], kind: VolumeType) -> Iterator[Problem]:
         elif throughput < kind.throughput[0]:
             yield INVALID, f"Throughput of {throughput} MiBps is too low; minimum is {kind.throughput[0]}."
         elif ratio > 0.25:
-            yield INVALID, f"Throughput (MiBps) to iops ratio of {ratio:.6f} is too high; maximum is 0.250000 MiBps per iops."
+            yield (
+                INVALID,
+                f"Throughput (MiBps) to iops ratio of {ratio:.6f} is too high; maximum is 0.250000 MiBps per iops.",
+            )
 
 
 def keys_of(data: Mapping[str, Any], backend: Any) -> set[str]:
-    """The customer-managed keys that the volumes of a request are encrypted with, the account's default among them."""
+    """Return the customer-managed keys that encrypt the volumes of a request, including the account's default."""
     image = backend.amis[data["ImageId"]]
-    devices: dict[str, dict[str, Any]] = {each["DeviceName"]: dict(each.get("Ebs", {})) for each in image.block_device_mappings}
+    devices: dict[str, dict[str, Any]] = {
+        each["DeviceName"]: dict(each.get("Ebs", {})) for each in image.block_device_mappings
+    }
     for mapping in data.get("BlockDeviceMappings") or ():
         if "Ebs" in mapping:
             devices.setdefault(mapping["DeviceName"], {}).update(mapping["Ebs"])
@@ -161,8 +174,8 @@ def _key_of(ebs: Mapping[str, Any], backend: Any) -> str:
     return DEFAULTS.key if _true(ebs.get("Encrypted")) or DEFAULTS.encrypted else ""
 
 
-def _true(said: object) -> bool:
-    return str(said).lower() == "true"
+def _true(text: object) -> bool:
+    return str(text).lower() == "true"
 
 
 def get_ebs_default_kms_key_id(_response: Any) -> ActionResult:
@@ -203,4 +216,4 @@ def install() -> None:
         enable_ebs_encryption_by_default,
         disable_ebs_encryption_by_default,
     ):
-        setattr(EC2Response, action.__name__, action)
+        replace_attribute(EC2Response, action.__name__, action)

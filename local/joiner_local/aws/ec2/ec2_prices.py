@@ -1,10 +1,10 @@
-"""What EC2 costs here: published on-demand prices of us-east-1, and spot prices that drift as real ones do.
+"""EC2 prices: published on-demand prices of us-east-1, and simulated spot prices that change slowly.
 
-On demand: the packaged table, dated in the file. Types that are newer than the table get a price by a formula from their size.
-Spot: a share of the on-demand price that depends on type and zone only, with a slow wave on it; the same moment always gives the same
-price, so a test can compute what it will see.
+On demand: the packaged table, with its date. Types that the table lacks get a price by a formula from their size. Spot:
+a share of the on-demand price that depends on type and zone only, with a slow sine wave over time. A time always gives
+the same price, so tests can compute it.
 
->>> prices = Prices.packaged()
+>>> prices = Ec2Prices.packaged()
 >>> prices.on_demand("m5.large")
 0.096
 >>> a, b = prices.spot("m5.large", "us-east-1a", 0.0), prices.spot("m5.large", "us-east-1b", 0.0)
@@ -27,16 +27,20 @@ from moto.core.responses import ActionResult
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 
+from joiner_local.aws.attribute_patches import replace_attribute
+
 TABLE: Final = Path(__file__).parents[2] / "data" / "on_demand_prices.json"
 
-STEP: Final = 300.0  # seconds a spot price stands still: EC2 changes them "periodically", and two readers should agree
-WAVE: Final = 21_600.0  # seconds a radian of the drift
+STEP: Final = (
+    300.0  # seconds for which a spot price is constant: EC2 changes prices "periodically", and two readers should agree
+)
+WAVE: Final = 21_600.0  # seconds for a radian of the wave
 PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 
 @dataclass(frozen=True, slots=True)
 class Ec2Prices:
-    """Dollars an hour."""
+    """Prices in US$ an hour."""
 
     published: Mapping[str, float]
 
@@ -48,7 +52,7 @@ class Ec2Prices:
         return self.published.get(instance_type) or estimate(INSTANCE_TYPES[instance_type])
 
     def spot(self, instance_type: str, zone: str, when: float) -> float:
-        """`when` is seconds since the epoch."""
+        """Return the spot price at `when`, in seconds since the epoch."""
         digest = hashlib.sha256(f"{instance_type}/{zone}".encode()).digest()
         share = 0.28 + 0.25 * digest[0] / 255
         drift = 0.04 * math.sin((when // STEP) * STEP / WAVE + digest[1])
@@ -65,7 +69,8 @@ def _packaged() -> Ec2Prices:
 
 
 def estimate(info: Mapping[str, Any]) -> float:
-    """A plausible price for a type that the table lacks, from what DescribeInstanceTypes tells: processors, memory, accelerators.
+    """Return a plausible price for a type that the table lacks, from processors, memory and accelerators of
+    DescribeInstanceTypes.
 
     >>> processor = {"SupportedArchitectures": ["x86_64"]}
     >>> estimate({"VCpuInfo": {"DefaultVCpus": 4}, "MemoryInfo": {"SizeInMiB": 16384}, "ProcessorInfo": processor})
@@ -80,7 +85,7 @@ def estimate(info: Mapping[str, Any]) -> float:
 
 
 def describe_spot_price_history(response: Any) -> ActionResult:
-    """The price of now for each offering, as EC2 answers when StartTime is now."""
+    """Return the current price of each offering, as EC2 answers when StartTime is now."""
     prices = Ec2Prices.packaged()
     products = response._get_param("ProductDescriptions", []) or PRODUCTS
     filters = response._filters_from_querystring()
@@ -110,4 +115,4 @@ def describe_spot_price_history(response: Any) -> ActionResult:
 
 
 def install() -> None:
-    EC2Response.describe_spot_price_history = describe_spot_price_history
+    replace_attribute(EC2Response, "describe_spot_price_history", describe_spot_price_history)

@@ -1,10 +1,10 @@
-"""EC2 is eventually consistent: an instance that was just launched is unknown to other calls for a moment.
+"""Eventual consistency of EC2: other calls do not know an instance for a moment after its launch.
 
-While it is, DescribeInstances leaves it out of filtered answers, and refuses its id as CreateTags and TerminateInstances do:
-*InvalidInstanceID.NotFound*. The local EC2 shows instances at once, unless the knob says otherwise.
+In that time DescribeInstances leaves the instance out of filtered results, and refuses its id as CreateTags and
+TerminateInstances do: *InvalidInstanceID.NotFound*. The local EC2 shows instances at once, unless the knob is set.
 Source: EC2 developer guide, "Eventual consistency in the Amazon EC2 API".
 
-The knob: `POST /_local/visibility {"seconds": 5}`; it is about instances that are launched from then on.
+Knob: `POST /_local/visibility {"seconds": 5}`; it applies to instances that are launched afterwards.
 """
 
 import time
@@ -16,18 +16,19 @@ from moto.core.responses import ActionResult
 from moto.ec2.exceptions import InvalidInstanceIdError
 from moto.ec2.responses import EC2Response
 
+from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.local_aws import LocalAws
 
 
 @dataclass(slots=True)
 class Visibility:
-    """How long new instances stay unknown, and which are (id -> monotonic time of the end)."""
+    """How long new instances stay unknown, and which are unknown (id -> monotonic time of the end)."""
 
     seconds: float = 0.0
     until: dict[str, float] = field(default_factory=dict)
 
     def launched(self, instances: Iterable[Any]) -> None:
-        """These were launched now."""
+        """Start the time for new instances."""
         if self.seconds:
             end = time.monotonic() + self.seconds
             self.until |= {instance.id: end for instance in instances}
@@ -36,7 +37,7 @@ class Visibility:
         return self.until.get(instance_id, 0.0) > time.monotonic()
 
     def check(self, ids: Iterable[str]) -> None:
-        """Refuse a call that names an instance which is unknown yet."""
+        """Refuse a call that names an unknown instance."""
         if hidden := [each for each in ids if self.unknown(each)]:
             raise InvalidInstanceIdError(hidden)
 
@@ -69,7 +70,8 @@ def install(aws: LocalAws) -> None:
         seen = [each for each in shown["Reservations"] if not all(VISIBILITY.unknown(one.id) for one in each.instances)]
         return ActionResult({**shown, "Reservations": seen})
 
-    EC2Response.describe_instances = describe_instances
-    EC2Response.create_tags = _checked(EC2Response.create_tags, "Resources")
-    EC2Response.terminate_instances = _checked(EC2Response.terminate_instances, "InstanceIds")
-    aws.knobs["visibility"] = set_visibility
+    wrap_attribute(EC2Response, "describe_instances", describe_instances, describe)
+    for name, parameter in (("create_tags", "Resources"), ("terminate_instances", "InstanceIds")):
+        original = getattr(EC2Response, name)
+        wrap_attribute(EC2Response, name, _checked(original, parameter), original)
+    aws.add_knobs({"visibility": set_visibility})

@@ -1,7 +1,8 @@
-"""How a fleet's target is dealt out over its launch pools: EC2's allocation strategies, over pools whose depth is known.
+"""Allocate a fleet's target over its launch pools, by EC2's allocation strategies, with known capacity.
 
-Source: EC2 user guide, "Use allocation strategies to determine how EC2 Fleet or Spot Fleet fulfills Spot and On-Demand capacity". Where EC2
-keeps its formula to itself (price-capacity-optimized) this takes the cheapest of the pools that are deep enough.
+Source: EC2 user guide, "Use allocation strategies to determine how EC2 Fleet or Spot Fleet fulfills Spot and On-Demand
+capacity". EC2 does not publish the formula of price-capacity-optimized; this takes the cheapest of the pools with
+enough capacity.
 """
 
 import math
@@ -12,12 +13,12 @@ from typing import Final
 
 from joiner_local.aws.ec2.fleet_requests import FleetRequest, LaunchPool
 
-DEEP: Final = 10  # a pool with as many left is deep enough for price-capacity-optimized
+DEEP: Final = 10  # remaining capacity that is enough for price-capacity-optimized
 
 
 @dataclass(frozen=True, slots=True)
 class PricedPool:
-    """A pool that could launch: its price in $/h and how many it has left (infinity: plenty)."""
+    """A pool that could launch: its price in US$ an hour and its remaining capacity (infinity: unlimited)."""
 
     asked: LaunchPool
     price: float
@@ -37,7 +38,7 @@ class PoolRefusal:
 
 @dataclass(slots=True)
 class FleetAllocation:
-    """What comes of it: instances by pool, in the order in which they were taken, and who refused."""
+    """The result: instances by pool in the order of allocation, and the refusals."""
 
     granted: list[tuple[LaunchPool, int]] = field(default_factory=list)
     refused: list[PoolRefusal] = field(default_factory=list)
@@ -47,12 +48,12 @@ class FleetAllocation:
         return sum(count * asked.weight for asked, count in self.granted)
 
 
-# Asks a pool for that many; answers how many it gave, and why not more.
+# Takes instances from a pool; returns how many, and the refusal of the rest.
 Draw = Callable[[LaunchPool, int], tuple[int, PoolRefusal | None]]
 
 
 def ranked(candidates: Sequence[PricedPool], strategy: str) -> list[PricedPool]:
-    """The order in which a strategy asks them."""
+    """Return the pools in the order in which a strategy uses them."""
     keys: dict[str, Callable[[PricedPool], tuple[float, ...]]] = {
         "prioritized": lambda c: (c.asked.priority, c.unit_price),
         "capacity-optimized": lambda c: (-c.depth, c.unit_price),
@@ -65,7 +66,7 @@ def ranked(candidates: Sequence[PricedPool], strategy: str) -> list[PricedPool]:
 def allocate(
     request: FleetRequest, candidates: Sequence[PricedPool], draw: Draw, give_back: Callable[[LaunchPool, int], None]
 ) -> FleetAllocation:
-    """Fill the target from the pools; under single type or zone, from the first such group that gives the minimum."""
+    """Fill the target from the pools; for a single type or zone, from the first such group that reaches the minimum."""
     order = ranked(candidates, request.strategy)
     total = FleetAllocation()
     for group in _groups(request, order):
@@ -80,14 +81,16 @@ def allocate(
 
 
 def _groups(request: FleetRequest, order: list[PricedPool]) -> list[list[PricedPool]]:
-    """All pools, or those of one type (or zone) each, the group with the best pool first."""
+    """Return one group of all pools, or a group for each type (or zone), the group with the best pool first."""
 
     def kind(candidate: PricedPool) -> tuple[str, str]:
         pool = candidate.asked.pool
         return (pool.instance_type if request.single_type else "", pool.zone if request.single_zone else "")
 
     best = {k: order.index(next(c for c in order if kind(c) == k)) for k in {kind(c) for c in order}}
-    return [list(members) for _, members in groupby(sorted(order, key=lambda c: (best[kind(c)], order.index(c))), key=kind)]
+    return [
+        list(members) for _, members in groupby(sorted(order, key=lambda c: (best[kind(c)], order.index(c))), key=kind)
+    ]
 
 
 def _fill(request: FleetRequest, order: list[PricedPool], draw: Draw) -> FleetAllocation:
@@ -103,7 +106,7 @@ def _fill(request: FleetRequest, order: list[PricedPool], draw: Draw) -> FleetAl
 
 
 def _spread(request: FleetRequest, order: list[PricedPool], draw: Draw) -> FleetAllocation:
-    """Equal shares; what one pool lacks, the others give."""
+    """Take equal shares; other pools replace what one pool lacks."""
     allocation = FleetAllocation()
     willing = order
     while willing and (missing := request.target - allocation.capacity) > 0:

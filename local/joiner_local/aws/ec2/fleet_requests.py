@@ -1,11 +1,12 @@
-"""A CreateFleet request of type instant, read: one launch pool for each override of each launch template.
+"""Parse a CreateFleet request of type instant: one launch pool for each override of each launch template.
 
-Sources: EC2 API reference, CreateFleet and FleetLaunchTemplateOverridesRequest; what an override says replaces what the template says,
-and `LaunchTemplateSpecificationUserData` replaces the template's user data.
+Sources: EC2 API reference, CreateFleet and FleetLaunchTemplateOverridesRequest. A field of an override replaces that of
+the template, and `LaunchTemplateSpecificationUserData` replaces the template's user data.
 
-Two kinds of mistakes, as on EC2. A request that cannot be read refuses the whole call (`EC2ClientError`): no such launch template, no such
-instance type. What only RunInstances would find in a pool (its image, subnet, group, profile) is that pool's entry in the answer's
-`Errors`, under HTTP 200, while other pools launch: people see these as "with fleet error(s), InvalidParameterValue: ...".
+There are two kinds of errors, as on EC2. A request that cannot be parsed fails the whole call (`EC2ClientError`): an
+unknown launch template or instance type. What only RunInstances finds in a pool (its image, subnet, group, profile) is
+an entry for that pool in the response's `Errors`, under HTTP 200, while other pools launch: "with fleet error(s),
+InvalidParameterValue: ...".
 """
 
 import base64
@@ -21,17 +22,23 @@ from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, SPOT, CapacityPool
 
 PLURALS: Final = {SPOT: "SpotOptions", ON_DEMAND: "OnDemandOptions"}
 STRATEGIES: Final = {
-    SPOT: ("lowest-price", "diversified", "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"),
+    SPOT: (
+        "lowest-price",
+        "diversified",
+        "capacity-optimized",
+        "capacity-optimized-prioritized",
+        "price-capacity-optimized",
+    ),
     ON_DEMAND: ("lowest-price", "prioritized"),
 }
 FLEET_TAGGABLE: Final = frozenset({"fleet", "instance", "volume"})
-"""What an instant fleet's own tag specifications may name; interfaces and requests for spot are tagged by the launch template."""
+"""Resource types that tag specifications of an instant fleet may name; the launch template tags the others."""
 
 MAXIMUM_OVERRIDES: Final = 300
 MAXIMUM_TEMPLATES: Final = 50
 """EC2's quotas for one fleet. Source: EC2 user guide, "EC2 Fleet and Spot Fleet quotas"."""
 
-LEAST: Final = 1e9  # the priority of an override that names none: after all that do
+LEAST: Final = 1e9  # priority of an override without one: after all others
 USER_DATA_BYTES: Final = 16_384
 
 Tags = dict[str, str]
@@ -43,7 +50,7 @@ def invalid(message: str) -> EC2ClientError:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPool:
-    """What one override asks for. `data` is the template's data with the override laid over it."""
+    """One override. `data` is the template's data merged with the override."""
 
     pool: CapacityPool
     data: Mapping[str, Any]
@@ -53,15 +60,15 @@ class LaunchPool:
     template: Mapping[str, str]
     override: Mapping[str, Any]
 
-    def told(self) -> dict[str, Any]:
-        """How an answer refers to it."""
+    def describe(self) -> dict[str, Any]:
+        """Return the pool as a response refers to it."""
         both = {"LaunchTemplateSpecification": self.template, "Overrides": self.override}
         return {"LaunchTemplateAndOverrides": both, "Lifecycle": self.pool.lifecycle}
 
 
 @dataclass(frozen=True, slots=True)
 class FleetRequest:
-    """`minimum` 0: take what there is."""
+    """A parsed request. `minimum` 0 accepts any capacity."""
 
     lifecycle: str
     target: int
@@ -80,7 +87,8 @@ class FleetRequest:
             raise EC2ClientError("UnsupportedOperation", f"the local EC2 has no capacity of type {lifecycle}")
         if capacity.get("SpotTargetCapacity") or capacity.get("OnDemandTargetCapacity"):
             raise EC2ClientError(
-                "UnsupportedOperation", "the local EC2 launches one capacity type a fleet: name it in DefaultTargetCapacityType"
+                "UnsupportedOperation",
+                "the local EC2 launches one capacity type a fleet: name it in DefaultTargetCapacityType",
             )
         target = int(capacity.get("TotalTargetCapacity") or 0)
         if target < 1:
@@ -98,13 +106,23 @@ class FleetRequest:
         if minimum and not (single_type or single_zone):
             raise invalid("MinTargetCapacity needs SingleInstanceType or SingleAvailabilityZone.")
         return cls(
-            lifecycle, target, strategy, single_type, single_zone, minimum, pools, _fleet_tags(params.get("TagSpecifications") or [])
+            lifecycle,
+            target,
+            strategy,
+            single_type,
+            single_zone,
+            minimum,
+            pools,
+            _fleet_tags(params.get("TagSpecifications") or []),
         )
 
 
 def _check_size(configs: Sequence[Mapping[str, Any]]) -> None:
     overrides = sum(len(config.get("Overrides") or [{}]) for config in configs)
-    for what, count, most in (("launch templates", len(configs), MAXIMUM_TEMPLATES), ("overrides", overrides, MAXIMUM_OVERRIDES)):
+    for what, count, most in (
+        ("launch templates", len(configs), MAXIMUM_TEMPLATES),
+        ("overrides", overrides, MAXIMUM_OVERRIDES),
+    ):
         if count > most:
             raise invalid(f"The number of {what} ({count}) exceeds the maximum of {most} for one fleet.")
 
@@ -117,7 +135,7 @@ def _fleet_tags(specifications: Sequence[Mapping[str, Any]]) -> dict[str, Tags]:
 
 
 def tags_by_type(specifications: Sequence[Mapping[str, Any]]) -> dict[str, Tags]:
-    """Tags by the type of resource that carries them.
+    """Return tags by the type of resource that they are for.
 
     >>> tags_by_type([{"ResourceType": "volume", "Tags": [{"Key": "a", "Value": "1"}]}])
     {'volume': {'a': '1'}}
@@ -148,7 +166,9 @@ def _template(specification: Mapping[str, Any], backend: Any) -> tuple[dict[str,
     elif name := specification.get("LaunchTemplateName"):
         found = backend.get_launch_template_by_name(name)
     else:
-        raise EC2ClientError("MissingParameter", "The request must contain either a launch template ID or a launch template name")
+        raise EC2ClientError(
+            "MissingParameter", "The request must contain either a launch template ID or a launch template name"
+        )
     asked = str(specification.get("Version") or "$Default")
     version = _version(found, asked)
     data = dict(version.data)
@@ -169,10 +189,19 @@ def _version(template: Any, asked: str) -> Any:
     return template.versions[number - 1]
 
 
-def _pool(template: dict[str, str], data: Mapping[str, Any], override: Mapping[str, Any], lifecycle: str, backend: Any) -> LaunchPool:
+def _pool(
+    template: dict[str, str], data: Mapping[str, Any], override: Mapping[str, Any], lifecycle: str, backend: Any
+) -> LaunchPool:
     if "InstanceRequirements" in override:
         raise EC2ClientError("UnsupportedOperation", "the local EC2 takes instance types, not InstanceRequirements")
-    merged = {**data, **{key: value for key, value in override.items() if key not in ("WeightedCapacity", "Priority", "AvailabilityZone")}}
+    merged = {
+        **data,
+        **{
+            key: value
+            for key, value in override.items()
+            if key not in ("WeightedCapacity", "Priority", "AvailabilityZone")
+        },
+    }
     merged["MetadataOptions"] = {**data.get("MetadataOptions", {}), **override.get("MetadataOptions", {})}
     instance_type = merged.get("InstanceType")
     if not instance_type:
@@ -207,7 +236,7 @@ def _default_subnet(backend: Any, zone: str | None) -> Any:
 
 
 def user_data_problem(encoded: str) -> tuple[str, str] | None:
-    """What EC2 says against this user data (base64), as code and message; None if nothing.
+    """Return EC2's error code and message for invalid user data (base64); None if it is valid.
 
     >>> user_data_problem("aGk=")
     >>> user_data_problem("hi!")[0]

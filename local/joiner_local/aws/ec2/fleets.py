@@ -1,8 +1,8 @@
-"""EC2 of the local AWS: CreateFleet of type instant as EC2 does it, and by `install` whatever else of EC2 moto lacks.
+"""CreateFleet of type instant as EC2 does it.
 
-moto takes the first override, whatever is asked. Here a fleet has launch pools, strategies, prices and capacity; it may be fulfilled in
-part, with `Errors` beside `Instances`; the same `ClientToken` gives the same answer, and with other parameters a refusal.
-Source: EC2 API reference (CreateFleet, DescribeFleets, "Ensuring idempotency").
+moto takes the first override of any request. Here a fleet has launch pools, strategies, prices and capacity. It may be
+fulfilled in part, with `Errors` beside `Instances`. The same `ClientToken` returns the same response, and an error with
+other parameters. Source: EC2 API reference (CreateFleet, DescribeFleets, "Ensuring idempotency").
 """
 
 import json
@@ -18,17 +18,14 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import random_fleet_id
 
+from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.ec2 import (
     capacity_pools,
     ebs_volumes,
-    ec2_prices,
     eventual_consistency,
     instance_launches,
     instance_lifecycle,
     kms_keys,
-    launch_templates,
-    spot_interruptions,
-    spot_role,
 )
 from joiner_local.aws.ec2.capacity_pools import POOLS
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
@@ -37,26 +34,29 @@ from joiner_local.aws.ec2.fleet_requests import FleetRequest, LaunchPool, tags_b
 from joiner_local.aws.fault_injection import early_terminations
 from joiner_local.aws.iam import ec2_required_permissions
 from joiner_local.aws.iam.access_control import ACCESS_CONTROL
-from joiner_local.aws.local_aws import LocalAws
-from joiner_local.aws.moto_patches import ec2_lookups
 
 MESSAGES: Final = {
-    "InsufficientInstanceCapacity": "We currently do not have sufficient {type} capacity in the Availability Zone you requested ({zone}). "
+    "InsufficientInstanceCapacity": "We currently do not have sufficient {type} capacity in the Availability Zone "
+    "you requested ({zone}). "
     "Our system will be working on provisioning additional capacity.",
-    "UnfulfillableCapacity": "Unable to fulfill capacity due to your request configuration. Please adjust your request and try again.",
+    "UnfulfillableCapacity": "Unable to fulfill capacity due to your request configuration. Please adjust your "
+    "request and try again.",
     "MaxSpotInstanceCountExceeded": "Max spot instance count exceeded",
-    "VcpuLimitExceeded": "You have requested more vCPU capacity than your current vCPU limit allows for the instance bucket that the "
+    "VcpuLimitExceeded": "You have requested more vCPU capacity than your current vCPU limit allows for the instance "
+    "bucket that the "
     "specified instance type belongs to.",
     "RequestLimitExceeded": "Request limit exceeded.",
-    "Unsupported": "The requested configuration is currently not supported. Please check the documentation for supported configurations.",
+    "Unsupported": "The requested configuration is currently not supported. Please check the documentation for "
+    "supported configurations.",
     "MaxFleetCountExceeded": "You've reached your quota for the maximum number of fleets.",
-    "ReservationCapacityExceeded": "The requested reservation does not have sufficient compatible and available capacity.",
+    "ReservationCapacityExceeded": "The requested reservation does not have sufficient compatible and available "
+    "capacity.",
 }
 
 
 @dataclass(slots=True)
 class InstantFleet:
-    """What DescribeFleets shows of one; the names of its fields are those that moto's serializer looks for."""
+    """What DescribeFleets shows of one fleet; moto's serializer determines the names of the fields."""
 
     id: str
     fleet_type: str
@@ -89,13 +89,13 @@ class InstantFleet:
         return self.fleet_type
 
     def terminate_instances(self) -> None:
-        """Called by moto's DeleteFleets."""
+        """Terminate the instances, for moto's DeleteFleets."""
         self.backend.terminate_instances([i for group in self.instances for i in group["InstanceIds"]])
 
 
 @dataclass(frozen=True, slots=True)
 class FleetAnswer:
-    """What a client token was used for, and the answer that it will get again."""
+    """The request of a client token and its response."""
 
     request: str
     answer: dict[str, Any]
@@ -103,7 +103,7 @@ class FleetAnswer:
 
 @dataclass(slots=True)
 class ClientTokens:
-    """One answer a token: a second call with the token waits for the first."""
+    """One response for each token: a second call with the token waits for the first."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     answers: dict[tuple[str, str], FleetAnswer] = field(default_factory=dict)
@@ -154,10 +154,10 @@ def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any, acc
     instance_lifecycle.booted(fresh)
     early_terminations.schedule_early_terminations(fresh)
     for asked, made in launched:
-        kms_keys.born(made, ebs_volumes.keys_of(asked.data, backend), access_key, backend)
+        kms_keys.end_without_key_access(made, ebs_volumes.keys_of(asked.data, backend), access_key, backend)
     groups = [_group(asked, made, backend) for asked, made in launched]
     errors = [
-        {**refusal.asked.told(), "ErrorCode": refusal.code, "ErrorMessage": refusal.message}
+        {**refusal.asked.describe(), "ErrorCode": refusal.code, "ErrorMessage": refusal.message}
         for refusal in allocation.refused
     ]
     fleet = InstantFleet(
@@ -209,7 +209,7 @@ def _allocate(request: FleetRequest, backend: Any, access_key: str) -> FleetAllo
 
 
 def _forbidden(asked: LaunchPool, request: FleetRequest, access_key: str) -> instance_launches.Problem | None:
-    """RunInstances in the caller's name, and what it asks for."""
+    """Check RunInstances and what it needs, in the caller's name."""
     of_template = tags_by_type(asked.data.get("TagSpecifications") or [])
     tags = {
         kind: {**of_template.get(kind, {}), **request.tags.get(kind, {})}
@@ -228,7 +228,10 @@ def _free_addresses(subnet_id: str, backend: Any) -> int:
 
 def _refusal(asked: LaunchPool, *, no_address: bool) -> PoolRefusal:
     if no_address:
-        message = f"There are not enough free addresses in subnet '{asked.subnet_id}' to satisfy the requested number of instances."
+        message = (
+            f"There are not enough free addresses in subnet '{asked.subnet_id}' to satisfy the requested "
+            "number of instances."
+        )
         return PoolRefusal(asked, "InsufficientFreeAddressesInSubnet", message)
     code = POOLS.refusal(asked.pool)
     return PoolRefusal(
@@ -239,7 +242,7 @@ def _refusal(asked: LaunchPool, *, no_address: bool) -> PoolRefusal:
 def _group(asked: LaunchPool, made: list[Any], backend: Any) -> dict[str, Any]:
     subnet = backend.get_subnet(asked.subnet_id)
     return {
-        **asked.told(),
+        **asked.describe(),
         "InstanceIds": [instance.id for instance in made],
         "InstanceType": asked.pool.instance_type,
         "SubnetId": subnet.id,
@@ -249,7 +252,7 @@ def _group(asked: LaunchPool, made: list[Any], backend: Any) -> dict[str, Any]:
 
 
 def _described(configs: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """User data is not described."""
+    """Return a description without user data."""
     hidden = "LaunchTemplateSpecificationUserData"
     return [
         {
@@ -263,7 +266,7 @@ def _described(configs: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def describe_fleets(response: Any) -> ActionResult:
-    """Instant fleets are shown only when asked for by id."""
+    """Return instant fleets that the request names by id; others are not shown."""
     ids = response._get_param("FleetIds", [])
     known = response.ec2_backend.fleets
     if unknown := [fleet_id for fleet_id in ids if fleet_id not in known]:
@@ -271,18 +274,6 @@ def describe_fleets(response: Any) -> ActionResult:
     return ActionResult({"Fleets": [known[fleet_id] for fleet_id in ids]})
 
 
-def install(aws: LocalAws) -> None:
-    """All of EC2: one module a concern."""
-    ec2_prices.install()
-    capacity_pools.install()
-    ec2_lookups.install()
-    launch_templates.install()
-    ebs_volumes.install()
-    instance_lifecycle.install(aws)
-    early_terminations.install(aws)
-    eventual_consistency.install(aws)
-    spot_role.install(aws)
-    spot_interruptions.install(aws)
-    EC2Response.create_fleet = create_fleet
-    EC2Response.describe_fleets = describe_fleets
-    aws.knobs["capacity"] = capacity_pools.set_capacity
+def install() -> None:
+    replace_attribute(EC2Response, "create_fleet", create_fleet)
+    replace_attribute(EC2Response, "describe_fleets", describe_fleets)

@@ -1,8 +1,8 @@
-"""What RunInstances does for one launch pool of a fleet: first whatever EC2 would refuse there, then instances with all that was asked for.
+"""RunInstances for one launch pool of a fleet: the checks of EC2, then instances with everything that the request sets.
 
-moto's own launch ignores much of a launch template; what `DescribeInstances`, `DescribeVolumes` and `DescribeNetworkInterfaces` show
-afterwards is made right here: profile, groups, metadata options, volumes (the image's, with those of the request laid over), tags of
-instances, volumes and network interfaces.
+moto's own launch ignores much of a launch template. This sets what `DescribeInstances`, `DescribeVolumes` and
+`DescribeNetworkInterfaces` show afterwards: profile, groups, metadata options, volumes (the image's, merged with those
+of the request), tags of instances, volumes and network interfaces.
 """
 
 import uuid
@@ -20,7 +20,7 @@ from joiner_local.aws.ec2.fleet_requests import LaunchPool, Tags, tags_by_type, 
 from joiner_local.aws.ec2.spot_role import SPOT_ROLE
 
 PROVISIONED: Final = ("io1", "io2")
-ROOT_GIB: Final = 8  # of an image that does not say
+ROOT_GIB: Final = 8  # of an image without one
 
 Problem = tuple[str, str]  # EC2's error code and message
 
@@ -36,7 +36,7 @@ UNTAGGED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PoolLaunch:
-    """How many of one pool, for which fleet, with which tags of the request."""
+    """A launch in one pool: the count, the fleet, and the tags of the request."""
 
     asked: LaunchPool
     count: int
@@ -45,7 +45,7 @@ class PoolLaunch:
 
 
 def problem(asked: LaunchPool, backend: Any) -> Problem | None:
-    """The first thing about this pool that RunInstances would refuse."""
+    """Return the first error that RunInstances finds in this pool."""
     return next(_problems(asked, backend), None)
 
 
@@ -59,10 +59,14 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
     if not _offered(pool.instance_type, pool.zone, backend.region_name):
         yield (
             "InvalidFleetConfiguration",
-            f"Your requested instance type ({pool.instance_type}) is not supported in your requested Availability Zone ({pool.zone}).",
+            f"Your requested instance type ({pool.instance_type}) is not supported in your requested Availability "
+            f"Zone ({pool.zone}).",
         )
     if pool.lifecycle == SPOT and "spot" not in INSTANCE_TYPES[pool.instance_type].get("SupportedUsageClasses", ()):
-        yield "InvalidFleetConfiguration", f"The instance type {pool.instance_type} is not supported for Spot Instances."
+        yield (
+            "InvalidFleetConfiguration",
+            f"The instance type {pool.instance_type} is not supported for Spot Instances.",
+        )
     yield from _image_problems(data, pool.instance_type, backend)
     yield from ebs_volumes.problems(data, backend)
     yield from _profile_problems(data.get("IamInstanceProfile") or {}, backend)
@@ -80,7 +84,7 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
 
 
 def _tag_problems(data: Mapping[str, Any], lifecycle: str) -> Iterator[Problem]:
-    """RunInstances refuses tags for kinds of resources of which the launch creates none."""
+    """Refuse tags for types of resources that the launch does not create."""
     interfaces = data.get("NetworkInterfaces") or [{}]
     created = {
         "instance": True,
@@ -122,7 +126,8 @@ def _image_problems(data: Mapping[str, Any], instance_type: str, backend: Any) -
             yield (
                 "InvalidParameterValue",
                 f"The architecture '{','.join(architectures)}' of the specified instance type does not match "
-                f"the architecture '{image.architecture}' of the specified AMI. Specify an instance type and an AMI that have "
+                f"the architecture '{image.architecture}' of the specified AMI. Specify an instance type and an AMI "
+                "that have "
                 "matching architectures, and try again.",
             )
 
@@ -133,7 +138,9 @@ def _profile_problems(profile: Mapping[str, str], backend: Any) -> Iterator[Prob
     found = _profile(profile, backend)
     field, value = ("arn", profile["Arn"]) if profile.get("Arn") else ("name", profile.get("Name"))
     if found is None:
-        message = f"Value ({value}) for parameter iamInstanceProfile.{field} is invalid. Invalid IAM Instance Profile {field}"
+        message = (
+            f"Value ({value}) for parameter iamInstanceProfile.{field} is invalid. Invalid IAM Instance Profile {field}"
+        )
         yield "InvalidParameterValue", message
     elif not found.roles:
         yield "InvalidParameterValue", f'IAM Instance Profile "{found.arn}" has no associated IAM Roles'
@@ -150,10 +157,13 @@ def _group_ids(data: Mapping[str, Any]) -> list[str]:
 
 
 def run(launch: PoolLaunch, backend: Any) -> list[Any]:
-    """The instances, pending."""
+    """Launch the instances; they are pending."""
     data = launch.asked.data
     of_template = tags_by_type(data.get("TagSpecifications") or [])
-    tags = {kind: {**of_template.get(kind, {}), **launch.tags.get(kind, {})} for kind in ("instance", "volume", "network-interface")}
+    tags = {
+        kind: {**of_template.get(kind, {}), **launch.tags.get(kind, {})}
+        for kind in ("instance", "volume", "network-interface")
+    }
     tags["instance"] |= {
         "aws:ec2launchtemplate:id": launch.asked.template["LaunchTemplateId"],
         "aws:ec2launchtemplate:version": launch.asked.template["Version"],
@@ -170,7 +180,7 @@ def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
         parse_user_data(str(data["UserData"])) if data.get("UserData") else None,
         [],
         instance_type=asked.pool.instance_type,
-        is_instance_type_default=True,  # it was checked: moto need not look through all offerings for each instance
+        is_instance_type_default=True,  # checked already: moto need not search all offerings for each instance
         region_name=backend.region_name,
         subnet_id=asked.subnet_id,
         key_name=data.get("KeyName"),
@@ -197,33 +207,40 @@ def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
 
 
 def _interfaces(asked: LaunchPool) -> list[dict[str, Any]]:
-    """The template's, or one. Made with the instance, they go with it unless they say otherwise; moto's default would leak addresses."""
+    """Return the template's interfaces, or one. They are deleted with the instance unless the template says otherwise;
+    moto's default would leak addresses.
+    """
     given = asked.data.get("NetworkInterfaces") or [{"DeviceIndex": 0}]
-    return [{"DeleteOnTermination": True, "SubnetId": asked.subnet_id, "DeviceIndex": index, **nic} for index, nic in enumerate(given)]
+    return [
+        {"DeleteOnTermination": True, "SubnetId": asked.subnet_id, "DeviceIndex": index, **nic}
+        for index, nic in enumerate(given)
+    ]
 
 
 def _devices(data: Mapping[str, Any], backend: Any) -> dict[str, dict[str, Any]]:
-    """Block devices by name: the image's own, and over them those of the request, field by field."""
+    """Return block devices by name: the image's own, merged field by field with those of the request."""
     image = backend.amis[data["ImageId"]]
     devices: dict[str, dict[str, Any]] = {}
     for mapping in [*image.block_device_mappings, *(data.get("BlockDeviceMappings") or [])]:
         name = mapping["DeviceName"]
         if mapping.get("NoDevice") is not None:
             devices.pop(name, None)
-        elif "Ebs" in mapping:  # ephemeral devices come with the type, not as volumes
-            before = devices.get(name, {}).get("Ebs", {"DeleteOnTermination": True, "VolumeType": "gp3", "VolumeSize": ROOT_GIB})
+        elif "Ebs" in mapping:  # ephemeral devices belong to the type and are not volumes
+            before = devices.get(name, {}).get(
+                "Ebs", {"DeleteOnTermination": True, "VolumeType": "gp3", "VolumeSize": ROOT_GIB}
+            )
             devices[name] = {"DeviceName": name, "Ebs": {**before, **mapping["Ebs"]}}
     return devices
 
 
 def _as_moto_takes_it(device: Mapping[str, Any]) -> dict[str, Any]:
-    """moto drops IOPS at launch, and then refuses the types that need them; `_set_performance` puts both right."""
+    """Return volumes without IOPS, which moto drops at launch and then misses; `_set_performance` sets them."""
     ebs = device["Ebs"]
     return {**device, "Ebs": {**ebs, "VolumeType": "gp3"} if ebs.get("VolumeType") in PROVISIONED else ebs}
 
 
 def _set_performance(instance: Any, data: Mapping[str, Any], backend: Any) -> None:
-    """Provisioned types, IOPS and throughput, which moto drops at launch."""
+    """Set provisioned types, IOPS and throughput, which moto drops at launch."""
     asked = {mapping["DeviceName"]: mapping.get("Ebs", {}) for mapping in data.get("BlockDeviceMappings") or []}
     for name, device in instance.get_block_device_mapping:
         volume = backend.volumes[device.volume_id]

@@ -1,11 +1,11 @@
-"""The life of an instance as EC2 tells it: pending, running, shutting-down, terminated (or stopping, stopped), with an event for each step.
+"""The states of an instance: pending, running, shutting-down, terminated (or stopping, stopped), with an event for
+each.
 
-moto jumps from one end to the other and tells nobody. Here each step takes its time (knob `instances`), and each is announced on
-EventBridge as "EC2 Instance State-change Notification" (EC2 user guide, "State change events for your instances").
+moto changes the state at once and emits no event. Here each transition takes its time (knob `instances`), and each
+emits an "EC2 Instance State-change Notification" on EventBridge (EC2 user guide, "State change events for your
+instances"). Terminated instances are described for an hour, as by EC2, and then deleted.
 
-Terminated ones are shown for an hour, as EC2 does, and then forgotten.
-
-The knob: `POST /_local/instances {"pendingSeconds": 1, "stoppingSeconds": 1, "shownSeconds": 3600}`.
+Knob: `POST /_local/instances {"pendingSeconds": 1, "stoppingSeconds": 1, "shownSeconds": 3600}`.
 """
 
 import logging
@@ -20,22 +20,24 @@ from moto.ec2.exceptions import EC2ClientError, OperationNotPermitted4
 from moto.ec2.models.instances import InstanceBackend, InstanceState, StateReason
 from moto.ec2.responses import EC2Response
 
-from joiner_local.agenda import Agenda
+from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.ec2.eventual_consistency import VISIBILITY
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import LocalAws
+from joiner_local.delayed_actions import DelayedActions
 
 log = logging.getLogger(__name__)
 
 CODES: Final = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
-AGENDA: Final = Agenda("ec2")
+AGENDA: Final = DelayedActions("ec2")
 
 
 @dataclass(slots=True)
 class TransitionTimes:
-    """Seconds from pending to running, and from shutting down (stopping) to terminated (stopped). EC2 takes some 5 to 60.
+    """Seconds from pending to running, and from shutting-down (stopping) to terminated (stopped). EC2 takes about 5 to
+    60.
 
-    `shown` is how long one that ended is still described.
+    `shown` is how long a terminated instance is described.
     """
 
     pending: float = 0.3
@@ -56,14 +58,14 @@ USER: Final = EndReason("Client.UserInitiatedShutdown", "Client.UserInitiatedShu
 
 
 def emit(instance: Any, detail_type: str, detail: dict[str, Any]) -> None:
-    """An event of aws.ec2 about this instance."""
+    """Emit an event of aws.ec2 about this instance."""
     backend = instance.ec2_backend
     arn = f"arn:{backend.partition}:ec2:{backend.region_name}:{backend.account_id}:instance/{instance.id}"
     publish("aws.ec2", detail_type, {"instance-id": instance.id, **detail}, [arn])
 
 
 def _announce(instance: Any, state: str) -> None:
-    """Soon, on the agenda's thread: whoever called EC2 does not wait for targets of rules."""
+    """Emit the event on another thread: callers of EC2 do not wait for targets of rules."""
     AGENDA.after(0, lambda: emit(instance, "EC2 Instance State-change Notification", {"state": state}))
 
 
@@ -73,7 +75,7 @@ def _enter(instance: Any, state: str) -> None:
 
 
 def booted(instances: Iterable[Any]) -> None:
-    """New instances: pending now, running after a while, unless they ended before."""
+    """Start the transitions of new instances: pending now, running later unless they end before."""
 
     def run(instance: Any) -> None:
         if instance.state == "pending":
@@ -87,13 +89,13 @@ def booted(instances: Iterable[Any]) -> None:
 def terminate(instance: Any, reason: EndReason) -> None:
     if instance.state in ("shutting-down", "terminated"):
         return
-    instance.state_reason = StateReason(reason.message, reason.code)  # EC2 shows it from the first event of the end on
+    instance.state_reason = StateReason(reason.message, reason.code)  # EC2 shows the reason from the first event on
     _enter(instance, "shutting-down")
     AGENDA.after(PACE.stopping, lambda: _terminated(instance, reason))
 
 
 def _terminated(instance: Any, reason: EndReason) -> None:
-    instance.terminate()  # moto's: interfaces and volumes go
+    instance.terminate()  # moto deletes interfaces and volumes
     instance.state_reason = StateReason(reason.message, reason.code)
     if reason is not USER:
         instance._reason = f"{reason.code.partition('.')[2]} ({utcnow():%Y-%m-%d %H:%M:%S} GMT)"
@@ -128,13 +130,17 @@ def _start(instance: Any) -> None:
 
 def _changes(changed: list[tuple[Any, InstanceState]]) -> list[dict[str, Any]]:
     return [
-        {"InstanceId": instance.id, "CurrentState": instance.instance_state, "PreviousState": {"Code": before.code, "Name": before.name}}
+        {
+            "InstanceId": instance.id,
+            "CurrentState": instance.instance_state,
+            "PreviousState": {"Code": before.code, "Name": before.name},
+        }
         for instance, before in changed
     ]
 
 
 def terminate_instances(response: Any) -> ActionResult:
-    """One unknown id refuses all; an instance that is ending already is no error."""
+    """Terminate instances. An unknown id fails the whole call; an instance that is shutting down is no error."""
     ids = response._get_param("InstanceIds", [])
     if len(ids) > 1000:
         raise EC2ClientError("InvalidParameterValue", "At most 1000 instances can be terminated by one request.")
@@ -143,7 +149,8 @@ def terminate_instances(response: Any) -> ActionResult:
 
 
 def _backend_terminate(backend: Any, ids: list[str]) -> list[tuple[Any, InstanceState]]:
-    """A protected instance refuses the whole call; it keeps all instances of its zone that the call names, and none of other zones.
+    """Terminate instances, except that a protected instance fails the call: no named instance of its zone is
+    terminated, those of other zones are.
 
     Source: EC2 API reference, TerminateInstances.
     """
@@ -210,9 +217,9 @@ def install(aws: LocalAws) -> None:
         booted(answer.result.instances)
         return answer
 
-    EC2Response.run_instances = run_instances
-    EC2Response.terminate_instances = terminate_instances
-    EC2Response.stop_instances = stop_instances
-    EC2Response.start_instances = start_instances
-    InstanceBackend.terminate_instances = _backend_terminate
-    aws.knobs["instances"] = set_pace
+    wrap_attribute(EC2Response, "run_instances", run_instances, run)
+    replace_attribute(EC2Response, "terminate_instances", terminate_instances)
+    replace_attribute(EC2Response, "stop_instances", stop_instances)
+    replace_attribute(EC2Response, "start_instances", start_instances)
+    replace_attribute(InstanceBackend, "terminate_instances", _backend_terminate)
+    aws.add_knobs({"instances": set_pace})

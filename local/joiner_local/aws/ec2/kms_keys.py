@@ -1,11 +1,12 @@
-"""Instances whose volumes have a KMS key that the launching role may not use: launched without an error, and ended seconds later.
+"""End instances whose volumes have a KMS key that the launching role may not use: they launch, and end seconds later.
 
-EC2 uses the key after it has answered, in the name of who launched. Who may not use it finds an instance that is shutting down, with the
-state reason ``Client.InternalError``; a disabled key gives ``Client.InvalidKMSKey.InvalidState``. Two answers must be yes: the role's
-identity policies, and the key's own policy. Persons (keys that belong to no role) are administrators here.
+EC2 uses the key after it has responded, in the name of the caller. Without permission the instance shuts down with the
+state reason ``Client.InternalError``; a disabled key gives ``Client.InvalidKMSKey.InvalidState``. Both the role's
+identity policies and the key's policy must allow the use. Users (keys that belong to no role) are administrators here.
 
-Sources: aws/karpenter-provider-aws#1407 and #4935; Amazon EBS user guide, "How Amazon EBS encryption works" (permissions); EC2 API
-reference, CreateVolume (KmsKeyId: the key is authenticated asynchronously, so that an invalid one fails later).
+Sources: aws/karpenter-provider-aws#1407 and #4935; Amazon EBS user guide, "How Amazon EBS encryption works"
+(permissions); EC2 API reference, CreateVolume (KmsKeyId: the key is authenticated asynchronously, so that an invalid
+one fails later).
 """
 
 import json
@@ -33,23 +34,26 @@ NEEDED: Final = (
 
 NO_PERMISSION: Final = EndReason("Client.InternalError", "Client.InternalError: Client error on launch")
 INVALID_STATE: Final = EndReason(
-    "Client.InvalidKMSKey.InvalidState", "Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state"
+    "Client.InvalidKMSKey.InvalidState",
+    "Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state",
 )
 
 
-def born(instances: Iterable[Any], keys: Iterable[str], access_key: str, backend: Any) -> None:
-    """End new instances whose volumes have one of these keys, unless who signed with `access_key` may use all of them."""
+def end_without_key_access(instances: Iterable[Any], keys: Iterable[str], access_key: str, backend: Any) -> None:
+    """End new instances whose volumes have one of these keys, unless the signer with `access_key` may use all of
+    them.
+    """
     reason = next((found for key in sorted(keys) if (found := _trouble(key, access_key, backend))), None)
     if reason is not None:
         for instance in instances:
             AGENDA.after(PACE.pending / 2, partial(terminate, instance, reason))
 
 
-def _trouble(said: str, access_key: str, backend: Any) -> EndReason | None:
+def _trouble(text: str, access_key: str, backend: Any) -> EndReason | None:
     kms = kms_backends[backend.account_id][backend.region_name]
     try:
-        key = kms.describe_key(said)
-    except Exception:  # moto raises one class for an unknown key, another for what is no key's name
+        key = kms.describe_key(text)
+    except Exception:  # moto raises one class for an unknown key, another for an invalid key name
         return NO_PERMISSION
     if key.key_state != "Enabled":
         return INVALID_STATE
@@ -64,12 +68,14 @@ def _trouble(said: str, access_key: str, backend: Any) -> EndReason | None:
 
 
 def _role(access_key: str) -> Any | None:
-    """The IAM role that temporary credentials belong to."""
+    """Return the IAM role of temporary credentials."""
     for partitions in list(sts_backends.values()):
         for sts in list(partitions.values()):
             for assumed in reversed(list(sts.assumed_roles)):
                 if assumed.access_key_id == access_key:
-                    return next((each for each in _iam(assumed.account_id).roles.values() if each.arn == assumed.role_arn), None)
+                    return next(
+                        (each for each in _iam(assumed.account_id).roles.values() if each.arn == assumed.role_arn), None
+                    )
     return None
 
 
@@ -78,7 +84,7 @@ def _iam(account: str) -> Any:
 
 
 def _key_admits(key: Any, role: str, account: str) -> bool:
-    """Whether the key's policy names the role, or lets the account's IAM policies decide."""
+    """Whether the key's policy names the role, or delegates to the account's IAM policies."""
     if not key.policy:
         return True
     admitted = {role, account, f"arn:aws:iam::{account}:root", "*"}

@@ -1,7 +1,7 @@
-"""Launch templates: where moto is more patient than EC2.
+"""Launch templates: checks of EC2 that moto lacks.
 
-EC2 refuses user data that is not base64 in CreateLaunchTemplate already, and a template's tags (`TagSpecifications` of the request, type
-launch-template) are not tags of what it launches; moto writes them into the template's data.
+EC2 refuses user data that is not base64 in CreateLaunchTemplate. Tags of a template (`TagSpecifications` of the
+request, type launch-template) are not tags of what it launches; moto writes them into the template's data.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import parse_user_data
 
+from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.ec2.fleet_requests import user_data_problem
 
 
@@ -23,7 +24,9 @@ def install() -> None:
         answer: ActionResult = create(response)
         name = response._get_param("LaunchTemplateName")
         data = response.ec2_backend.get_launch_template_by_name(name).default_version().data
-        data["TagSpecifications"] = [s for s in data.get("TagSpecifications", []) if s.get("ResourceType") != "launch-template"]
+        data["TagSpecifications"] = [
+            s for s in data.get("TagSpecifications", []) if s.get("ResourceType") != "launch-template"
+        ]
         return answer
 
     def create_launch_template_version(response: Any) -> ActionResult:
@@ -37,27 +40,32 @@ def install() -> None:
 
     def describe_launch_template_versions(response: Any) -> ActionResult:
         answer: ActionResult = describe(response)
-        versions = [{**each, "LaunchTemplateData": shown(each["LaunchTemplateData"])} for each in answer.result["LaunchTemplateVersions"]]
+        versions = [
+            {**each, "LaunchTemplateData": shown(each["LaunchTemplateData"])}
+            for each in answer.result["LaunchTemplateVersions"]
+        ]
         return ActionResult({"LaunchTemplateVersions": versions})
 
-    EC2Response.describe_launch_template_versions = describe_launch_template_versions
-    EC2Response.create_launch_template = create_launch_template
-    EC2Response.create_launch_template_version = create_launch_template_version
+    wrap_attribute(EC2Response, "describe_launch_template_versions", describe_launch_template_versions, describe)
+    wrap_attribute(EC2Response, "create_launch_template", create_launch_template, create)
+    wrap_attribute(EC2Response, "create_launch_template_version", create_launch_template_version, create_version)
 
 
 def shown(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A version's data as EC2 shows it: not in the order in which it was given, and with fields that were not set.
+    """Return a version's data as EC2 shows it: in another order, and with fields that were not set.
 
     >>> shown({"SecurityGroupIds": ["sg-1", "sg-2"], "MetadataOptions": {"HttpTokens": "required"}})["MetadataOptions"]
     {'State': 'applied', 'HttpTokens': 'required'}
     """
-    told = dict(data)
-    if "MetadataOptions" in told:
-        told["MetadataOptions"] = {"State": "applied", **told["MetadataOptions"]}
-    if "SecurityGroupIds" in told:
-        told["SecurityGroupIds"] = list(reversed(told["SecurityGroupIds"]))
-    told["TagSpecifications"] = [{**each, "Tags": list(reversed(each.get("Tags", [])))} for each in told.get("TagSpecifications") or []]
-    return {key: value for key, value in told.items() if value is not None}
+    described = dict(data)
+    if "MetadataOptions" in described:
+        described["MetadataOptions"] = {"State": "applied", **described["MetadataOptions"]}
+    if "SecurityGroupIds" in described:
+        described["SecurityGroupIds"] = list(reversed(described["SecurityGroupIds"]))
+    described["TagSpecifications"] = [
+        {**each, "Tags": list(reversed(each.get("Tags", [])))} for each in described.get("TagSpecifications") or []
+    ]
+    return {key: value for key, value in described.items() if value is not None}
 
 
 def _check(response: Any) -> None:

@@ -1,7 +1,8 @@
-"""The EKS-optimized images of Amazon's that this account can see, two releases each, in DescribeImages as EC2 shows them.
+"""Amazon's EKS-optimized images that this account can see, two releases each, as DescribeImages shows them.
 
-Names, owners and root devices as Amazon's; ids are digests of the names, so that they are the same in every run. Each release of a family
-appears for each Kubernetes version that it is built for: Amazon Linux 2 up to 1.32, the others up to 1.36.
+Names, owners and root devices are those of Amazon. Ids are digests of the names, so they are the same in every run.
+Each release of a family exists for each Kubernetes version that it is built for: Amazon Linux 2 up to 1.32, the others
+up to 1.36.
 """
 
 import hashlib
@@ -12,11 +13,15 @@ from typing import Any, Final
 
 from moto.ec2.models.amis import Ami, AmiBackend
 
+from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.eks.eks_clusters import VERSIONS
 
 EKS_ACCOUNT: Final = "602401143452"
 BOTTLEROCKET_ACCOUNT: Final = "092701018921"
-DAYS: Final = (datetime(2026, 10, 7, 18, 22, 5, tzinfo=UTC), datetime(2026, 11, 4, 17, 41, 39, tzinfo=UTC))  # oldest first
+DAYS: Final = (
+    datetime(2026, 10, 7, 18, 22, 5, tzinfo=UTC),
+    datetime(2026, 11, 4, 17, 41, 39, tzinfo=UTC),
+)  # oldest first
 BOTTLEROCKET_RELEASES: Final = ("1.49.0-dd3f5f03", "1.50.0-f2c1d5a8")
 NEWEST_FOR_AL2: Final = (1, 32)
 AL2_VARIANTS: Final = (
@@ -24,12 +29,18 @@ AL2_VARIANTS: Final = (
     ("-arm64", "arm64", "amazon-eks-arm64-node"),
     ("-gpu", "x86_64", "amazon-eks-gpu-node"),
 )
-AL2023_VARIANTS: Final = (("x86_64", "standard"), ("x86_64", "nvidia"), ("x86_64", "neuron"), ("arm64", "standard"), ("arm64", "nvidia"))
+AL2023_VARIANTS: Final = (
+    ("x86_64", "standard"),
+    ("x86_64", "nvidia"),
+    ("x86_64", "neuron"),
+    ("arm64", "standard"),
+    ("arm64", "nvidia"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class EksImage:
-    """`parameters` is the folder of its SSM parameters, `release` what follows it there beside `recommended` (or `latest`)."""
+    """`parameters` is the folder of its SSM parameters, `release` the entry beside `recommended` (or `latest`)."""
 
     name: str
     architecture: str
@@ -104,7 +115,7 @@ def _bottlerocket(version: str) -> Iterator[EksImage]:
 
 
 class PublicImage(Ami):  # type: ignore[misc] # moto has no types
-    """An image of Amazon's, with its real block devices."""
+    """An image of Amazon, with its block devices."""
 
     def __init__(self, backend: Any, image: EksImage) -> None:
         super().__init__(
@@ -152,4 +163,4 @@ def install() -> None:
         for image in images():
             backend.amis[image.id] = PublicImage(backend, image)
 
-    AmiBackend._load_amis = load_with_ours
+    wrap_attribute(AmiBackend, "_load_amis", load_with_ours, load)

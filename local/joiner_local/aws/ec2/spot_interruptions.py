@@ -1,8 +1,9 @@
-"""Spot interruptions and rebalance recommendations, when a test wants them.
+"""Spot interruptions and rebalance recommendations on request.
 
-Knobs: `POST /_local/interrupt {"instanceId": "i-...", "grace": 120}` warns now and reclaims the instance `grace` seconds later (EC2 gives
-two minutes); `POST /_local/rebalance {"instanceId": "i-..."}` only recommends. Sources: EC2 user guide, "Spot Instance interruption
-notices" and "EC2 instance rebalance recommendations".
+Knobs: `POST /_local/interrupt {"instanceId": "i-...", "grace": 120}` sends the interruption notice now and ends the
+instance `grace` seconds later (two minutes on EC2); `POST /_local/rebalance {"instanceId": "i-..."}` sends only the
+recommendation. Sources: EC2 user guide, "Spot Instance interruption notices" and "EC2 instance rebalance
+recommendations".
 """
 
 from typing import Any, Final
@@ -15,7 +16,9 @@ from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 GRACE: Final = 120.0
-RECLAIMED: Final = EndReason("Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination")
+RECLAIMED: Final = EndReason(
+    "Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination"
+)
 
 
 def _spot_instance(asked: dict[str, Any]) -> Any:
@@ -32,7 +35,12 @@ def _spot_instance(asked: dict[str, Any]) -> Any:
 
 def interrupt(asked: dict[str, Any]) -> dict[str, Any]:
     instance = _spot_instance(asked)
-    AGENDA.after(0, lambda: instance_lifecycle.emit(instance, "EC2 Spot Instance Interruption Warning", {"instance-action": "terminate"}))
+    AGENDA.after(
+        0,
+        lambda: instance_lifecycle.emit(
+            instance, "EC2 Spot Instance Interruption Warning", {"instance-action": "terminate"}
+        ),
+    )
     AGENDA.after(float(asked.get("grace", GRACE)), lambda: instance_lifecycle.terminate(instance, RECLAIMED))
     return {}
 
@@ -44,5 +52,4 @@ def rebalance(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(aws: LocalAws) -> None:
-    aws.knobs["interrupt"] = interrupt
-    aws.knobs["rebalance"] = rebalance
+    aws.add_knobs({"interrupt": interrupt, "rebalance": rebalance})

@@ -1,10 +1,11 @@
 """The service-linked role that EC2 needs for Spot Instances: AWSServiceRoleForEC2Spot.
 
-An account that never used Spot Instances has none; EC2 creates it at the first request if the caller may create service-linked roles, and
-otherwise refuses every spot pool. Accounts of the local AWS have it, unless the knob takes it away; `aws iam create-service-linked-role
---aws-service-name spot.amazonaws.com` gives it back. Source: EC2 user guide, "Service-linked role for EC2 Spot Instance requests".
+An account that never used Spot Instances does not have it. EC2 creates it at the first request if the caller may create
+service-linked roles, and otherwise refuses every spot pool. Accounts of the local AWS have the role unless the knob
+removes it; `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com` creates it again. Source: EC2
+user guide, "Service-linked role for EC2 Spot Instance requests".
 
-The knob: `POST /_local/spot-role {"exists": false}`.
+Knob: `POST /_local/spot-role {"exists": false}`.
 """
 
 from dataclasses import dataclass
@@ -46,4 +47,4 @@ def set_spot_role(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(aws: LocalAws) -> None:
-    aws.knobs["spot-role"] = set_spot_role
+    aws.add_knobs({"spot-role": set_spot_role})

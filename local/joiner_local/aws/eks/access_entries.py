@@ -1,7 +1,9 @@
-"""EKS access entries: who, by AWS's word, is whom in the cluster. moto has none; this is the store, its API, and the CloudFormation type.
+"""EKS access entries: the user and groups of an IAM principal in the cluster. This is the store, the API and the
+CloudFormation type.
 
-Source: EKS API reference (CreateAccessEntry and its neighbours) and the EKS user guide, "Grant IAM users access to Kubernetes with EKS
-access entries". An entry of a node type (EC2_LINUX) has the name and the group of nodes, and takes no others.
+moto has no access entries. Source: EKS API reference (CreateAccessEntry and related actions) and the EKS user guide,
+"Grant IAM users access to Kubernetes with EKS access entries". An entry of a node type (EC2_LINUX) has the name and the
+group of nodes, and takes no others.
 """
 
 import threading
@@ -14,10 +16,17 @@ from urllib.parse import unquote
 from moto.core.common_models import CloudFormationModel
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
-from moto.eks.exceptions import InvalidParameterException, InvalidRequestException, ResourceInUseException, ResourceNotFoundException
+from moto.eks.exceptions import (
+    InvalidParameterException,
+    InvalidRequestException,
+    ResourceInUseException,
+    ResourceNotFoundException,
+)
 from moto.eks.models import eks_backends
 from moto.eks.responses import EKSResponse
 from moto.iam.models import iam_backends
+
+from joiner_local.aws.attribute_patches import replace_attribute
 
 NODE_TYPES: Final = {"EC2_LINUX": ["system:nodes"], "EC2_WINDOWS": ["eks:kube-proxy-windows", "system:nodes"]}
 TYPES: Final = frozenset({"STANDARD", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX", *NODE_TYPES})
@@ -42,9 +51,14 @@ class AssociatedPolicy:
     scope: Mapping[str, Any]
     since: datetime = field(default_factory=utcnow)
 
-    def told(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         scope = {"type": self.scope.get("type", "cluster"), "namespaces": list(self.scope.get("namespaces") or [])}
-        return {"policyArn": self.policy_arn, "accessScope": scope, "associatedAt": self.since, "modifiedAt": self.since}
+        return {
+            "policyArn": self.policy_arn,
+            "accessScope": scope,
+            "associatedAt": self.since,
+            "modifiedAt": self.since,
+        }
 
 
 @dataclass(slots=True)
@@ -59,7 +73,7 @@ class AccessEntry:
     since: datetime = field(default_factory=utcnow)
     policies: dict[str, AssociatedPolicy] = field(default_factory=dict)
 
-    def told(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return {
             "clusterName": self.cluster,
             "principalArn": self.principal,
@@ -78,7 +92,7 @@ def _message(text: str) -> dict[str, str | None]:
 
 
 def default_username(principal: str, kind: str) -> str:
-    """What EKS makes of a principal whose entry names nobody.
+    """Return the username of a principal whose entry has none.
 
     >>> default_username("arn:aws:iam::123456789012:role/team/ops", "STANDARD")
     'arn:aws:sts::123456789012:assumed-role/ops/{{SessionName}}'
@@ -96,7 +110,7 @@ def default_username(principal: str, kind: str) -> str:
 
 
 def principal_problem(principal: str) -> str | None:
-    """Why EKS would take no access entry for this ARN: its format, or no such user or role in the account."""
+    """Return why EKS refuses an access entry for this ARN: its format, or no such user or role in the account."""
     parts = principal.split(":", 5)
     if len(parts) < 6 or parts[2] != "iam" or not parts[5].startswith(("role/", "user/")):
         return "The principalArn parameter format is not valid"
@@ -105,7 +119,11 @@ def principal_problem(principal: str) -> str | None:
         return "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
     backend = iam_backends[parts[4]][parts[1]] if parts[4] in iam_backends else None
     known = () if backend is None else backend.roles.values() if kind == "role" else backend.users.values()
-    return None if any(each.arn == principal for each in known) else "The specified principalArn is invalid: invalid principal."
+    return (
+        None
+        if any(each.arn == principal for each in known)
+        else "The specified principalArn is invalid: invalid principal."
+    )
 
 
 @dataclass(slots=True)
@@ -121,31 +139,45 @@ class AccessEntries:
         eks_backends[self.account][self.region].describe_cluster(name)  # raises what EKS would
 
     def create(self, cluster: str, principal: str, asked: Mapping[str, Any]) -> AccessEntry:
-        """`asked` with the API's keys: type, kubernetesGroups, username, tags."""
+        """Create an entry. `asked` has the API's keys: type, kubernetesGroups, username, tags."""
         self._cluster(cluster)
-        kind, groups, username = asked.get("type") or "STANDARD", list(asked.get("kubernetesGroups") or []), asked.get("username")
+        kind, groups, username = (
+            asked.get("type") or "STANDARD",
+            list(asked.get("kubernetesGroups") or []),
+            asked.get("username"),
+        )
         if kind not in TYPES:
             raise InvalidParameterException(**_message(f"The access entry type {kind} is not valid."))
         if (problem := principal_problem(principal)) is not None:
             raise InvalidParameterException(**_message(problem))
         if kind != "STANDARD" and (groups or username):
-            raise InvalidRequestException(**_message(f"Access entries of type {kind} take no kubernetesGroups and no username."))
+            raise InvalidRequestException(
+                **_message(f"Access entries of type {kind} take no kubernetesGroups and no username.")
+            )
         if reserved := [group for group in groups if group.startswith(RESERVED_PREFIXES)]:
             raise InvalidParameterException(
-                **_message(f"The kubernetes group name {reserved[0]} is invalid, it cannot start with a reserved prefix.")
+                **_message(
+                    f"The kubernetes group name {reserved[0]} is invalid, it cannot start with a reserved prefix."
+                )
             )
         if username and username.startswith(RESERVED_PREFIXES):
-            raise InvalidParameterException(**_message(f"The username {username} is invalid, it cannot start with a reserved prefix."))
+            raise InvalidParameterException(
+                **_message(f"The username {username} is invalid, it cannot start with a reserved prefix.")
+            )
         with self._lock:
             if (cluster, principal) in self._entries:
-                raise ResourceInUseException(**_message("The specified access entry resource is already in use on this cluster."))
+                raise ResourceInUseException(
+                    **_message("The specified access entry resource is already in use on this cluster.")
+                )
             number = len(self._entries)
             owner_account, resource = principal.split(":", 5)[4:]
             kind_of_principal, _, rest = resource.partition("/")
             owner = f"{kind_of_principal}/{owner_account}/{rest.rpartition('/')[2]}"
             arn = f"arn:aws:eks:{self.region}:{self.account}:access-entry/{cluster}/{owner}/{number:08x}"
             username = username or default_username(principal, kind)
-            entry = AccessEntry(cluster, principal, arn, kind, NODE_TYPES.get(kind, groups), username, dict(asked.get("tags") or {}))
+            entry = AccessEntry(
+                cluster, principal, arn, kind, NODE_TYPES.get(kind, groups), username, dict(asked.get("tags") or {})
+            )
             self._entries[cluster, principal] = entry
         return entry
 
@@ -154,7 +186,8 @@ class AccessEntries:
         if (entry := self._entries.get((cluster, principal))) is None:
             raise ResourceNotFoundException(
                 **_message(
-                    "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'."
+                    "The specified principalArn could not be found. You can view your available access entries with "
+                    "'list-access-entries'."
                 )
             )
         return entry
@@ -195,7 +228,7 @@ _STORES: dict[tuple[str, str], AccessEntries] = {}
 
 
 def access_entries(account: str, region: str) -> AccessEntries:
-    """The one store of an account and region, which API and CloudFormation share."""
+    """Return the store of an account and region, which API and CloudFormation share."""
     return _STORES.setdefault((account, region), AccessEntries(account, region))
 
 
@@ -251,7 +284,9 @@ class CloudFormationAccessEntry(CloudFormationModel):  # type: ignore[misc] # mo
         account_id: str,
         region_name: str,
     ) -> "CloudFormationAccessEntry":
-        """Cluster, principal and type cannot change: such an update is a replacement, which removes the old one after."""
+        """Replace the entry when cluster, principal or type change: they are immutable, and the old entry is deleted
+        afterwards.
+        """
         properties = cloudformation_json["Properties"]
         store, old = access_entries(account_id, region_name), original_resource.entry
         if (properties["ClusterName"], properties["PrincipalArn"], properties.get("Type") or "STANDARD") != (
@@ -281,7 +316,7 @@ def _associate_all(store: AccessEntries, entry: AccessEntry, properties: Mapping
 
 
 def _asked(response: Any) -> tuple[AccessEntries, str, str]:
-    """Store, cluster and principal of a request; the ARN in the path is percent-encoded."""
+    """Return store, cluster and principal of a request; the ARN in the path is percent-encoded."""
     _, _, cluster, *rest = response.path.split("/")
     principal = "/".join(rest[1:]).partition("/access-policies")[0]
     return access_entries(response.current_account, response.region), cluster, unquote(principal)
@@ -290,12 +325,12 @@ def _asked(response: Any) -> tuple[AccessEntries, str, str]:
 def create_access_entry(response: Any) -> ActionResult:
     store, cluster, _ = _asked(response)
     asked = {key: response._get_param(key) for key in ("type", "kubernetesGroups", "username", "tags")}
-    return ActionResult({"accessEntry": store.create(cluster, response._get_param("principalArn"), asked).told()})
+    return ActionResult({"accessEntry": store.create(cluster, response._get_param("principalArn"), asked).describe()})
 
 
 def describe_access_entry(response: Any) -> ActionResult:
     store, cluster, principal = _asked(response)
-    return ActionResult({"accessEntry": store.find(cluster, principal).told()})
+    return ActionResult({"accessEntry": store.find(cluster, principal).describe()})
 
 
 def list_access_entries(response: Any) -> ActionResult:
@@ -308,7 +343,7 @@ def list_access_entries(response: Any) -> ActionResult:
 def update_access_entry(response: Any) -> ActionResult:
     store, cluster, principal = _asked(response)
     asked = {key: response._get_param(key) for key in ("kubernetesGroups", "username")}
-    return ActionResult({"accessEntry": store.update(cluster, principal, asked).told()})
+    return ActionResult({"accessEntry": store.update(cluster, principal, asked).describe()})
 
 
 def delete_access_entry(response: Any) -> ActionResult:
@@ -319,8 +354,12 @@ def delete_access_entry(response: Any) -> ActionResult:
 
 def associate_access_policy(response: Any) -> ActionResult:
     store, cluster, principal = _asked(response)
-    policy = store.associate(cluster, principal, response._get_param("policyArn"), response._get_param("accessScope") or {})
-    return ActionResult({"clusterName": cluster, "principalArn": principal, "associatedAccessPolicy": policy.told()})
+    policy = store.associate(
+        cluster, principal, response._get_param("policyArn"), response._get_param("accessScope") or {}
+    )
+    return ActionResult(
+        {"clusterName": cluster, "principalArn": principal, "associatedAccessPolicy": policy.describe()}
+    )
 
 
 def disassociate_access_policy(response: Any) -> ActionResult:
@@ -331,7 +370,7 @@ def disassociate_access_policy(response: Any) -> ActionResult:
 
 def list_associated_access_policies(response: Any) -> ActionResult:
     store, cluster, principal = _asked(response)
-    policies = [policy.told() for policy in store.find(cluster, principal).policies.values()]
+    policies = [policy.describe() for policy in store.find(cluster, principal).policies.values()]
     return ActionResult({"clusterName": cluster, "principalArn": principal, "associatedAccessPolicies": policies})
 
 
@@ -361,4 +400,4 @@ PATHS: Final = (
 
 def install() -> None:
     for operation in OPERATIONS:
-        setattr(EKSResponse, operation.__name__, operation)
+        replace_attribute(EKSResponse, operation.__name__, operation)

@@ -1,8 +1,9 @@
-"""EKS of the local AWS: the cluster is the control plane on this machine, and DescribeCluster tells where it is.
+"""EKS clusters: DescribeCluster returns the address of the control plane on this machine.
 
-Knob: `POST /_local/eks {"name": "joiner-demo", "endpoint": "https://127.0.0.1:6443", "ca": "<base64 of the PEM>", "version": "1.36",
-"serviceCidr": "10.100.0.0/16", "ipFamily": "ipv6", "controlPlaneEgressMode": "CUSTOMER_ROUTED"}`, for a cluster that CreateCluster has
-made before. What it does not name stays. A cluster of `ipFamily` ipv6 has a service range of IPv6 only.
+Knob: `POST /_local/eks {"name": "joiner-demo", "endpoint": "https://127.0.0.1:6443", "ca": "<base64 of the PEM>",
+"version": "1.36", "serviceCidr": "10.100.0.0/16", "ipFamily": "ipv6", "controlPlaneEgressMode": "CUSTOMER_ROUTED"}`
+changes a cluster that CreateCluster has created. Fields that are left out stay. A cluster of `ipFamily` ipv6 has a
+service range of IPv6 only.
 """
 
 from typing import Any, Final
@@ -12,13 +13,14 @@ from moto.eks import urls
 from moto.eks.models import Cluster, eks_backends
 from moto.eks.responses import EKSResponse
 
+from joiner_local.aws.attribute_patches import add_items, replace_attribute
 from joiner_local.aws.eks import access_entries
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 VERSIONS: Final = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30", "1.29")
 EGRESS_MODES: Final = ("AWS_MANAGED", "CUSTOMER_ROUTED", "CUSTOMER_ISOLATED")
 FIELDS: Final = {"name", "endpoint", "ca", "version", "serviceCidr", "ipFamily", "controlPlaneEgressMode"}
-STANDARD_SUPPORT: Final = 4  # the newest so many
+STANDARD_SUPPORT: Final = 4  # the number of newest versions
 
 
 def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _set_egress(cluster: Cluster, mode: str) -> None:
-    """UpdateClusterConfig lets a cluster leave AWS_MANAGED once, and not back; the knob may."""
+    """Change the egress mode. UpdateClusterConfig changes AWS_MANAGED once and never back; the knob may."""
     if mode not in EGRESS_MODES:
         raise ValueError(f"eks: controlPlaneEgressMode is {mode}: there are {', '.join(EGRESS_MODES)}")
     cluster.resources_vpc_config = {**cluster.resources_vpc_config, "controlPlaneEgressMode": mode}
@@ -76,15 +78,15 @@ def describe_cluster_versions(_response: Any) -> ActionResult:
 
 def install(aws: LocalAws) -> None:
     access_entries.install()
-    for path in (
+    paths = (
         *access_entries.PATHS,
         "{0}/cluster-versions$",
         "{0}/clusters/(?P<name>[^/]+)/addons$",
         "{0}/clusters/(?P<name>[^/]+)/pod-identity-associations$",
-    ):
-        urls.url_paths[path] = EKSResponse.dispatch
-    Cluster.access_config = {"authenticationMode": "API"}  # clusters that know access entries only
-    EKSResponse.describe_cluster_versions = describe_cluster_versions
-    EKSResponse.list_addons = list_addons
-    EKSResponse.list_pod_identity_associations = list_pod_identity_associations
-    aws.knobs["eks"] = set_cluster
+    )
+    add_items(urls, "url_paths", dict.fromkeys(paths, EKSResponse.dispatch))
+    replace_attribute(Cluster, "access_config", {"authenticationMode": "API"})  # clusters with access entries only
+    replace_attribute(EKSResponse, "describe_cluster_versions", describe_cluster_versions)
+    replace_attribute(EKSResponse, "list_addons", list_addons)
+    replace_attribute(EKSResponse, "list_pod_identity_associations", list_pod_identity_associations)
+    aws.add_knobs({"eks": set_cluster})

@@ -1,7 +1,9 @@
-"""EventBridge rules that deliver: moto matches patterns, this hands the event to the targets, asynchronously, with dead letters.
+"""EventBridge rules: moto matches patterns, and this module delivers events to targets, asynchronously, with dead
+letters.
 
-Targets: queues and functions (whose resource policies must let the rule in), state machines (with the target's role), log groups. Rules
-with a ScheduleExpression are refused: use AWS::Scheduler::Schedule. Other modules emit their service's events by `publish`.
+Targets: queues and functions (whose resource policies must allow the rule), state machines (with the target's role),
+log groups. Rules with a ScheduleExpression are refused: use AWS::Scheduler::Schedule. Other modules emit events of
+their service with `publish`.
 """
 
 import datetime as dt
@@ -13,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from joiner_local.aws.eventbridge.target_delivery import DeliveryFailed, deliver
+from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
+from joiner_local.aws.eventbridge.target_delivery import DeliveryFailed, EventTargets
 from joiner_local.aws.iam.assumed_roles import check_assumable
-from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.aws.local_aws import ACCOUNT, REGION
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +27,7 @@ _WORKERS = ThreadPoolExecutor(8, "event-rules")
 _PLACEHOLDER = re.compile(r"<([\w.\-]+)>")
 
 
-def install(aws: LocalAws) -> None:
+def install(targets: EventTargets) -> None:
     from moto.core.exceptions import JsonRESTError
     from moto.events import models
 
@@ -32,16 +35,18 @@ def install(aws: LocalAws) -> None:
     put_events: Callable[..., list[dict[str, Any]]] = models.EventsBackend.put_events
 
     def send_to_targets(rule: Any, original: Mapping[str, Any], transform_input: bool = True) -> None:
-        del transform_input  # moto's replays: not here
+        del transform_input  # for moto's replays, which are not supported
         if rule.state != "ENABLED" or not rule.event_pattern.matches_event(original):
             return
         event = envelope(original)
         for target in list(rule.targets):
-            _WORKERS.submit(_hand_over, aws, rule, target, event)
+            _WORKERS.submit(_hand_over, targets, rule, target, event)
 
     def put_unscheduled_rule(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("scheduled_expression"):
-            raise JsonRESTError("ValidationException", "The local AWS fires no scheduled rules: use an EventBridge Scheduler schedule.")
+            raise JsonRESTError(
+                "ValidationException", "The local AWS fires no scheduled rules: use an EventBridge Scheduler schedule."
+            )
         return put_rule(self, *args, **kwargs)
 
     def put_foreign_events(self: Any, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -49,13 +54,13 @@ def install(aws: LocalAws) -> None:
             raise JsonRESTError("NotAuthorizedForSourceException", "Not authorized for the source.")
         return put_events(self, events)
 
-    models.Rule.send_to_targets = send_to_targets
-    models.EventsBackend.put_rule = put_unscheduled_rule
-    models.EventsBackend.put_events = put_foreign_events
+    replace_attribute(models.Rule, "send_to_targets", send_to_targets)
+    wrap_attribute(models.EventsBackend, "put_rule", put_unscheduled_rule, put_rule)
+    wrap_attribute(models.EventsBackend, "put_events", put_foreign_events, put_events)
 
 
 def publish(source: str, detail_type: str, detail: Mapping[str, Any], resources: Sequence[str] = ()) -> None:
-    """An event of an AWS service (``aws.ec2``) on the default bus, to whatever rules match."""
+    """Emit an event of an AWS service (``aws.ec2``) on the default bus, to all rules that match."""
     from moto.events.models import events_backends
 
     event = {
@@ -74,7 +79,7 @@ def publish(source: str, detail_type: str, detail: Mapping[str, Any], resources:
 
 
 def envelope(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event as targets see it: the documented fields in their order, the time in ISO 8601."""
+    """Return an event as targets receive it: the documented fields in their order, the time in ISO 8601."""
     at = event.get("time")
     if isinstance(at, (int, float)) or re.fullmatch(r"[\d.]+", str(at)):
         at = dt.datetime.fromtimestamp(float(str(at)), dt.UTC)
@@ -91,7 +96,7 @@ def envelope(event: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _hand_over(aws: LocalAws, rule: Any, target: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+def _hand_over(targets: EventTargets, rule: Any, target: Mapping[str, Any], event: Mapping[str, Any]) -> None:
     arn, body = target["Arn"], ""
     try:
         body = target_input(target, event)
@@ -100,7 +105,7 @@ def _hand_over(aws: LocalAws, rule: Any, target: Mapping[str, Any], event: Mappi
             raise DeliveryFailed("NO_PERMISSIONS", problem)
         group = (target.get("SqsParameters") or {}).get("MessageGroupId")
         role, service = (target["RoleArn"], None) if comes_with_role else (None, SERVICE)
-        deliver(aws, arn, body, group=group, service=service, source=rule.arn, role=role)
+        targets.deliver(arn, body, group=group, service=service, source=rule.arn, role=role)
     except DeliveryFailed as failed:
         log.warning("rule %s to %s: %s: %s", rule.name, arn, failed.code, failed)
         _dead_letter(rule, target, json.dumps(event), failed)
@@ -109,19 +114,27 @@ def _hand_over(aws: LocalAws, rule: Any, target: Mapping[str, Any], event: Mappi
 
 
 def _dead_letter(rule: Any, target: Mapping[str, Any], body: str, failed: DeliveryFailed) -> None:
-    """The event, with the reason in attributes ("Using dead-letter queues to process undelivered events")."""
+    """Send the event to the dead-letter queue, with the reason in attributes ("Using dead-letter queues to process
+    undelivered events").
+    """
     from moto.sqs.models import sqs_backends
 
     queue = (target.get("DeadLetterConfig") or {}).get("Arn")
     if not queue:
         return
-    told = {"RULE_ARN": rule.arn, "TARGET_ARN": target["Arn"], "ERROR_CODE": failed.code, "ERROR_MESSAGE": str(failed)}
-    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in told.items()}
+    answer = {
+        "RULE_ARN": rule.arn,
+        "TARGET_ARN": target["Arn"],
+        "ERROR_CODE": failed.code,
+        "ERROR_MESSAGE": str(failed),
+    }
+    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in answer.items()}
     sqs_backends[ACCOUNT][REGION].send_message(queue.rsplit(":", 1)[-1], body, message_attributes=attributes)
 
 
 def target_input(target: Mapping[str, Any], event: Mapping[str, Any]) -> str:
-    """What the target gets of the event: all, a constant, a part, or a template with parts ("Amazon EventBridge input transformation").
+    """Return the input of the target: the event, a constant, a part, or a template with parts ("Amazon EventBridge
+    input transformation").
 
     >>> transformer = {"InputPathsMap": {"id": "$.detail.id"}, "InputTemplate": '{"was": <id>}'}
     >>> target_input({"InputTransformer": transformer}, {"detail": {"id": 7}})

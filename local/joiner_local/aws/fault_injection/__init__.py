@@ -1,13 +1,14 @@
-"""What goes wrong on purpose, at the edges of the deployed functions: calls without an answer, executions that are stopped in mid-flight.
+"""Fault injection: calls without a response, refused calls, stopped executions, instances that end right after their
+launch.
 
-Nothing here knows Joiner, and nothing of Joiner knows this: requests are met at the local AWS's own door and at a door before the API
-server. Knobs, all `POST /_local/mishaps/...`:
+Nothing here knows Joiner, and Joiner does not know this: faults are injected where requests enter the local AWS, and in
+a proxy before the API server. Knobs, all `POST /_local/mishaps/...`:
 
-  guard     {"cluster", "pki"}: put a door before the cluster's API server; DescribeCluster tells it from then on
-  record    {"on": true}: note calls by roles from now on; {"on": false}: answers `calls`, those noted, in their order
-  set       one mishap, see `rules`; it takes the place of the last one. {} takes it away. Answers `struck`, how often the last one struck
-  stop      {"machine", "state", "when": "entered" | "working" | "left", "nth"}: stop the execution there, once; {} takes it back
-  pace      {"factor": 0.1}: waits and retries of state machines take that part of their time
+  guard     {"cluster", "pki"}: start a proxy for the API server; DescribeCluster returns its address from then on
+  record    {"on": true}: record calls by roles from now on; {"on": false}: answer them in order, as `calls`
+  set       set the rule, see `fault_rules`; {} removes it. Answers `struck`: calls that the previous rule failed
+  stop      {"machine", "state", "when": "entered" | "working" | "left", "nth"}: stop the execution once; {} removes it
+  pace      {"factor": 0.1}: multiply waits and retry delays of state machines
 """
 
 from typing import Any
@@ -20,32 +21,33 @@ from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from joiner_local.aws.step_functions.state_machines import StateMachines
 
 
-def install(aws: LocalAws) -> None:
-    machines = aws.part(StateMachines)
-    mishaps, stops = FaultRules(RequestCallers(machines)), ExecutionStops()
-    aws.parts[FaultRules] = mishaps
+def install(aws: LocalAws, machines: StateMachines) -> FaultRules:
+    rules, stops = FaultRules(RequestCallers(machines)), ExecutionStops()
     machines.watchers.append(stops.watch)
-    aws.knobs |= {
-        "mishaps/guard": lambda asked: guard(mishaps, asked),
-        "mishaps/record": mishaps.record,
-        "mishaps/set": mishaps.set,
-        "mishaps/stop": stops.set,
-        "mishaps/pace": lambda asked: pace(machines, asked),
-    }
+    aws.add_knobs(
+        {
+            "mishaps/guard": lambda asked: guard(rules, asked),
+            "mishaps/record": rules.record,
+            "mishaps/set": rules.set,
+            "mishaps/stop": stops.set,
+            "mishaps/pace": lambda asked: pace(machines, asked),
+        }
+    )
+    return rules
 
 
-def guard(mishaps: FaultRules, asked: dict[str, Any]) -> dict[str, Any]:
-    """Once a cluster: a second time changes nothing."""
+def guard(rules: FaultRules, asked: dict[str, Any]) -> dict[str, Any]:
+    """Start a proxy for a cluster, once; a second call changes nothing."""
     from moto.eks.models import eks_backends
 
     cluster = eks_backends[ACCOUNT][REGION].clusters[asked["cluster"]]
-    if asked["cluster"] not in mishaps.guarded:
-        door = ApiServerProxy(cluster.endpoint, asked["pki"], mishaps)
-        mishaps.guarded[asked["cluster"]] = cluster.endpoint = door.url
+    if asked["cluster"] not in rules.guarded:
+        proxy = ApiServerProxy(cluster.endpoint, asked["pki"], rules)
+        rules.guarded[asked["cluster"]] = cluster.endpoint = proxy.url
     return {"endpoint": cluster.endpoint}
 
 
 def pace(machines: StateMachines, asked: dict[str, Any]) -> dict[str, Any]:
-    """Waits and retries of executions, from now on."""
+    """Set the factor of waits and retry delays of executions."""
     machines.pace = float(asked["factor"])
     return {}

@@ -1,7 +1,7 @@
-"""A door before the API server, for those who are told of it by DescribeCluster: it passes everything on but what is to go wrong.
+"""A proxy before the API server that DescribeCluster returns: it forwards all requests except those that shall fail.
 
-It shows the API server's own certificate, so that nobody needs to trust anybody new. Bearer tokens are passed on as they are, and tell the
-caller: an EKS token is a presigned request to STS, with the access key in it.
+It uses the API server's own certificate, so clients need no other CA. It forwards bearer tokens, and reads the caller
+from them: an EKS token is a presigned request to STS, with the access key in it.
 
 >>> action("PATCH", "/apis/karpenter.sh/v1/nodeclaims/default-a/status")
 'PATCH nodeclaims/status'
@@ -34,12 +34,19 @@ log = logging.getLogger(__name__)
 TOKEN: Final = "Bearer k8s-aws-v1."  # noqa: S105 - how every EKS token begins
 PASSED_ON: Final = ("content-type", "retry-after", "warning", "audit-id", "content-encoding")
 FORBIDDEN: Final = json.dumps(
-    {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "on purpose", "reason": "Forbidden", "code": 403}
+    {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": "on purpose",
+        "reason": "Forbidden",
+        "code": 403,
+    }
 ).encode()
 
 
 def action(method: str, path: str) -> str:
-    """What a request does, without names of objects."""
+    """Return what a request does, without names of objects."""
     parts = path.strip("/").split("/")
     parts = parts[3:] if parts[0] == "apis" else parts[2:]
     if parts[:1] == ["namespaces"] and len(parts) > 2:
@@ -50,7 +57,7 @@ def action(method: str, path: str) -> str:
 
 
 def access_key(authorization: str) -> str:
-    """Of whoever signed an EKS token; empty for other credentials."""
+    """Return the access key that signed an EKS token; empty for other credentials."""
     if not authorization.startswith(TOKEN):
         return ""
     encoded = authorization.removeprefix(TOKEN)
@@ -60,26 +67,32 @@ def access_key(authorization: str) -> str:
 
 @dataclass(slots=True)
 class ApiServerProxy:
-    """Serves on a port of 127.0.0.1 until the process ends. `pki` is the folder with the API server's certificate and its authority's."""
+    """Serve on a port of 127.0.0.1 until the process ends. `pki` is the folder with the API server's certificate and
+    its CA's.
+    """
 
     endpoint: str
     pki: str
-    mishaps: FaultRules
+    rules: FaultRules
     url: str = field(init=False)
     _pool: urllib3.PoolManager = field(init=False)
 
     def __post_init__(self) -> None:
         folder = Path(self.pki)
-        self._pool = urllib3.PoolManager(ssl_context=client_context((folder / "ca.crt").read_text()), maxsize=32, retries=False)
+        self._pool = urllib3.PoolManager(
+            ssl_context=client_context((folder / "ca.crt").read_text()), maxsize=32, retries=False
+        )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "apiserver.crt", folder / "apiserver.key")
         server = _Server(self, context)
         self.url = f"https://127.0.0.1:{server.server_address[1]}"
-        threading.Thread(target=server.serve_forever, daemon=True, name="api-server-door").start()
+        threading.Thread(target=server.serve_forever, daemon=True, name="api-server-proxy").start()
 
     def pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> urllib3.BaseHTTPResponse:
-        """The API server's answer, as it is."""
-        answer = self._pool.request(method, self.endpoint + path, headers=headers, body=body, preload_content=False, timeout=60)
+        """Forward a request and return the API server's response unchanged."""
+        answer = self._pool.request(
+            method, self.endpoint + path, headers=headers, body=body, preload_content=False, timeout=60
+        )
         answer.read(decode_content=False, cache_content=True)
         return answer
 
@@ -87,28 +100,32 @@ class ApiServerProxy:
 class _Handler(BaseHTTPRequestHandler):
     server: "_Server"
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # one write an answer
+    wbufsize = -1  # one write for each response
     disable_nagle_algorithm = True
     timeout = 300
 
     def _do(self) -> None:
-        door = self.server.door
+        proxy = self.server.proxy
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection", "content-length")}
-        mishap = None
-        if not door.mishaps.idle:
+        headers = {
+            name: value
+            for name, value in self.headers.items()
+            if name.lower() not in ("host", "connection", "content-length")
+        }
+        fault = None
+        if not proxy.rules.idle:
             asked = f"kube {action(self.command, self.path.partition('?')[0])}"
-            mishap = door.mishaps.meet(access_key(self.headers.get("authorization") or ""), asked)
-        if mishap is not None and mishap.how == REFUSED:
+            fault = proxy.rules.meet(access_key(self.headers.get("authorization") or ""), asked)
+        if fault is not None and fault.how == REFUSED:
             self._answer(403, {"content-type": "application/json"}, FORBIDDEN)
             return
-        if mishap is None or mishap.how == ANSWER_LOST:
-            answer = door.pass_on(self.command, self.path, headers, body)
-            if mishap is None:
+        if fault is None or fault.how == ANSWER_LOST:
+            answer = proxy.pass_on(self.command, self.path, headers, body)
+            if fault is None:
                 passed_on = {name: value for name, value in answer.headers.items() if name.lower() in PASSED_ON}
                 self._answer(answer.status, passed_on, answer.data)
                 return
-        time.sleep(mishap.after)
+        time.sleep(fault.after)
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
 
@@ -121,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Every call would be a line."""
+        """Log nothing: there would be a line for every call."""
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do
 
@@ -130,14 +147,16 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, door: ApiServerProxy, context: ssl.SSLContext) -> None:
-        self.door, self.context = door, context
+    def __init__(self, proxy: ApiServerProxy, context: ssl.SSLContext) -> None:
+        self.proxy, self.context = proxy, context
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def finish_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
         assert isinstance(request, socket.socket)
-        with self.context.wrap_socket(request, server_side=True) as connection:  # the handshake in the request's own thread
+        with self.context.wrap_socket(
+            request, server_side=True
+        ) as connection:  # the handshake runs in the request's thread
             _Handler(connection, client_address, self)
 
     def handle_error(self, *_: Any) -> None:
-        log.debug("API server's door", exc_info=True)
+        log.debug("API server proxy", exc_info=True)

@@ -1,4 +1,4 @@
-"""The door of the local AWS's own services: requests are named, and some do not get what they came for.
+"""Inject faults into requests to the local AWS: requests get a name, and those that match the rule fail.
 
 >>> _action("dynamodb", {"HTTP_X_AMZ_TARGET": "DynamoDB_20120810.UpdateItem"}, b'{"Key": {"kind": {"S": "LEASE"}}}')
 'UpdateItem LEASE'
@@ -22,7 +22,7 @@ from joiner_local.aws.fault_injection.fault_rules import ANSWER_LOST, REFUSED, F
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-BY_QUERY: Final = frozenset({"ec2", "sts", "iam", "sqs"})  # services that name the action in a form
+BY_QUERY: Final = frozenset({"ec2", "sts", "iam", "sqs"})  # services whose action is in a form
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +30,31 @@ class AwsRequestFaults:
     """WSGI middleware before the services."""
 
     app: "WSGIApplication"
-    mishaps: FaultRules
+    rules: FaultRules
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        if self.mishaps.idle:
+        if self.rules.idle:
             return self.app(environ, start_response)
         access_key, service = _signed(environ.get("HTTP_AUTHORIZATION", ""))
-        body = b"" if service == "s3" else _body(environ)  # documents go by their keys, and an upload may want to be asked to go on
-        mishap = self.mishaps.meet(access_key, f"{service} {_action(service, environ, body)}") if service else None
-        if mishap is None:
+        body = (
+            b"" if service == "s3" else _body(environ)
+        )  # documents are named by their keys, and an upload may wait for *100 Continue*
+        fault = self.rules.meet(access_key, f"{service} {_action(service, environ, body)}") if service else None
+        if fault is None:
             return self.app(environ, start_response)
-        if mishap.how == REFUSED:
+        if fault.how == REFUSED:
             return _refuse(service, start_response)
-        if mishap.how == ANSWER_LOST:
+        if fault.how == ANSWER_LOST:
             for _ in self.app(environ, lambda *_: lambda _: None):
                 pass
-        time.sleep(mishap.after)
+        time.sleep(fault.after)
         connection: socket.socket = environ["werkzeug.socket"]
         connection.shutdown(socket.SHUT_RDWR)
         raise ConnectionAbortedError("on purpose")
 
 
 def _signed(authorization: str) -> tuple[str, str]:
-    """The access key and the service of a signature; empty for a request without one."""
+    """Return the access key and the service of a signature; empty for a request without one."""
     scope = authorization.split(",", 1)[0].partition("Credential=")[2].split("/")
     return (scope[0], scope[3]) if len(scope) == 5 else ("", "")
 
@@ -76,7 +78,7 @@ def _action(service: str, environ: Mapping[str, Any], body: bytes) -> str:
 
 
 def _kind(asked: Mapping[str, Any]) -> str:
-    """The kind of the item that a request to the memory table is about; of several, all."""
+    """Return the kind of the item that a request to Joiner's table is about; of several items, all kinds."""
     if "TransactItems" in asked:
         return "+".join(dict.fromkeys(_kind(next(iter(each.values()))) for each in asked["TransactItems"]))
     key = asked.get("Key") or asked.get("Item") or {}
@@ -85,14 +87,21 @@ def _kind(asked: Mapping[str, Any]) -> str:
 
 
 def _refuse(service: str, start_response: "StartResponse") -> Iterable[bytes]:
-    """As each service words it."""
+    """Refuse in the protocol of the service."""
     if service == "s3":
         body, kind = b"<Error><Code>AccessDenied</Code><Message>on purpose</Message></Error>", "application/xml"
     elif service in BY_QUERY:
         error = "<Error><Code>UnauthorizedOperation</Code><Message>on purpose</Message></Error>"
         body, kind = f"<Response><Errors>{error}</Errors><RequestID>0</RequestID></Response>".encode(), "text/xml"
     else:
-        body, kind = json.dumps({"__type": "AccessDeniedException", "message": "on purpose"}).encode(), "application/x-amz-json-1.0"
-    headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("x-amzn-ErrorType", "AccessDeniedException")]
+        body, kind = (
+            json.dumps({"__type": "AccessDeniedException", "message": "on purpose"}).encode(),
+            "application/x-amz-json-1.0",
+        )
+    headers = [
+        ("Content-Type", kind),
+        ("Content-Length", str(len(body))),
+        ("x-amzn-ErrorType", "AccessDeniedException"),
+    ]
     start_response("403 Forbidden", headers)
     return [body]

@@ -1,11 +1,12 @@
-"""Instances that die at birth: launched without an error, then shutting down within seconds, and only `StateReason` says why.
+"""Instances that end right after a successful launch; only `StateReason` has the reason.
 
-EC2 does so when it finds out late: the caller may not use the key of an encrypted volume, the account has no volume storage left, the
-host failed. Source: EC2 user guide, "Instance terminates immediately"; EC2 API reference, StateReason.
+EC2 ends an instance so when it finds a problem late: the caller may not use the key of an encrypted volume, the account
+has no volume storage left, the host failed. Source: EC2 user guide, "Instance terminates immediately"; EC2 API
+reference, StateReason.
 
-The knob: `POST /_local/births {"instanceType": "m5.large", "code": "Client.InternalError", "message": "Client.InternalError: Client error
-on launch", "afterSeconds": 0.5, "count": 3}`: the next `count` instances of that type (`"*"`: of any) die so; `"count": null` is all from
-now on, `{"clear": true}` none any more.
+Knob: `POST /_local/births {"instanceType": "m5.large", "code": "Client.InternalError", "message":
+"Client.InternalError: Client error on launch", "afterSeconds": 0.5, "count": 3}`: the next `count` instances of that
+type (`"*"`: of any type) end so. `"count": null` is all from now on; `{"clear": true}` removes all rules.
 """
 
 import threading
@@ -20,7 +21,8 @@ MESSAGES: Final = {
     "Client.InternalError": "Client.InternalError: Client error on launch",
     "Client.InvalidSnapshot.NotFound": "Client.InvalidSnapshot.NotFound: The specified snapshot was not found.",
     "Client.VolumeLimitExceeded": "Client.VolumeLimitExceeded: Volume limit exceeded",
-    "Server.InsufficientInstanceCapacity": "Server.InsufficientInstanceCapacity: Insufficient instance capacity to launch instance",
+    "Server.InsufficientInstanceCapacity": "Server.InsufficientInstanceCapacity: Insufficient instance capacity to "
+    "launch instance",
     "Server.InternalError": "Server.InternalError: Internal error on launch",
 }
 FIELDS: Final = {"instanceType", "code", "message", "afterSeconds", "count", "clear"}
@@ -29,7 +31,7 @@ ANY: Final = "*"
 
 @dataclass(slots=True)
 class EarlyTermination:
-    """Which new instances die, of what, and how many more of them (None: all)."""
+    """Which new instances end, with which reason, after how many seconds, and how many more (None: all)."""
 
     instance_type: str
     reason: EndReason
@@ -43,9 +45,11 @@ class EarlyTerminations:
     deaths: list[EarlyTermination] = field(default_factory=list)
 
     def reason_for(self, instance_type: str) -> EarlyTermination | None:
-        """What a new instance of this type dies of; counted."""
+        """Return the termination of a new instance of this type, and count it."""
         with self.lock:
-            found = next((each for each in self.deaths if each.instance_type in (ANY, instance_type) and each.count != 0), None)
+            found = next(
+                (each for each in self.deaths if each.instance_type in (ANY, instance_type) and each.count != 0), None
+            )
             if found is not None and found.count is not None:
                 found.count -= 1
             return found
@@ -55,7 +59,7 @@ EARLY_TERMINATIONS: Final = EarlyTerminations()
 
 
 def schedule_early_terminations(instances: list[Any]) -> None:
-    """Instances that were launched now; those that die do so soon."""
+    """Schedule the end of those new instances that match a rule."""
     for instance in instances:
         if death := EARLY_TERMINATIONS.reason_for(instance.instance_type):
             AGENDA.after(death.after, partial(terminate, instance, death.reason))
@@ -77,4 +81,4 @@ def set_early_terminations(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(aws: LocalAws) -> None:
-    aws.knobs["births"] = set_early_terminations
+    aws.add_knobs({"births": set_early_terminations})

@@ -1,4 +1,4 @@
-"""Executions that are stopped at one place of their way: as StopExecution would, but at the very moment."""
+"""Stop executions in a chosen state, as StopExecution does, but at an exact moment."""
 
 import threading
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from typing import Any, Final
 from joiner_local.aws.step_functions.execution_history import HistoryEvent
 from joiner_local.aws.step_functions.machine_execution import MachineExecution
 
-ENTERED: Final = "entered"  # nothing of the state is done
-WORKING: Final = "working"  # its task is on its way, and goes on alone
-LEFT: Final = "left"  # all of it is done
+ENTERED: Final = "entered"  # the state has done nothing
+WORKING: Final = "working"  # its task has started, and continues without the execution
+LEFT: Final = "left"  # the state is complete
 MOMENTS: Final = (ENTERED, WORKING, LEFT)
 
 
@@ -24,7 +24,7 @@ class ExecutionStop:
 
 @dataclass(slots=True)
 class ExecutionStops:
-    """One stop at a time; it is used up when it has struck."""
+    """One stop at a time; it is removed when it has happened."""
 
     stopped: list[str] = field(default_factory=list)
     _stop: ExecutionStop | None = None
@@ -32,7 +32,7 @@ class ExecutionStops:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def set(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The knob; answers the ARN that the last one stopped."""
+        """Knob: set the stop. Answers the ARN that the last one stopped."""
         if unknown := asked.keys() - {"machine", "state", "when", "nth"}:
             raise ValueError(f"mishaps/stop: {sorted(unknown)} is not known")
         if asked and asked["when"] not in MOMENTS:
@@ -44,7 +44,7 @@ class ExecutionStops:
         return {"stopped": stopped}
 
     def watch(self, execution: MachineExecution, event: HistoryEvent) -> None:
-        """Told of every event of every execution, by the thread that made it."""
+        """Called with every event of every execution, by the thread that made it."""
         if self._stop is not None and self._strikes(execution, event):
             execution.stop("Mishap", "stopped on purpose")
 

@@ -1,14 +1,14 @@
-"""Which call goes wrong, and how: one mishap at a time.
+"""Which calls fail, and how: one rule at a time.
 
   {"caller": "launch_instances", "call": "ec2 CreateFleet", "nth": 1, "how": "answer lost", "times": 1, "after": 0}
 
-Struck are the nth call and, with `times` more than 1, those after it; `times` null is all of them. `how`:
+The nth call fails and, with `times` more than 1, those after it; `times` null is all of them. `how`:
 
   refused      403, and nothing is done
-  timed out    nothing is done, and the connection ends without an answer
-  answer lost  it is done, and the connection ends without an answer
+  timed out    nothing is done, and the connection ends without a response
+  answer lost  the call is done, and the connection ends without a response
 
-A connection ends `after` so many seconds: at once unless the caller's own patience is to be tried.
+A connection ends `after` that many seconds: at once, unless the caller's own timeout is to be tested.
 """
 
 import threading
@@ -25,7 +25,9 @@ WAYS: Final = (REFUSED, TIMED_OUT, ANSWER_LOST)
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One request of a role: who asks, and what, without names of objects (``ec2 CreateFleet``, ``kube PATCH nodes/status``)."""
+    """One request of a role: the caller and the call, without names of objects (``ec2 CreateFleet``, ``kube PATCH
+    nodes/status``).
+    """
 
     caller: str
     call: str
@@ -33,7 +35,7 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class FaultRule:
-    """The rule in force; `met` calls matched so far, `struck` of them went wrong."""
+    """The rule in force; `met` calls matched so far, `struck` of them failed."""
 
     caller: str
     call: str
@@ -55,7 +57,7 @@ class FaultRule:
 
 @dataclass(slots=True)
 class FaultRules:
-    """The doors ask here about every call that they let in."""
+    """Consulted for every call that enters the local AWS or the API server proxy."""
 
     callers: RequestCallers
     guarded: dict[str, str] = field(default_factory=dict)
@@ -65,11 +67,11 @@ class FaultRules:
 
     @property
     def idle(self) -> bool:
-        """Nobody wants to know of calls: doors need not even read them."""
+        """There is no rule and no recording: requests need not be read."""
         return self._rule is None and self._calls is None
 
     def meet(self, access_key: str, call: str) -> FaultRule | None:
-        """The mishap that strikes this call, if one does."""
+        """Return the rule if this call shall fail."""
         caller = self.callers.name(access_key)
         if not caller:
             return None
@@ -80,7 +82,7 @@ class FaultRules:
             return self._rule if self._rule is not None and self._rule.strikes(asked) else None
 
     def set(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The knob."""
+        """Knob: set the rule."""
         if unknown := asked.keys() - {"caller", "call", "how", "nth", "times", "after"}:
             raise ValueError(f"mishaps/set: {sorted(unknown)} is not known")
         if asked and asked["how"] not in WAYS:
@@ -91,7 +93,7 @@ class FaultRules:
         return {"struck": struck}
 
     def record(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The knob."""
+        """Knob: start or end the recording."""
         with self._lock:
             noted, self._calls = self._calls or [], [] if asked["on"] else None
         return {"calls": [[each.caller, each.call] for each in noted]}

@@ -1,22 +1,24 @@
-"""Who signed a request: a deployed function by the name of its folder, a state machine by its own; nobody else matters here."""
+"""Identify the caller of a request by its access key: a deployed function by its folder's name, a state machine by its
+own name.
+"""
 
 from dataclasses import dataclass, field
 
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.aws.step_functions.state_machines import StateMachines
 
-SERVICE_NAME = "POWERTOOLS_SERVICE_NAME"  # what a function is called in its own log lines
+SERVICE_NAME = "POWERTOOLS_SERVICE_NAME"  # the name of a function in its own log lines
 
 
 @dataclass(slots=True)
 class RequestCallers:
-    """Access keys of temporary credentials, and whose they are."""
+    """Access keys of temporary credentials, and their callers."""
 
     machines: StateMachines
     _known: dict[str, str] = field(default_factory=dict)
 
     def name(self, access_key: str) -> str:
-        """Empty for the keys of persons, and of roles that belong to neither."""
+        """Return the caller's name; empty for keys of users, and of roles of neither functions nor state machines."""
         if access_key not in self._known:
             self._known[access_key] = self._find(access_key)
         return self._known[access_key]
@@ -36,7 +38,7 @@ class RequestCallers:
 
 
 def _function(session: str) -> str:
-    """The local AWS gives a function's session the function's name."""
+    """Return the function of a session: the local AWS names a function's session like the function."""
     from moto.awslambda.models import lambda_backends
 
     for function in lambda_backends[ACCOUNT][REGION].list_functions():

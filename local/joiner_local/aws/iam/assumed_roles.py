@@ -1,6 +1,6 @@
-"""IAM roles as services use them: may this service assume the role, and clients that sign as it.
+"""IAM roles as services use them: whether a service may assume a role, and clients that sign as the role.
 
-What a role may do then is decided by `iam`; here only who may assume it.
+`iam` decides what a role may do; this module only decides who may assume it.
 """
 
 import json
@@ -32,11 +32,14 @@ class Credentials:
 
 
 def check_assumable(role: str, service: str) -> str | None:
-    """Why the service could not assume the role, or nothing."""
+    """Return why the service cannot assume the role, or None."""
     from moto.iam.exceptions import NotFoundException
     from moto.iam.models import iam_backends
 
-    refusal = f"Neither the global service principal {service}, nor the regional one is authorized to assume the provided role"
+    refusal = (
+        f"Neither the global service principal {service}, nor the regional one is authorized to assume the "
+        "provided role"
+    )
     try:
         found = iam_backends[ACCOUNT]["aws"].get_role_by_arn(role)
     except (NotFoundException, IndexError):
@@ -65,8 +68,9 @@ def assume(role: str, session: str) -> Credentials:
 
 @dataclass(slots=True)
 class RoleClients:
-    """boto3 clients of state machines' roles. A client costs tens of milliseconds to make, so each is made once an
-    hour."""
+    """boto3 clients of state machines' roles. A client takes tens of milliseconds to create, so each is created once an
+    hour.
+    """
 
     endpoint: str
     _made: dict[tuple[str, str], tuple[BaseClient, Credentials]] = field(default_factory=dict)

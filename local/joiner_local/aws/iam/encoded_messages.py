@@ -11,6 +11,7 @@ import json
 import zlib
 from typing import Any
 
+from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.iam.policy_evaluation import EXPLICIT_DENY, AccessDecision, denial_message
 
 
@@ -25,7 +26,8 @@ def ec2_message(principal: str, decision: AccessDecision) -> str:
 def encode_denial(principal: str, decision: AccessDecision) -> str:
     """Encode a denial.
 
-    >>> from joiner_local.aws.iam.policy_evaluation import RequiredPermission
+    >>> from joiner_local.aws.attribute_patches import replace_attribute
+from joiner_local.aws.iam.policy_evaluation import RequiredPermission
     >>> denial = AccessDecision(RequiredPermission("ec2:RunInstances", "arn:r"), False, "reason")
     >>> decode_denial(encode_denial("arn:p", denial))["context"]["action"]
     'ec2:RunInstances'
@@ -70,4 +72,4 @@ def install() -> None:
         except ValueError:
             raise STSClientError("InvalidAuthorizationMessageException", "Message is not valid") from None
 
-    TokenResponse.decode_authorization_message = decode_authorization_message
+    replace_attribute(TokenResponse, "decode_authorization_message", decode_authorization_message)

@@ -24,15 +24,17 @@ BY_XML: Final = ("iam", "sts")
 BY_REST: Final = ("eks", "lambda")
 
 
-def install(aws: LocalAws) -> None:
-    account_lookups.install(aws.part(StateMachines).tokens.machine_of)
+def install(aws: LocalAws, machines: StateMachines) -> None:
+    account_lookups.install(machines.tokens.machine_of)
     encoded_messages.install()
-    aws.knobs |= {
-        "iam/denied": ACCESS_CONTROL.report_denied,
-        "iam/used": ACCESS_CONTROL.report_used,
-        "iam/granted": ACCESS_CONTROL.report_granted,
-        "iam/enforce": ACCESS_CONTROL.enforce,
-    }
+    aws.add_knobs(
+        {
+            "iam/denied": ACCESS_CONTROL.report_denied,
+            "iam/used": ACCESS_CONTROL.report_used,
+            "iam/granted": ACCESS_CONTROL.report_granted,
+            "iam/enforce": ACCESS_CONTROL.enforce,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,4 @@
-"""IAM's ListInstanceProfiles by path. moto lists the instance profiles of the whole account, whatever path is asked
-for.
+"""IAM's ListInstanceProfiles by path. moto lists all instance profiles of the account, whatever the path.
 
 Source: IAM API reference, ListInstanceProfiles, `PathPrefix`: "/" lists all, another prefix only the profiles whose
 path begins with it.
@@ -10,7 +9,7 @@ from typing import Any
 from moto.core.responses import ActionResult
 from moto.iam.responses import IamResponse
 
-from joiner_local.aws.local_aws import LocalAws
+from joiner_local.aws.attribute_patches import replace_attribute
 
 
 def list_instance_profiles(response: Any) -> ActionResult:
@@ -19,5 +18,5 @@ def list_instance_profiles(response: Any) -> ActionResult:
     return ActionResult({"InstanceProfiles": found, "IsTruncated": False})
 
 
-def install(_aws: LocalAws) -> None:
-    IamResponse.list_instance_profiles = list_instance_profiles
+def install() -> None:
+    replace_attribute(IamResponse, "list_instance_profiles", list_instance_profiles)

@@ -1,4 +1,4 @@
-"""Resource policies, as far as services ask them: may this service do that to the queue or function?
+"""Resource policies of queues and functions: whether a service may use the resource.
 
 A rule whose target lacks its permission delivers nothing on AWS either. Source: EventBridge user guide, "Using
 resource-based policies for Amazon EventBridge".
@@ -21,7 +21,7 @@ from joiner_local.aws.local_aws import ACCOUNT
 
 @dataclass(frozen=True, slots=True)
 class PolicyRequest:
-    """`source` is the ARN of what makes the service act: a rule, an API."""
+    """`source` is the ARN of the resource that makes the service act: a rule, an API."""
 
     service: str
     action: str
@@ -37,7 +37,7 @@ class PolicyRequest:
 
 
 def allows(statements: Iterable[Mapping[str, Any]], request: PolicyRequest) -> bool:
-    """An Allow that applies, and no Deny that does."""
+    """Whether an Allow applies and no Deny does."""
     effects = {statement.get("Effect") for statement in statements if _applies(statement, request)}
     return "Allow" in effects and "Deny" not in effects
 

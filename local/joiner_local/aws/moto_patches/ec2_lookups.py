@@ -1,6 +1,7 @@
-"""The same answers as moto's, without looking at everything for each: with a thousand instances its scans take minutes.
+"""Return moto's results without a scan of all resources for each: with a thousand instances moto's scans take minutes.
 
-moto finds the tags of one resource by matching a pattern against all tags of all resources, and one instance by walking all.
+moto finds the tags of one resource by matching a pattern against all tags of all resources, and one instance by a
+search through all.
 """
 
 from typing import Any
@@ -10,13 +11,18 @@ from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.instances import InstanceBackend
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 
+from joiner_local.aws.attribute_patches import replace_attribute
+
 
 def get_tags(resource: Any) -> list[dict[str, str]]:
     if not resource.id:
         return []
     tags = resource.ec2_backend.tags.get(resource.id) or {}
     kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(resource.id), "")
-    return [{"resource_id": resource.id, "key": key, "value": value, "resource_type": kind} for key, value in tags.copy().items()]
+    return [
+        {"resource_id": resource.id, "key": key, "value": value, "resource_type": kind}
+        for key, value in tags.copy().items()
+    ]
 
 
 def get_instance(backend: Any, instance_id: str) -> Any:
@@ -32,5 +38,5 @@ def get_instance(backend: Any, instance_id: str) -> Any:
 
 
 def install() -> None:
-    TaggedEC2Resource.get_tags = get_tags
-    InstanceBackend.get_instance = get_instance
+    replace_attribute(TaggedEC2Resource, "get_tags", get_tags)
+    replace_attribute(InstanceBackend, "get_instance", get_instance)

@@ -1,28 +1,29 @@
-"""SQS: moto's queues, made safe for threads. What feeds functions from them is in `event_source_mappings`.
+"""Make moto's SQS queues safe for threads. `event_source_mappings` invokes functions from them.
 
-moto's queues lose messages when a delete and a send meet, and hand one message to two consumers; each queue's operations are put in order
-by the lock that the queue has for waiting anyway.
+moto's queues lose messages when a deletion and a send coincide, and deliver one message to two consumers. Here the lock
+that a queue has for waiting also orders its operations.
 """
 
 import time
 from collections.abc import Callable
 from typing import Any
 
-from joiner_local.aws.aws_lambda import event_source_mappings
-from joiner_local.aws.local_aws import LocalAws
+from joiner_local.aws.attribute_patches import wrap_attribute
 
-LOOK_AGAIN = 0.2  # seconds: a message becomes visible by time alone, nobody notifies
+LOOK_AGAIN = 0.2  # seconds: a message becomes visible with time, without a notification
 
 
-def install(aws: LocalAws) -> None:
+def install() -> None:
     from moto.sqs import models
 
     for owner, name in ((models.Queue, "add_message"), (models.Queue, "delete_message")):
-        setattr(owner, name, _in_order(getattr(owner, name), lambda queue: queue))
+        original = getattr(owner, name)
+        wrap_attribute(owner, name, _in_order(original, lambda queue: queue), original)
     for name in ("change_message_visibility", "purge_queue"):
-        setattr(models.SQSBackend, name, _in_order_by_name(getattr(models.SQSBackend, name)))
-    models.SQSBackend.receive_message = _patient(models.SQSBackend.receive_message)
-    event_source_mappings.install(aws)
+        original = getattr(models.SQSBackend, name)
+        wrap_attribute(models.SQSBackend, name, _in_order_by_name(original), original)
+    receive = models.SQSBackend.receive_message
+    wrap_attribute(models.SQSBackend, "receive_message", _patient(receive), receive)
 
 
 def _in_order(method: Callable[..., Any], queue_of: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -42,10 +43,16 @@ def _in_order_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _patient(receive: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Receiving under the lock, waiting without it."""
+    """Return a receive operation that holds the lock while it reads, but not while it waits."""
 
     def receive_message(
-        self: Any, queue_name: str, count: int, wait_seconds_timeout: int, visibility_timeout: int | None, *args: Any, **kwargs: Any
+        self: Any,
+        queue_name: str,
+        count: int,
+        wait_seconds_timeout: int,
+        visibility_timeout: int | None,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[Any]:
         until = time.monotonic() + (wait_seconds_timeout or 0)
         while True:

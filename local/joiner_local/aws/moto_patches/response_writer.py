@@ -1,14 +1,17 @@
-"""moto's answers, written in a fraction of the time: they were nearly all of a catalogue refresh, and a good part of everything else.
+"""Write moto's responses in a fraction of the time: writing was nearly all of a catalogue refresh, and much of
+everything else.
 
-For each member of an answer moto asks six providers by which names a model may call it, though that depends on the model's class and on
-the shape alone; it looks for all ten types that an attribute of DynamoDB may have in each attribute; and it writes XML through a SAX
-generator, name by name. All this is done here with the same result.
+For each member of a response moto asks six providers for the names under which a model may have it, although that
+depends on the model's class and the shape only. It searches each DynamoDB attribute for all ten types, and writes XML
+through a SAX generator, name by name. This module writes the same result.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
+
+from joiner_local.aws.attribute_patches import wrap_attribute
 
 ATTRIBUTE: Final = "@"
 TEXT: Final = "#text"
@@ -17,17 +20,24 @@ HEAD: Final = '<?xml version="1.0" encoding="utf-8"?>\n'
 
 
 def replace_response_serializers() -> None:
-    """For this process, whoever serves moto in it."""
+    """Replace moto's serializers, for this process."""
     from moto.core import serialize
 
-    serialize.ResponseSerializer.get_value = _picking(serialize, serialize.ResponseSerializer.get_value)
-    serialize.BaseJSONSerializer._serialize_type_structure = _as_they_are(serialize.BaseJSONSerializer._serialize_type_structure)
-    serialize.xmltodict = _Xml(serialize.xmltodict)
+    get_value = serialize.ResponseSerializer.get_value
+    wrap_attribute(serialize.ResponseSerializer, "get_value", _picking(serialize, get_value), get_value)
+    serialize_structure = serialize.BaseJSONSerializer._serialize_type_structure
+    new = _as_they_are(serialize_structure)
+    wrap_attribute(serialize.BaseJSONSerializer, "_serialize_type_structure", new, serialize_structure)
+    wrap_attribute(serialize, "xmltodict", _Xml(serialize.xmltodict), serialize.xmltodict)
 
 
 def _picking(serialize: Any, original: Callable[..., Any]) -> Callable[..., Any]:
-    """`ResponseSerializer.get_value` that works out only once by which names a class of values has a member."""
-    known: dict[tuple[type, int, str], tuple[tuple[str, ...], bool, object]] = {}  # with the shape itself: no other may get its id
+    """Return a `ResponseSerializer.get_value` that determines only once under which names a class of values has a
+    member.
+    """
+    known: dict[
+        tuple[type, int, str], tuple[tuple[str, ...], bool, object]
+    ] = {}  # with the shape itself, so that no other object gets its id
 
     @cache
     def names_of_transformers(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -35,7 +45,9 @@ def _picking(serialize: Any, original: Callable[..., Any]) -> Callable[..., Any]
 
     def get_value(serializer: Any, value: Any, key: str, shape: Any) -> Any:
         picker = serializer._value_picker
-        if type(picker) is not serialize.XFormedAttributePicker or key.endswith(names_of_transformers(tuple(picker.response_transformers))):
+        if type(picker) is not serialize.XFormedAttributePicker or key.endswith(
+            names_of_transformers(tuple(picker.response_transformers))
+        ):
             return original(serializer, value, key, shape)
         identity = (type(value), id(shape), key)
         if identity not in known:
@@ -54,7 +66,9 @@ def _picking(serialize: Any, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _as_they_are(original: Callable[..., None]) -> Callable[..., None]:
-    """`BaseJSONSerializer._serialize_type_structure` that takes an attribute of DynamoDB as what it is already: JSON."""
+    """Return a `BaseJSONSerializer._serialize_type_structure` that writes a DynamoDB attribute unchanged: it is JSON
+    already.
+    """
 
     def serialize_structure(serializer: Any, serialized: Any, value: Any, shape: Any, key: str) -> None:
         if shape.name == "AttributeValue" and key and type(value) is dict and value.keys() <= WRITTEN_AS_THEY_ARE:
@@ -66,7 +80,7 @@ def _as_they_are(original: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Xml:
-    """Stands where moto's serialisers look for the module `xmltodict`."""
+    """Replaces the module `xmltodict` in moto's serializers."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -78,7 +92,8 @@ class _Xml:
 
 
 def unparse(document: Mapping[str, Any], *, full_document: bool = True, short_empty_elements: bool = False) -> str:
-    """The XML of a document in the form of `xmltodict`: ``@name`` is an attribute, ``#text`` the text, a list are many elements.
+    """Return the XML of a document in the form of `xmltodict`: ``@name`` is an attribute, ``#text`` the text, a list is
+    several elements.
 
     >>> document = {"a": {"@x": "<", "b": [1, True, None], "c": {"#text": "&"}, "d": []}}
     >>> unparse(document, full_document=False, short_empty_elements=True)
@@ -93,8 +108,14 @@ def unparse(document: Mapping[str, Any], *, full_document: bool = True, short_em
 def _write(name: str, value: Any, write: Callable[[str], None], short: bool) -> None:
     for each in _many(value):
         if isinstance(each, dict):
-            attributes = "".join(f" {key[1:]}={quoteattr(_text(said))}" for key, said in each.items() if key.startswith(ATTRIBUTE))
-            children = [(key, child) for key, child in each.items() if not key.startswith(ATTRIBUTE) and key != TEXT and child != []]
+            attributes = "".join(
+                f" {key[1:]}={quoteattr(_text(output))}" for key, output in each.items() if key.startswith(ATTRIBUTE)
+            )
+            children = [
+                (key, child)
+                for key, child in each.items()
+                if not key.startswith(ATTRIBUTE) and key != TEXT and child != []
+            ]
             text = _text(each.get(TEXT))
         else:
             attributes, children, text = "", [], _text(each)

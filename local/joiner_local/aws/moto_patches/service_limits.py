@@ -1,7 +1,7 @@
-"""What services refuse beyond their schema and moto takes: sizes, counts, values that depend on each other.
+"""Refuse what services refuse beyond their schema and moto accepts: sizes, counts, values that depend on each other.
 
-Each check is put before the method of moto that does the work, so that API and CloudFormation meet it alike. Errors are those of AWS; the
-table of all refusals, with their sources and one test each, is in `tests/local/refusals`.
+Each check runs before the method of moto that does the work, so it applies to the API and to CloudFormation. Errors are
+those of AWS; `tests/local/refusals` is the table of all refusals, with their sources and one test each.
 """
 
 import functools
@@ -33,6 +33,8 @@ from moto.sqs.models import SQSBackend
 from moto.ssm.exceptions import ValidationException
 from moto.ssm.models import SimpleSystemManagerBackend
 
+from joiner_local.aws.attribute_patches import wrap_attribute
+
 Asked = Mapping[str, Any]
 """The arguments of the method, by name; `self` is the backend."""
 
@@ -47,15 +49,48 @@ LONGEST_PARAMETER: Final = 4096  # characters
 DEEPEST_PARAMETER: Final = 15
 LONGEST_PATTERN: Final = 2048
 MOST_TARGETS: Final = 5
-RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
-ATTRIBUTES: Final = {"VisibilityTimeout": (0, 43_200), "MessageRetentionPeriod": (60, 1_209_600), "DelaySeconds": (0, 900)}
+RETENTION_DAYS: Final = (
+    1,
+    3,
+    5,
+    7,
+    14,
+    30,
+    60,
+    90,
+    120,
+    150,
+    180,
+    365,
+    400,
+    545,
+    731,
+    1096,
+    1827,
+    2192,
+    2557,
+    2922,
+    3288,
+    3653,
+)
+ATTRIBUTES: Final = {
+    "VisibilityTimeout": (0, 43_200),
+    "MessageRetentionPeriod": (60, 1_209_600),
+    "DelaySeconds": (0, 900),
+}
 MOST_FILTER_VALUES: Final = 200
 SMALLEST_PAGE: Final = 5
-DESCRIBED: Final = ("describe_instances", "describe_subnets", "describe_security_groups", "describe_images", "describe_volumes")
+DESCRIBED: Final = (
+    "describe_instances",
+    "describe_subnets",
+    "describe_security_groups",
+    "describe_images",
+    "describe_volumes",
+)
 
 
 def install() -> None:
-    """Put every check before its method."""
+    """Wrap each method with its check."""
     for owner, method, check in (
         (DynamoDBBackend, "update_item", _item_update),
         (DynamoDBBackend, "transact_write_items", _transaction),
@@ -77,11 +112,12 @@ def install() -> None:
     ):
         checked_before(owner, method, check)
     for method in DESCRIBED:
-        setattr(EC2Response, method, _described(method, getattr(EC2Response, method)))
+        original = getattr(EC2Response, method)
+        wrap_attribute(EC2Response, method, _described(method, original), original)
 
 
 def checked_before(owner: type, method: str, check: Callable[[Asked], None]) -> None:
-    """Have `check` look at the arguments of a method before it runs."""
+    """Call `check` with the arguments of a method before it runs."""
     original = getattr(owner, method)
     signature = inspect.signature(original)
 
@@ -91,7 +127,7 @@ def checked_before(owner: type, method: str, check: Callable[[Asked], None]) -> 
         check({**bound, **bound.get("kwargs", {}), **bound.get("asked", {})})
         return original(*args, **kwargs)
 
-    setattr(owner, method, checked)
+    wrap_attribute(owner, method, checked, original)
 
 
 # DynamoDB ("Quotas", "Expressions")
@@ -103,7 +139,8 @@ def _item_update(asked: Asked) -> None:
         if len((asked.get(name) or "").encode()) > LONGEST_EXPRESSION:
             kind = name.title().replace("_", "")
             raise MockValidationException(
-                f"Invalid {kind}: Expression size has exceeded the maximum allowed size; expression size: {len(asked[name].encode())}"
+                f"Invalid {kind}: Expression size has exceeded the maximum allowed size; expression size: "
+                f"{len(asked[name].encode())}"
             )
 
 
@@ -114,14 +151,16 @@ def _key(table: Any, key: Mapping[str, Mapping[str, Any]]) -> None:
     for name, value in key.items():
         if next(iter(value.values())) == "":
             raise MockValidationException(
-                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. "
+                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain "
+                "an empty string value. "
                 f"Key: {name}"
             )
     sizes = ((table.hash_key_attr, LONGEST_PARTITION_KEY, "hash"), (table.range_key_attr, LONGEST_SORT_KEY, "range"))
     for name, most, kind in sizes:
         if name is not None and len(str(next(iter(key[name].values()))).encode()) > most:
             raise MockValidationException(
-                f"One or more parameter values were invalid: Aggregated size of all {kind} keys has exceeded the size limit of {most} bytes"
+                f"One or more parameter values were invalid: Aggregated size of all {kind} keys has exceeded the "
+                f"size limit of {most} bytes"
             )
 
 
@@ -144,7 +183,13 @@ def _deletion(asked: Asked) -> None:
 
 
 def _lifecycle(asked: Asked) -> None:
-    actions = ("Expiration", "Transition", "NoncurrentVersionExpiration", "NoncurrentVersionTransition", "AbortIncompleteMultipartUpload")
+    actions = (
+        "Expiration",
+        "Transition",
+        "NoncurrentVersionExpiration",
+        "NoncurrentVersionTransition",
+        "AbortIncompleteMultipartUpload",
+    )
     if any(not any(action in rule for action in actions) for rule in asked["rules"]):
         raise MalformedXML
 
@@ -155,11 +200,13 @@ def _lifecycle(asked: Asked) -> None:
 def _parameter(asked: Asked) -> None:
     if asked["name"].count("/") > DEEPEST_PARAMETER:
         raise JsonRESTError(
-            "HierarchyLevelLimitExceededException", f"A parameter name can have {DEEPEST_PARAMETER} levels at most: {asked['name']}"
+            "HierarchyLevelLimitExceededException",
+            f"A parameter name can have {DEEPEST_PARAMETER} levels at most: {asked['name']}",
         )
     if len(asked["value"]) > LONGEST_PARAMETER and asked.get("tier") != "Advanced":
         raise ValidationException(
-            f"Standard tier parameters support a maximum parameter value of {LONGEST_PARAMETER} characters. To create a larger parameter "
+            f"Standard tier parameters support a maximum parameter value of {LONGEST_PARAMETER} characters. To "
+            "create a larger parameter "
             "value, upgrade the parameter to use the advanced-parameter tier."
         )
 
@@ -168,7 +215,9 @@ def _inline_policies(asked: Asked) -> None:
     role = asked["self"].get_role(asked["role_name"])
     policies = {**role.policies, asked["policy_name"]: asked["policy_json"]}
     if sum(len(re.sub(r"\s", "", text)) for text in policies.values()) > LARGEST_INLINE_POLICIES:
-        raise LimitExceededException(f"Maximum policy size of {LARGEST_INLINE_POLICIES} bytes exceeded for role {asked['role_name']}")
+        raise LimitExceededException(
+            f"Maximum policy size of {LARGEST_INLINE_POLICIES} bytes exceeded for role {asked['role_name']}"
+        )
 
 
 # SQS (CreateQueue), EventBridge ("Quotas"), CloudWatch and its logs
@@ -176,7 +225,9 @@ def _inline_policies(asked: Asked) -> None:
 
 def _queue(asked: Asked) -> None:
     if re.fullmatch(r"[A-Za-z0-9_-]{1,75}(\.fifo|[A-Za-z0-9_-]{0,5})", asked["name"]) is None:
-        raise InvalidParameterValue("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+        raise InvalidParameterValue(
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+        )
     for name, (least, most) in ATTRIBUTES.items():
         value = asked.get(name)
         if value is not None and not (str(value).isdecimal() and least <= int(value) <= most):
@@ -188,14 +239,16 @@ def _queue(asked: Asked) -> None:
             asked["self"].get_queue(target.rpartition(":")[2])
         except QueueDoesNotExist:
             raise InvalidParameterValue(
-                f"Value {json.dumps(policy)} for parameter RedrivePolicy is invalid. Reason: Dead letter target does not exist."
+                f"Value {json.dumps(policy)} for parameter RedrivePolicy is invalid. Reason: Dead letter target does "
+                "not exist."
             ) from None
 
 
 def _rule(asked: Asked) -> None:
     if len(asked.get("event_pattern") or "") > LONGEST_PATTERN:
         raise JsonRESTError(
-            "InvalidEventPatternException", f"Event pattern is not valid. Reason: it is longer than {LONGEST_PATTERN} characters"
+            "InvalidEventPatternException",
+            f"Event pattern is not valid. Reason: it is longer than {LONGEST_PATTERN} characters",
         )
 
 
@@ -220,14 +273,18 @@ def _metric_filter(asked: Asked) -> None:
         raise ResourceNotFoundException
     for transformation in asked["metric_transformations"]:
         if "defaultValue" in transformation and transformation.get("dimensions"):
-            raise InvalidParameterException("Invalid metric transformation: dimensions and default value are mutually exclusive.")
+            raise InvalidParameterException(
+                "Invalid metric transformation: dimensions and default value are mutually exclusive."
+            )
 
 
 def _retention(asked: Asked) -> None:
     if int(asked["retention_in_days"]) not in RETENTION_DAYS:
         days = ", ".join(map(str, RETENTION_DAYS))
         raise InvalidParameterException(
-            constraint=f"Member must satisfy enum value set: [{days}]", parameter="retentionInDays", value=asked["retention_in_days"]
+            constraint=f"Member must satisfy enum value set: [{days}]",
+            parameter="retentionInDays",
+            value=asked["retention_in_days"],
         )
 
 
@@ -263,12 +320,14 @@ def _stage(asked: Asked) -> None:
     routes = {route.route_key for route in asked["self"].routes.values()}
     for key in asked["config"].get("routeSettings") or {}:
         if key not in routes:
-            missing = APIGatewayV2Error("NotFoundException", f"Unable to find Route by key {key} within the provided RouteSettings")
+            missing = APIGatewayV2Error(
+                "NotFoundException", f"Unable to find Route by key {key} within the provided RouteSettings"
+            )
             missing.code = 404
             raise missing
 
 
-# EC2: what is asked of instances ("Filter", "Error codes")
+# EC2: requests about instances ("Filter", "Error codes")
 
 
 def _termination(asked: Asked) -> None:
@@ -282,7 +341,7 @@ def _check_ids(ids: Sequence[str]) -> None:
 
 
 def _described(method: str, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A Describe call that refuses filters which the operation has not, too many values, and pages that are too small."""
+    """Return a Describe call that refuses unknown filters, too many values, and pages that are too small."""
     operation = "".join(word.title() for word in method.split("_"))
 
     @functools.wraps(original)
@@ -293,12 +352,14 @@ def _described(method: str, original: Callable[[Any], Any]) -> Callable[[Any], A
                 raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
         if sum(map(len, filters.values())) > MOST_FILTER_VALUES:
             raise EC2ClientError(
-                "FilterLimitExceeded", f"The maximum number of filter values specified on a single call is {MOST_FILTER_VALUES}"
+                "FilterLimitExceeded",
+                f"The maximum number of filter values specified on a single call is {MOST_FILTER_VALUES}",
             )
         page = self._get_param("MaxResults")
         if page is not None and int(page) < SMALLEST_PAGE:
             raise EC2ClientError(
-                "InvalidParameterValue", f"Value ( {page} ) for parameter maxResults is invalid. Expecting a value greater than 5."
+                "InvalidParameterValue",
+                f"Value ( {page} ) for parameter maxResults is invalid. Expecting a value greater than 5.",
             )
         if method == "describe_instances":
             _check_ids(self._get_param("InstanceIds", []))
@@ -309,9 +370,11 @@ def _described(method: str, original: Callable[[Any], Any]) -> Callable[[Any], A
 
 @functools.cache
 def filter_names(operation: str) -> frozenset[str]:
-    """The filters of an operation, as the documentation in the service's model lists them."""
+    """Return the filters of an operation, as the documentation in the service's model lists them."""
     from botocore.session import get_session
 
     shape = get_session().get_service_model("ec2").operation_model(operation).input_shape
     assert shape is not None
-    return frozenset(re.findall(r"<li>\s*<p>\s*<code>([a-z0-9.:<>-]+)</code>", shape.members["Filters"].documentation)) | {"tag-key"}
+    return frozenset(
+        re.findall(r"<li>\s*<p>\s*<code>([a-z0-9.:<>-]+)</code>", shape.members["Filters"].documentation)
+    ) | {"tag-key"}

@@ -1,9 +1,10 @@
-"""AWS Price List, GetProducts for Amazon EC2: a service that moto has not, so this is a small web application of its own.
+"""AWS Price List, GetProducts for Amazon EC2: a small web application of our own, because moto does not have the
+service.
 
-Source: Price List API reference; the products' attributes and terms have the form that the real ones have, as far as price readers look:
-`terms.OnDemand.*.priceDimensions.*.pricePerUnit.USD`. Beside Linux on demand each type has products that differ in one attribute and in
-price, as on AWS (capacity blocks, unused reservations, Windows, SQL Server, dedicated hosts): a reader that does not filter them out
-takes a wrong price for the type's.
+Source: Price List API reference. Attributes and terms of products have the form of the real ones, as far as readers of
+prices need it: `terms.OnDemand.*.priceDimensions.*.pricePerUnit.USD`. Beside Linux on demand each type has products
+that differ in one attribute and in price, as on AWS (capacity blocks, unused reservations, Windows, SQL Server,
+dedicated hosts): a reader that does not filter them takes a wrong price.
 """
 
 import hashlib
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 PAGE: Final = 100
-OFFER_TERM: Final = "JRTCKXETXF"  # the code by which Amazon's own list says "on demand"
-RATE: Final = "6YS6EN2CT7"  # ... and "an hour"
+OFFER_TERM: Final = "JRTCKXETXF"  # Amazon's code for "on demand"
+RATE: Final = "6YS6EN2CT7"  # Amazon's code for "an hour"
 OPERATION: Final = "AWSPriceListService.GetProducts"
 
 
@@ -37,7 +38,7 @@ OTHERS: Final = (
 
 
 class PriceListRefused(Exception):
-    """An error that the API answers."""
+    """An error that the API returns."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -45,9 +46,11 @@ class PriceListRefused(Exception):
 
 
 def get_products(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The API's answer to its request, both as JSON values."""
+    """Return the API's response to a request, both as JSON values."""
     if asked.get("ServiceCode") != "AmazonEC2":
-        raise PriceListRefused("NotFoundException", f"the local price list has AmazonEC2 only, not {asked.get('ServiceCode')}")
+        raise PriceListRefused(
+            "NotFoundException", f"the local price list has AmazonEC2 only, not {asked.get('ServiceCode')}"
+        )
     filters = frozenset((each["Field"], each["Value"]) for each in asked.get("Filters", []))
     matching = _matching(filters)
     start = int(asked.get("NextToken") or 0)
@@ -58,19 +61,23 @@ def get_products(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _matching(filters: frozenset[tuple[str, str]]) -> list[str]:
-    """The products that a page is a part of: the same for every page."""
+    """Return the products that match, the same for every page."""
     wanted = dict(filters)
     products = (product for instance_type in sorted(INSTANCE_TYPES) for product in products_of(instance_type))
     return [json.dumps(product) for product in products if _matches(product, wanted)]
 
 
 def _matches(product: Mapping[str, Any], filters: Mapping[str, str]) -> bool:
-    facts = {**product["product"]["attributes"], "productFamily": product["product"]["productFamily"], "ServiceCode": "AmazonEC2"}
+    facts = {
+        **product["product"]["attributes"],
+        "productFamily": product["product"]["productFamily"],
+        "ServiceCode": "AmazonEC2",
+    }
     return all(facts.get(field, "").lower() == value.lower() for field, value in filters.items())
 
 
 def products_of(instance_type: str) -> Iterable[dict[str, Any]]:
-    """All products of a type; a reader that takes the first that matches must not depend on the order."""
+    """Return all products of a type; a reader that takes the first match must not depend on the order."""
     for different, factor in OTHERS:
         yield product_of(instance_type, different, factor)
     yield product_of(instance_type)
@@ -81,7 +88,13 @@ def product_of(instance_type: str, different: tuple[str, str] = ("", ""), factor
     sku = hashlib.sha256(f"{instance_type}{''.join(different)}".encode()).hexdigest()[:16].upper()
     term = f"{sku}.{OFFER_TERM}"
     price = f"{Ec2Prices.packaged().on_demand(instance_type) * factor:.10f}"
-    dimension = {"unit": "Hrs", "rateCode": f"{term}.{RATE}", "beginRange": "0", "endRange": "Inf", "pricePerUnit": {"USD": price}}
+    dimension = {
+        "unit": "Hrs",
+        "rateCode": f"{term}.{RATE}",
+        "beginRange": "0",
+        "endRange": "Inf",
+        "pricePerUnit": {"USD": price},
+    }
     bare_metal = bool(info.get("BareMetal"))
     return {
         "product": {
@@ -105,18 +118,23 @@ def product_of(instance_type: str, different: tuple[str, str] = ("", ""), factor
             | ({different[0]: different[1]} if different[0] else {}),
         },
         "serviceCode": "AmazonEC2",
-        "terms": {"OnDemand": {term: {"sku": sku, "offerTermCode": OFFER_TERM, "priceDimensions": {f"{term}.{RATE}": dimension}}}},
+        "terms": {
+            "OnDemand": {
+                term: {"sku": sku, "offerTermCode": OFFER_TERM, "priceDimensions": {f"{term}.{RATE}": dimension}}
+            }
+        },
     }
 
 
 def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-    """The web application that answers requests signed for `pricing`."""
+    """The web application for requests that are signed for `pricing`."""
     asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
     status, answer = "200 OK", {}
     try:
         if environ.get("HTTP_X_AMZ_TARGET") != OPERATION:
             raise PriceListRefused(
-                "InvalidParameterException", f"the local price list has GetProducts only, not {environ.get('HTTP_X_AMZ_TARGET')}"
+                "InvalidParameterException",
+                f"the local price list has GetProducts only, not {environ.get('HTTP_X_AMZ_TARGET')}",
             )
         answer = get_products(asked)
     except PriceListRefused as error:
@@ -127,4 +145,4 @@ def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> 
 
 
 def install(aws: LocalAws) -> None:
-    aws.services["pricing"] = application
+    aws.add_service("pricing", application)

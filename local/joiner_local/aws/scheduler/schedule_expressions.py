@@ -1,7 +1,7 @@
-"""When a schedule fires: `rate(...)`, `cron(...)` and `at(...)` of EventBridge Scheduler, in a time zone.
+"""When a schedule is due: `rate(...)`, `cron(...)` and `at(...)` of EventBridge Scheduler, in a time zone.
 
-Source: EventBridge Scheduler user guide, "Schedule types". A local time that daylight saving skips is skipped, one that it repeats counts
-once. Of cron's letters, W (nearest weekday) is not known here, and refused.
+Source: EventBridge Scheduler user guide, "Schedule types". A local time that daylight saving skips is skipped; one that
+it repeats counts once. Cron's letter W (nearest weekday) is refused.
 
 >>> noon = dt.datetime(2026, 11, 21, 12, 0, tzinfo=dt.UTC).timestamp()
 >>> fires = Cron.parse("cron(30 9 ? * MON-FRI *)", "Europe/Berlin").after(noon)
@@ -19,16 +19,16 @@ from dataclasses import dataclass
 SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name}
 DAYS = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"), 1)}
-YEARS_AHEAD = 5  # a cron that matches no day until then never fires
+YEARS_AHEAD = 5  # a cron that matches no day until then is never due
 
 
 class InvalidExpression(ValueError):
-    """Not a schedule expression that Scheduler (or this part of it) takes."""
+    """Not a schedule expression that Scheduler (or this module) accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Every so many seconds, from the start on; the first time at the start itself."""
+    """Every `seconds`, first at the start."""
 
     seconds: int
 
@@ -52,7 +52,9 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Sets of minutes, hours, ...; days of the month and of the week as they are written, for `L` and `#` depend on the month."""
+    """Sets of minutes, hours, ...; days of the month and of the week as they are written, because `L` and `#` depend on
+    the month.
+    """
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -69,7 +71,9 @@ class Cron:
             raise InvalidExpression(f"Invalid Schedule Expression {expression}: six fields are needed.")
         minute, hour, day, month, weekday, year = fields
         if (day == "?") == (weekday == "?"):
-            raise InvalidExpression(f"Invalid Schedule Expression {expression}: one of day-of-month and day-of-week must be '?'.")
+            raise InvalidExpression(
+                f"Invalid Schedule Expression {expression}: one of day-of-month and day-of-week must be '?'."
+            )
         cron = cls(
             minutes=_numbers(minute, 0, 59),
             hours=_numbers(hour, 0, 23),
@@ -79,14 +83,14 @@ class Cron:
             years=_numbers(year, 1970, 2199),
             zone=_zone(zone),
         )
-        list(cron._days(2028, 2))  # raises for what cannot be read
+        list(cron._days(2028, 2))  # raises for an invalid value
         return cron
 
     def first(self, start: float) -> float | None:
         return self.after(start - 1)
 
     def after(self, previous: float) -> float | None:
-        """The first time later than that; None if there is none in the years ahead."""
+        """Return the first time later than that; None if there is none in the next years."""
         local = dt.datetime.fromtimestamp(previous, self.zone)
         year = local.year
         for month_number in range(local.month, local.month + 12 * YEARS_AHEAD):
@@ -122,7 +126,7 @@ class Cron:
 
 
 def _weekdays(part: str, year: int, month: int, last: int) -> set[int]:
-    """The days of a month for `MON-FRI`, `6#3` (the third Friday), `6L` (the last Friday) or `L` (Saturday)."""
+    """Return the days of a month for `MON-FRI`, `6#3` (the third Friday), `6L` (the last Friday) or `L` (Saturday)."""
 
     def of(weekday: int) -> list[int]:
         return [day for day in range(1, last + 1) if dt.date(year, month, day).isoweekday() % 7 + 1 == weekday]

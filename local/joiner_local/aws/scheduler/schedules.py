@@ -1,10 +1,12 @@
-"""EventBridge Scheduler: moto keeps the schedules, this fires them, by the clock or by hand.
+"""EventBridge Scheduler: moto stores the schedules, and this module invokes their targets, by the clock or on request.
 
-Targets: functions, state machines (Express too), queues; each with the schedule's role, retries and a dead-letter queue. A rate schedule
-without a start date fires as soon as it exists, as on AWS. A flexible time window is used at its beginning.
+Targets: functions, state machines (also Express), queues; each with the schedule's role, retries and a dead-letter
+queue. A rate schedule without a start date is due as soon as it exists, as on AWS. A flexible time window is used at
+its beginning.
 
-Knobs: `schedules/fire {"name": "sweep", "group": "default"}` fires one now, also a disabled one, and tells the execution it started;
-`schedules/hold {"held": true}` lets the clock fire none until `false`; `schedules {}` tells when each fires next.
+Knobs: `schedules/fire {"name": "sweep", "group": "default"}` invokes the target of one schedule now, even a disabled
+one, and answers the started execution; `schedules/hold {"held": true}` stops the clock until `false`; `schedules {}`
+answers when each is due next.
 """
 
 import datetime as dt
@@ -17,26 +19,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from joiner_local.agenda import Agenda
-from joiner_local.aws.eventbridge.target_delivery import DeliveryFailed, deliver
+from joiner_local.aws.attribute_patches import wrap_attribute
+from joiner_local.aws.eventbridge.target_delivery import DeliveryFailed, EventTargets
 from joiner_local.aws.iam.assumed_roles import check_assumable
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from joiner_local.aws.scheduler.schedule_expressions import InvalidExpression, Once, parse
+from joiner_local.delayed_actions import DelayedActions
 
 log = logging.getLogger(__name__)
 
 SERVICE = "scheduler.amazonaws.com"
 TARGETS = ("lambda", "states", "sqs")
-TICK = 0.25  # seconds between looks at the clock
-FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds; on AWS minutes, but nobody waits for them here
+TICK = 0.25  # seconds between readings of the clock
+FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds; on AWS minutes, too long for tests
 
 
-def install(aws: LocalAws) -> None:
-    schedules = Schedules(aws)
+def install(aws: LocalAws, targets: EventTargets) -> None:
+    schedules = Schedules(targets)
     _check_what_is_made()
-    aws.knobs["schedules"] = schedules.told
-    aws.knobs["schedules/fire"] = schedules.fire_by_hand
-    aws.knobs["schedules/hold"] = schedules.hold
+    aws.add_knobs(
+        {
+            "schedules": schedules.list_schedules,
+            "schedules/fire": schedules.fire_by_hand,
+            "schedules/hold": schedules.hold,
+        }
+    )
     threading.Thread(target=schedules.run, daemon=True, name="schedules").start()
 
 
@@ -47,7 +54,7 @@ def _backend() -> Any:
 
 
 def _check_what_is_made() -> None:
-    """CreateSchedule and UpdateSchedule refuse what could never fire."""
+    """Refuse CreateSchedule and UpdateSchedule for schedules that could never run."""
     from moto.scheduler.exceptions import ValidationException
     from moto.scheduler.models import EventBridgeSchedulerBackend
 
@@ -60,12 +67,13 @@ def _check_what_is_made() -> None:
 
         return make
 
-    EventBridgeSchedulerBackend.create_schedule = checked(EventBridgeSchedulerBackend.create_schedule)
-    EventBridgeSchedulerBackend.update_schedule = checked(EventBridgeSchedulerBackend.update_schedule)
+    for name in ("create_schedule", "update_schedule"):
+        original = getattr(EventBridgeSchedulerBackend, name)
+        wrap_attribute(EventBridgeSchedulerBackend, name, checked(original), original)
 
 
 def _problem(asked: Mapping[str, Any]) -> str | None:
-    """Why Scheduler would refuse a schedule, if it would."""
+    """Return why Scheduler refuses a schedule, or None."""
     target = asked["target"]
     service = target["Arn"].split(":")[2]
     if service not in TARGETS:
@@ -85,7 +93,7 @@ def _problem(asked: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DueSchedule:
-    """One invocation of a target: what, for which time, and since when it is tried."""
+    """One invocation of a target: the target, its input, the scheduled time, and since when it is tried."""
 
     schedule_arn: str
     target: Mapping[str, Any]
@@ -96,10 +104,10 @@ class DueSchedule:
 
 @dataclass(slots=True)
 class Schedules:
-    aws: LocalAws
+    targets: EventTargets
     held: bool = False
     _next: dict[tuple[Any, ...], float | None] = field(default_factory=dict)
-    _retries: Agenda = field(default_factory=lambda: Agenda("schedule-retries"))
+    _retries: DelayedActions = field(default_factory=lambda: DelayedActions("schedule-retries"))
 
     def run(self) -> None:
         while True:
@@ -110,7 +118,7 @@ class Schedules:
                 log.exception("schedules")
 
     def tick(self, now: float) -> None:
-        """Fire what is due, and forget schedules that are gone."""
+        """Invoke the targets of due schedules, and drop deleted schedules."""
         living = {}
         for schedule in _all_schedules():
             living[_key(schedule)] = schedule
@@ -122,7 +130,7 @@ class Schedules:
             at = self._next[key]
             if at is None or now < at:
                 continue
-            while at is not None and at <= now:  # a suspended machine does not make up for what it slept through
+            while at is not None and at <= now:  # a machine that was suspended does not run missed schedules
                 at = expression.after(at)
             self._next[key] = at
             end = _timestamp(schedule.end_date)
@@ -139,12 +147,16 @@ class Schedules:
             raise ValueError(f"there is no schedule {group}/{name}, but {known or 'none at all'}")
         due = _due(groups[group].schedules[name])
         try:
-            execution = deliver(
-                self.aws, due.target["Arn"], due.body, group=_message_group(due), source=due.schedule_arn, role=due.target["RoleArn"]
-            )
+            execution = self._deliver(due)
         except DeliveryFailed as failed:
             raise ValueError(f"{failed.code}: {failed}") from failed
         return {"name": name, "group": group, "target": due.target["Arn"], "input": due.body, "execution": execution}
+
+    def _deliver(self, due: DueSchedule) -> str | None:
+        target, group = due.target, _message_group(due)
+        return self.targets.deliver(
+            target["Arn"], due.body, group=group, source=due.schedule_arn, role=target["RoleArn"]
+        )
 
     def hold(self, asked: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(asked.get("held"), bool):
@@ -152,7 +164,7 @@ class Schedules:
         self.held = asked["held"]
         return {"held": self.held}
 
-    def told(self, _asked: dict[str, Any]) -> dict[str, Any]:
+    def list_schedules(self, _asked: dict[str, Any]) -> dict[str, Any]:
         found = [
             {
                 "name": schedule.name,
@@ -167,10 +179,13 @@ class Schedules:
 
     def _attempt(self, due: DueSchedule, attempt: int) -> None:
         try:
-            deliver(self.aws, due.target["Arn"], due.body, group=_message_group(due), source=due.schedule_arn, role=due.target["RoleArn"])
+            self._deliver(due)
         except DeliveryFailed as failed:
             policy = due.target.get("RetryPolicy") or {}
-            most, oldest = int(policy.get("MaximumRetryAttempts", 185)), float(policy.get("MaximumEventAgeInSeconds", 86400))
+            most, oldest = (
+                int(policy.get("MaximumRetryAttempts", 185)),
+                float(policy.get("MaximumEventAgeInSeconds", 86400)),
+            )
             delay = min(FIRST_RETRY * 2**attempt, LONGEST_RETRY)
             exhausted = "MaximumRetryAttempts" if attempt >= most else "MaximumEventAgeInSeconds"
             if attempt < most and time.time() + delay - due.since <= oldest:
@@ -181,11 +196,13 @@ class Schedules:
 
 
 def _all_schedules() -> list[Any]:
-    return [schedule for group in list(_backend().schedule_groups.values()) for schedule in list(group.schedules.values())]
+    return [
+        schedule for group in list(_backend().schedule_groups.values()) for schedule in list(group.schedules.values())
+    ]
 
 
 def _key(schedule: Any) -> tuple[Any, ...]:
-    """What makes a schedule start anew: itself, its expression, its zone, its start."""
+    """Return what restarts a schedule when it changes: the schedule, its expression, its zone, its start."""
     return id(schedule), schedule.schedule_expression, schedule.schedule_expression_timezone, schedule.start_date
 
 
@@ -205,7 +222,12 @@ def _due(schedule: Any) -> DueSchedule:
             "detail": "{}",
         }
         body = json.dumps(event)
-    known = {"schedule-arn": schedule.arn, "scheduled-time": now, "execution-id": str(uuid.uuid4()), "attempt-number": "1"}
+    known = {
+        "schedule-arn": schedule.arn,
+        "scheduled-time": now,
+        "execution-id": str(uuid.uuid4()),
+        "attempt-number": "1",
+    }
     for name, value in known.items():
         body = body.replace(f"<aws.scheduler.{name}>", value)
     return DueSchedule(schedule.arn, schedule.target, body, now, time.time())
@@ -216,13 +238,15 @@ def _message_group(due: DueSchedule) -> str | None:
 
 
 def _dead_letter(due: DueSchedule, failed: DeliveryFailed, attempts: int, exhausted: str) -> None:
-    """The input, with the reason in attributes ("Configuring a dead-letter queue for EventBridge Scheduler")."""
+    """Send the input to the dead-letter queue, with the reason in attributes ("Configuring a dead-letter queue for
+    EventBridge Scheduler").
+    """
     from moto.sqs.models import sqs_backends
 
     queue = (due.target.get("DeadLetterConfig") or {}).get("Arn")
     if not queue:
         return
-    told = {
+    answer = {
         "ERROR_CODE": failed.code,
         "ERROR_MESSAGE": str(failed),
         "EXHAUSTED_RETRY_CONDITION": exhausted,
@@ -231,7 +255,7 @@ def _dead_letter(due: DueSchedule, failed: DeliveryFailed, attempts: int, exhaus
         "SCHEDULE_ARN": due.schedule_arn,
         "TARGET_ARN": due.target["Arn"],
     }
-    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in told.items()}
+    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in answer.items()}
     sqs_backends[ACCOUNT][REGION].send_message(queue.rpartition(":")[2], due.body, message_attributes=attributes)
 
 

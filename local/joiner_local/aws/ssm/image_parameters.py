@@ -1,4 +1,4 @@
-"""The public SSM parameters by which Amazon tells which image is recommended; the images exist in DescribeImages (`images.py`).
+"""The public SSM parameters that name Amazon's recommended images; the images are in `public_images`.
 
 Paths: EKS user guide, "Retrieve recommended Amazon Linux AMI IDs", and Bottlerocket's README, "Finding an AMI".
 """
@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from moto.ssm.models import Parameter, ParameterDict
 
+from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.ec2 import public_images
 from joiner_local.aws.ec2.public_images import EksImage
-from joiner_local.aws.local_aws import LocalAws
 
 FOLDERS: Final = ("/aws/service/eks/optimized-ami", "/aws/service/bottlerocket")
 
 
 def parameters() -> Iterator[tuple[str, str]]:
-    """Names and values of all of them."""
+    """Return the names and values of all of them."""
     for image in public_images.images():
         if image.parameters.startswith(FOLDERS[0]):
             yield from _eks_parameters(image)
@@ -27,9 +27,9 @@ def parameters() -> Iterator[tuple[str, str]]:
 
 def _eks_parameters(image: EksImage) -> Iterator[tuple[str, str]]:
     for place in [image.release, *(["recommended"] if image.newest else [])]:
-        told = {"image_id": image.id, "image_name": image.name, "release_version": image.release.rpartition("-v")[2]}
-        yield f"{image.parameters}/{place}", json.dumps({"schema_version": "2", **told})
-        for key, value in told.items():
+        answer = {"image_id": image.id, "image_name": image.name, "release_version": image.release.rpartition("-v")[2]}
+        yield f"{image.parameters}/{place}", json.dumps({"schema_version": "2", **answer})
+        for key, value in answer.items():
             yield f"{image.parameters}/{place}/{key}", value
 
 
@@ -39,7 +39,7 @@ def _bottlerocket_parameters(image: EksImage) -> Iterator[tuple[str, str]]:
         yield f"{image.parameters}/{place}/image_version", image.name.rpartition("-v")[2]
 
 
-def install(_aws: LocalAws) -> None:
+def install() -> None:
     public_images.install()
     check = ParameterDict._check_loading_status
 
@@ -50,7 +50,7 @@ def install(_aws: LocalAws) -> None:
             for name, value in parameters():
                 dict.__setitem__(store, name, [_parameter(store, name, value)])
 
-    ParameterDict._check_loading_status = check_with_ours
+    wrap_attribute(ParameterDict, "_check_loading_status", check_with_ours, check)
 
 
 def _parameter(store: Any, name: str, value: str) -> Parameter:

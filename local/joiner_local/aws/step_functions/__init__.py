@@ -1,8 +1,10 @@
-"""Step Functions, executed: the JSONata dialect of the Amazon States Language, in threads of this process.
+"""Step Functions: run the JSONata dialect of the Amazon States Language in threads of this process.
 
-An interpreter of our own, because moto's parses every machine anew for each execution, lets the JSONata engine out, and goes on after
-StopExecution. From the ground up: `expressions` (JSONata), `waiting` (promises, task tokens), `history` (events), `resources` and `tasks`
-(what a Task calls, and the call), `running_tasks` (its timeouts and events), `definition` (a machine as a value, and what is refused at
-creation), `visits` (what a state's expressions see), `execution` (the interpreter), `machines` (what the API acts on). Only `tasks` knows
-other services. Reference: https://states-language.net and the Step Functions Developer Guide.
+The interpreter is our own, because moto's parses a machine again for each execution, fails with errors of its JSONata
+engine, and continues after StopExecution. From the lowest layer: `jsonata_expressions`, `task_tokens` (promises and
+task tokens), `execution_history` (events), `task_resources` and `task_calls` (what a Task calls, and the call),
+`running_tasks` (its timeouts and events), `machine_definition` (a machine as a value, and what is refused at creation),
+`state_runs` (what a state's expressions see), `machine_execution` (the interpreter), `state_machines` (what the API
+acts on), `step_functions_api`. Only `task_calls` calls other services. Reference: https://states-language.net and the
+Step Functions Developer Guide.
 """

@@ -1,6 +1,7 @@
-"""What happened in an execution, event by event, as GetExecutionHistory and CloudWatch Logs tell it.
+"""The events of an execution, as GetExecutionHistory and CloudWatch Logs show them.
 
-Each thread of an execution (its own, one for each Map iteration and Parallel branch) has a `EventTrack`: the chain of previousEventId.
+Each thread of an execution (its own, and one for each Map iteration and Parallel branch) has an `EventTrack`: the chain
+of previousEventId.
 """
 
 import datetime as dt
@@ -27,7 +28,12 @@ class HistoryEvent:
     details: Mapping[str, Any]
 
     def to_api(self) -> dict[str, Any]:
-        answer: dict[str, Any] = {"timestamp": self.at, "type": self.type, "id": self.id, "previousEventId": self.previous}
+        answer: dict[str, Any] = {
+            "timestamp": self.at,
+            "type": self.type,
+            "id": self.id,
+            "previousEventId": self.previous,
+        }
         if self.details:
             answer[_details_name(self.type)] = dict(self.details)
         return answer
@@ -56,7 +62,7 @@ class ExecutionHistory:
         self._closed = False
 
     def close(self) -> None:
-        """The execution has ended: whoever still wants to add something is too late and stops."""
+        """Close the history at the end of the execution; a thread that adds an event later stops."""
         with self._lock:
             self._closed = True
 

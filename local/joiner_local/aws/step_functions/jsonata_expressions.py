@@ -1,7 +1,7 @@
-"""JSONata in state machines: ``"{% $states.input.pods + 1 %}"`` anywhere in a field is replaced by what it gives.
+"""JSONata in state machines: ``"{% $states.input.pods + 1 %}"`` anywhere in a field is replaced by its value.
 
-The whole string is the expression, or it is no expression at all. An expression that gives nothing (undefined) is an error, as on AWS
-("Transforming data with JSONata in Step Functions").
+The whole string is the expression, or it is no expression at all. An expression without a value (undefined) is an
+error, as on AWS ("Transforming data with JSONata in Step Functions").
 
 >>> evaluate({"next": "{% $round + 1 %}", "text": "as is"}, {"round": 1}, "Arguments")
 {'next': 2, 'text': 'as is'}
@@ -19,14 +19,14 @@ import jsonata
 from jsonata.jexception import JException
 from jsonata.utils import Utils
 
-Json = Any  # what json.loads gives
+Json = Any  # the types of json.loads
 
 MOST_SECONDS = 99_999_999
 _NAMES = {bool: "boolean", str: "string"}
 
 
 class QueryEvaluationError(Exception):
-    """States.QueryEvaluationError; `location` is the field, as the history shows it (``Arguments/Payload``)."""
+    """States.QueryEvaluationError; `location` is the field as the history shows it (``Arguments/Payload``)."""
 
     def __init__(self, cause: str, location: str) -> None:
         super().__init__(cause)
@@ -39,7 +39,7 @@ def is_expression(value: Json) -> bool:
 
 
 def syntax_error(expression: str) -> str | None:
-    """What is wrong with an expression, or nothing."""
+    """Return the syntax error of an expression, or None."""
     try:
         _ENGINES.give_back(expression, _ENGINES.take(expression))
     except JException as error:
@@ -48,7 +48,7 @@ def syntax_error(expression: str) -> str | None:
 
 
 def evaluate(template: Json, variables: Mapping[str, Json], location: str) -> Json:
-    """The template with every expression in it replaced. The result shares nothing with the variables."""
+    """Return the template with every expression replaced. The result shares no objects with the variables."""
     if isinstance(template, str):
         return _evaluate_expression(template, variables, location) if is_expression(template) else template
     if isinstance(template, Mapping):
@@ -59,20 +59,28 @@ def evaluate(template: Json, variables: Mapping[str, Json], location: str) -> Js
 
 
 def expected(value: Json, kind: type, location: str) -> Json:
-    """The value, if it is of the type that a field wants (`bool`, `str`); else the query has failed, as on AWS."""
+    """Return the value if it has the type of the field (`bool`, `str`); otherwise the query fails, as on AWS."""
     if not isinstance(value, kind):
         raise QueryEvaluationError(f"The value of the field '{location}' is no {_NAMES[kind]}: {value!r}", location)
     return value
 
 
 def whole_number(value: Json, location: str, *, least: int) -> int:
-    """The value, if it is a whole number from `least` to 99,999,999 (Amazon States Language, "Wait state", "Task state").
+    """Return the value if it is a whole number from `least` to 99,999,999 (Amazon States Language, "Wait state", "Task
+    state").
 
     >>> whole_number(2.0, "Seconds", least=0)
     2
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or not least <= value <= MOST_SECONDS:
-        raise QueryEvaluationError(f"The field '{location}' must be a whole number from {least} to {MOST_SECONDS}, not {value!r}", location)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or value != int(value)
+        or not least <= value <= MOST_SECONDS
+    ):
+        raise QueryEvaluationError(
+            f"The field '{location}' must be a whole number from {least} to {MOST_SECONDS}, not {value!r}", location
+        )
     return int(value)
 
 
@@ -80,12 +88,13 @@ def _evaluate_expression(text: str, variables: Mapping[str, Json], location: str
     expression = text[2:-2].strip()
     try:
         engine = _ENGINES.take(expression)
-        # Some functions of the engine ($now, $eval, those that call back) look for "the" expression of their thread.
+        # Some functions of the engine ($now, $eval, those that call back) use the expression of their thread.
         jsonata.Jsonata.CURRENT.jsonata = engine
         result = engine.evaluate(None, variables)
         _ENGINES.give_back(expression, engine)
     except Exception as error:
-        # The engine lets Python's own errors through (ZeroDivisionError, TypeError); to a machine they are all failed queries.
+        # The engine raises Python's own errors (ZeroDivisionError, TypeError); for a machine they are all failed
+        # queries.
         raise _failed(expression, location, f"threw an error: {error}") from error
     if result is None:
         raise _failed(expression, location, "returned nothing (undefined).")
@@ -93,11 +102,13 @@ def _evaluate_expression(text: str, variables: Mapping[str, Json], location: str
 
 
 def _failed(expression: str, location: str, how: str) -> QueryEvaluationError:
-    return QueryEvaluationError(f"The JSONata expression '{expression}' specified for the field '{location}' {how}", location)
+    return QueryEvaluationError(
+        f"The JSONata expression '{expression}' specified for the field '{location}' {how}", location
+    )
 
 
 def _plain(value: Any, expression: str, location: str) -> Json:
-    """JSON of our own: the engine answers with its own lists and null, and with parts of the variables themselves."""
+    """Return plain JSON: the engine returns its own lists and null, and parts of the variables themselves."""
     if value is None or value is Utils.NULL_VALUE:
         return None
     if isinstance(value, (str, bool, int, float)):
@@ -109,7 +120,7 @@ def _plain(value: Any, expression: str, location: str) -> Json:
     raise _failed(expression, location, "returned an unsupported result type.")
 
 
-# What Step Functions adds to JSONata; $eval it takes away.
+# Functions that Step Functions adds to JSONata; it removes $eval.
 
 
 def _partition(values: list[Json], size: int, *_: Any) -> list[list[Json]]:
@@ -140,11 +151,19 @@ def _no_eval(*_: Any) -> Json:
     raise ValueError("$eval is not supported in Step Functions, use $parse")
 
 
-FUNCTIONS = {"eval": _no_eval, "partition": _partition, "range": _range, "hash": _hash, "random": _random, "uuid": _uuid, "parse": _parse}
+FUNCTIONS = {
+    "eval": _no_eval,
+    "partition": _partition,
+    "range": _range,
+    "hash": _hash,
+    "random": _random,
+    "uuid": _uuid,
+    "parse": _parse,
+}
 
 
 class _Engines:
-    """Parsed expressions, kept by their text. Evaluation writes into a parsed expression, so each is lent to one thread at a time."""
+    """Parsed expressions by their text. Evaluation writes into a parsed expression, so one thread uses it at a time."""
 
     def __init__(self) -> None:
         self._idle: dict[str, list[jsonata.Jsonata]] = {}
@@ -156,7 +175,7 @@ class _Engines:
             if idle:
                 return idle.pop()
         engine = jsonata.Jsonata(expression)
-        engine.set_output_convert_nulls(False)  # keeps null apart from undefined
+        engine.set_output_convert_nulls(False)  # distinguishes null from undefined
         engine.set_validate_input(False)  # the input is JSON already
         for name, function in FUNCTIONS.items():
             engine.register_lambda(name, function)

@@ -1,8 +1,8 @@
-"""A state machine as a value, and everything for which AWS refuses to create one.
+"""A state machine as a value, and all reasons for which AWS refuses to create one.
 
-Only what is executed here is accepted: JSONata, inline Map, the integrations of `resources`. A definition with anything else fails at
-creation, as does whatever AWS itself refuses: unknown fields, missing or unreachable states, broken expressions, a task that waits for a
-token in an EXPRESS machine.
+Only what is executed here is accepted: JSONata, inline Map, the integrations of `task_resources`. Anything else in a
+definition fails at creation, as does what AWS refuses: unknown fields, missing or unreachable states, invalid
+expressions, a task that waits for a token in an EXPRESS machine.
 """
 
 import json
@@ -14,7 +14,7 @@ from joiner_local.aws.step_functions.jsonata_expressions import MOST_SECONDS, Js
 from joiner_local.aws.step_functions.task_resources import NotRecognized, TaskResource, parse_resource
 
 LONGEST_STATE_NAME = 80
-LARGEST_DEFINITION = 1_048_576  # bytes, by the quotas of Step Functions
+LARGEST_DEFINITION = 1_048_576  # bytes: quota of Step Functions
 
 _COMMON = frozenset({"Type", "Comment", "QueryLanguage", "Next", "End", "Output", "Assign"})
 _HANDLED = frozenset({"Retry", "Catch"})
@@ -30,7 +30,9 @@ _FIELDS: Mapping[str, frozenset[str]] = {
 }
 _TOP = frozenset({"Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version"})
 _BRANCH = frozenset({"Comment", "StartAt", "States", "ProcessorConfig"})
-_RETRY = frozenset({"ErrorEquals", "IntervalSeconds", "MaxAttempts", "BackoffRate", "MaxDelaySeconds", "JitterStrategy", "Comment"})
+_RETRY = frozenset(
+    {"ErrorEquals", "IntervalSeconds", "MaxAttempts", "BackoffRate", "MaxDelaySeconds", "JitterStrategy", "Comment"}
+)
 RESERVED_ERRORS = frozenset(
     f"States.{name}"
     for name in (
@@ -58,7 +60,7 @@ _VARIABLE = re.compile(r"[^\W\d]\w{0,79}")
 
 
 class InvalidDefinition(Exception):
-    """The message is the one of CreateStateMachine; it names every problem and its place."""
+    """The definition is refused. The message is that of CreateStateMachine, with every problem and its place."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(f"Invalid State Machine Definition: '{', '.join(problems)}'")
@@ -75,7 +77,7 @@ class Retrier:
     jitter: bool = False
 
     def delay(self, attempt: int) -> float:
-        """Seconds before the attempt of that number, 1 being the first retry."""
+        """Return the seconds before an attempt; attempt 1 is the first retry."""
         seconds = float(self.interval * self.backoff ** (attempt - 1))
         return seconds if self.max_delay is None else min(seconds, self.max_delay)
 
@@ -89,7 +91,7 @@ class Catcher:
 
 @dataclass(frozen=True, slots=True)
 class StateDefinition:
-    """`fields` are the state's own, as written; what needed reading has been read into the rest."""
+    """`fields` are those of the state as written; the other attributes are parsed from them."""
 
     name: str
     type: str
@@ -109,7 +111,7 @@ class MachineDefinition:
 
 
 def parse_machine(text: str, *, express: bool = False) -> MachineDefinition:
-    """Raises `InvalidDefinition` with everything that is wrong."""
+    """Parse a definition. Raises `InvalidDefinition` with every problem."""
     if len(text.encode()) > LARGEST_DEFINITION:
         raise InvalidDefinition(["DEFINITION_TOO_LARGE: the definition is longer than 1 MB"])
     try:
@@ -128,7 +130,7 @@ def parse_machine(text: str, *, express: bool = False) -> MachineDefinition:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads a definition and collects its problems."""
+    """Read a definition and collect its problems."""
 
     express: bool
     language: str = "JSONPath"
@@ -138,7 +140,9 @@ class _Reader:
     def refuse(self, message: str, path: str, kind: str = "SCHEMA_VALIDATION_FAILED") -> None:
         self.problems.append(f"{kind}: {message} at {path or '/'}")
 
-    def machine(self, document: Mapping[str, Json], path: str, known: frozenset[str], outer: frozenset[str]) -> MachineDefinition:
+    def machine(
+        self, document: Mapping[str, Json], path: str, known: frozenset[str], outer: frozenset[str]
+    ) -> MachineDefinition:
         self._known_fields(document, known, path)
         states = document.get("States")
         start_at = document.get("StartAt")
@@ -150,7 +154,9 @@ class _Reader:
         assigned = frozenset(name for body in states.values() for name in _assigned(body))
         for name in sorted(assigned & outer):
             self.refuse(f"The variable '{name}' is assigned in an outer scope already", path)
-        read = {name: self.state(name, body, f"{path}/States/{name}", outer | assigned) for name, body in states.items()}
+        read = {
+            name: self.state(name, body, f"{path}/States/{name}", outer | assigned) for name, body in states.items()
+        }
         self._transitions(str(start_at), read, path)
         return MachineDefinition(str(start_at), read, self._seconds(document, "TimeoutSeconds", path))
 
@@ -220,7 +226,9 @@ class _Reader:
             )
             return None
         if self.express and resource.waits:
-            self.refuse(f"Express state machine does not support '.{resource.pattern}' service integration", f"{path}/Resource")
+            self.refuse(
+                f"Express state machine does not support '.{resource.pattern}' service integration", f"{path}/Resource"
+            )
         arguments = body.get("Arguments")
         if resource.kind != "function" and isinstance(arguments, Mapping):
             for name in resource.unknown_parameters(arguments):
@@ -245,7 +253,9 @@ class _Reader:
     def _catchers(self, body: Mapping[str, Json], path: str) -> Iterator[Catcher]:
         for index, each in enumerate(body.get("Catch", [])):
             errors = self._errors(each, f"{path}/Catch[{index}]", last=index == len(body["Catch"]) - 1)
-            self._known_fields(each, frozenset({"ErrorEquals", "Next", "Assign", "Output", "Comment"}), f"{path}/Catch[{index}]")
+            self._known_fields(
+                each, frozenset({"ErrorEquals", "Next", "Assign", "Output", "Comment"}), f"{path}/Catch[{index}]"
+            )
             yield Catcher(errors, str(each.get("Next")), each)
 
     def _errors(self, each: Mapping[str, Json], path: str, *, last: bool) -> tuple[str, ...]:
@@ -258,7 +268,9 @@ class _Reader:
             self.refuse(f"'{unknown}' is no error name: names that begin with 'States.' are reserved", path)
         return errors
 
-    def _branches(self, kind: str, body: Mapping[str, Json], path: str, scope: frozenset[str]) -> Iterator[MachineDefinition]:
+    def _branches(
+        self, kind: str, body: Mapping[str, Json], path: str, scope: frozenset[str]
+    ) -> Iterator[MachineDefinition]:
         if kind == "Map":
             processor = body.get("ItemProcessor")
             if not isinstance(processor, Mapping):
@@ -284,7 +296,9 @@ class _Reader:
             targets += [state.fields["Default"]] if "Default" in state.fields else []
             for target in targets:
                 if target not in states:
-                    self.refuse(f"Missing 'Next' target: {target}", f"{path}/States/{name}", "MISSING_TRANSITION_TARGET")
+                    self.refuse(
+                        f"Missing 'Next' target: {target}", f"{path}/States/{name}", "MISSING_TRANSITION_TARGET"
+                    )
             ahead += [str(target) for target in targets]
         for name in states.keys() - reached:
             self.refuse(f'State "{name}" is not reachable.', f"{path}/States/{name}", "MISSING_TRANSITION_TARGET")
@@ -292,16 +306,21 @@ class _Reader:
             self._shape(state, f"{path}/States/{name}")
 
     def _shape(self, state: StateDefinition, path: str) -> None:
-        """What only one type of state must have."""
+        """Check what one type of state requires."""
         fields = state.fields
         if state.type == "Wait" and ("Seconds" in fields) == ("Timestamp" in fields):
             self.refuse("A Wait state must have exactly one of Seconds and Timestamp", path)
         if state.type == "Wait":
             self._seconds(fields, "Seconds", path, least=0)
-        if state.type == "Choice" and not all("Condition" in choice and "Next" in choice for choice in fields.get("Choices") or [{}]):
+        if state.type == "Choice" and not all(
+            "Condition" in choice and "Next" in choice for choice in fields.get("Choices") or [{}]
+        ):
             self.refuse("A Choice state needs Choices, each with Condition and Next", path)
         if state.type == "Task":
-            timeout, heartbeat = self._seconds(fields, "TimeoutSeconds", path), self._seconds(fields, "HeartbeatSeconds", path)
+            timeout, heartbeat = (
+                self._seconds(fields, "TimeoutSeconds", path),
+                self._seconds(fields, "HeartbeatSeconds", path),
+            )
             if heartbeat is not None and timeout is not None and heartbeat >= timeout:
                 self.refuse("HeartbeatSeconds must be smaller than TimeoutSeconds", path)
         if state.type == "Parallel" and not state.branches:
@@ -318,13 +337,18 @@ class _Reader:
 
 
 def retry_problems(retrier: Mapping[str, Json]) -> Iterator[str]:
-    """What is wrong with the numbers of a Retry ("Handling errors in Step Functions workflows", "Retrying after an error").
+    """Return what is invalid in the numbers of a Retry ("Handling errors in Step Functions workflows", "Retrying after
+    an error").
 
     >>> list(retry_problems({"IntervalSeconds": 5, "MaxDelaySeconds": 5}))
     ['MaxDelaySeconds must be greater than IntervalSeconds']
     """
     interval, longest = retrier.get("IntervalSeconds", 1), retrier.get("MaxDelaySeconds")
-    for name, least, most in (("IntervalSeconds", 1, MOST_SECONDS), ("MaxAttempts", 0, MOST_SECONDS), ("MaxDelaySeconds", 1, 31_622_399)):
+    for name, least, most in (
+        ("IntervalSeconds", 1, MOST_SECONDS),
+        ("MaxAttempts", 0, MOST_SECONDS),
+        ("MaxDelaySeconds", 1, 31_622_399),
+    ):
         value = retrier.get(name, least)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             yield f"{name} must be a whole number from {least} to {most}"
@@ -337,7 +361,7 @@ def retry_problems(retrier: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _assigned(body: Json) -> Iterator[str]:
-    """Names of variables that a state assigns, in any of its ways out."""
+    """Return the names of variables that a state assigns, in any of its transitions."""
     if not isinstance(body, Mapping):
         return
     for holder in (body, *body.get("Catch", []), *body.get("Choices", [])):

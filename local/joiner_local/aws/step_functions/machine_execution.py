@@ -1,7 +1,7 @@
 """The interpreter: one execution of a machine, in a thread of its own, from ExecutionStarted to its end.
 
-Whoever ends it first decides how: the last state, a failure nobody catches, StopExecution, a timeout. From then on the history is closed
-and no further state is entered; a Lambda function or an API call that is under way is not interrupted, as on AWS.
+The first end counts: the last state, an uncaught failure, StopExecution, or a timeout. Then the history is closed and
+no further state is entered. A Lambda function or an API call that is running is not interrupted, as on AWS.
 """
 
 import datetime as dt
@@ -44,7 +44,7 @@ OF_THE_LANGUAGE = NEVER_CAUGHT | {"States.QueryEvaluationError", "States.NoChoic
 
 
 def matches(errors: tuple[str, ...], error: str) -> bool:
-    """Does one of the names in ErrorEquals stand for this error?"""
+    """Whether one of the names in ErrorEquals matches this error."""
     return any(
         name == error
         or (name == "States.ALL" and error not in NEVER_CAUGHT)
@@ -56,7 +56,7 @@ def matches(errors: tuple[str, ...], error: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionIdentity:
-    """What an execution is called, and in whose name it acts."""
+    """The names of an execution, and the role in whose name it acts."""
 
     arn: str
     name: str
@@ -117,9 +117,13 @@ class MachineExecution:
         self._end("TIMED_OUT", "ExecutionTimedOut", {"error": "States.Timeout"})
 
     def _run(self) -> None:
-        interpreter = StateInterpreter(self.identity, self.started, json.loads(self.input_text), self._services, self._tokens, self._pace)
+        interpreter = StateInterpreter(
+            self.identity, self.started, json.loads(self.input_text), self._services, self._tokens, self._pace
+        )
         try:
-            output = to_text(interpreter.run(self.machine, interpreter.input, ExecutionThread(self._root, self._scope, {})))
+            output = to_text(
+                interpreter.run(self.machine, interpreter.input, ExecutionThread(self._root, self._scope, {}))
+            )
             self._end("SUCCEEDED", "ExecutionSucceeded", {"output": output, "outputDetails": NOT_TRUNCATED})
         except StateFailure as failure:
             self._end("FAILED", "ExecutionFailed", {"error": failure.error, "cause": failure.cause})
@@ -130,7 +134,9 @@ class MachineExecution:
             pass
         except Exception as error:
             log.exception("execution %s", self.identity.arn)
-            self._end("FAILED", "ExecutionFailed", {"error": "States.Runtime", "cause": f"{type(error).__name__}: {error}"})
+            self._end(
+                "FAILED", "ExecutionFailed", {"error": "States.Runtime", "cause": f"{type(error).__name__}: {error}"}
+            )
 
     def _end(self, status: str, event: str, details: Mapping[str, Any]) -> None:
         with self._lock:
@@ -149,7 +155,9 @@ class MachineExecution:
 
 @dataclass(slots=True)
 class StateInterpreter:
-    """Execute states. An instance holds no progress: that is in the `ExecutionThread`. `pace` is the factor applied to waits."""
+    """Execute states. An instance holds no progress: that is in the `ExecutionThread`. `pace` is the factor applied to
+    waits.
+    """
 
     identity: ExecutionIdentity
     started: dt.datetime
@@ -193,7 +201,9 @@ class StateInterpreter:
         visit = StateRun(self._context, state, given, thread, dt.datetime.now(dt.UTC))
         thread.track.add(f"{state.type}StateEntered", name=state.name, input=to_text(given), inputDetails=NOT_TRUNCATED)
         visit.entered_at_event = thread.track.last
-        following, output, assigned = self._choice(state, visit) if state.type == "Choice" else self._with_handlers(state, given, visit)
+        following, output, assigned = (
+            self._choice(state, visit) if state.type == "Choice" else self._with_handlers(state, given, visit)
+        )
         text, stored = to_text(output), {key: to_text(value) for key, value in assigned.items()}
         try:
             check_result(text, state.name)
@@ -208,8 +218,10 @@ class StateInterpreter:
         thread.track.add(f"{state.type}StateExited", **details)
         return following, output
 
-    def _with_handlers(self, state: StateDefinition, given: Json, visit: StateRun) -> tuple[str | None, Json, dict[str, Json]]:
-        """Do the state's work, again as Retry says; where it fails for good, Catch decides what is next."""
+    def _with_handlers(
+        self, state: StateDefinition, given: Json, visit: StateRun
+    ) -> tuple[str | None, Json, dict[str, Json]]:
+        """Run the state, and repeat it according to Retry; after the last failure Catch determines the next state."""
         attempts = [0] * len(state.retriers)
         while True:
             try:
@@ -227,7 +239,9 @@ class StateInterpreter:
             visit.retries += 1
 
     def _delay(self, retriers: tuple[Retrier, ...], attempts: list[int], failure: StateFailure) -> float | None:
-        """Seconds until the next attempt, or nothing if there is none: only the first Retry that names the error counts."""
+        """Return the seconds until the next attempt, or None if there is none. Only the first Retry that names the
+        error counts.
+        """
         for index, retrier in enumerate(retriers):
             if matches(retrier.errors, failure.error):
                 attempts[index] += 1
@@ -237,12 +251,14 @@ class StateInterpreter:
                 return random.uniform(0, delay) if retrier.jitter else delay  # noqa: S311 - jitter, no secret
         return None
 
-    def _caught(self, catchers: tuple[Catcher, ...], failure: StateFailure, visit: StateRun) -> tuple[str | None, Json, dict[str, Json]]:
+    def _caught(
+        self, catchers: tuple[Catcher, ...], failure: StateFailure, visit: StateRun
+    ) -> tuple[str | None, Json, dict[str, Json]]:
         for catcher in catchers:
             if matches(catcher.errors, failure.error):
-                told = {"Error": failure.error, "Cause": failure.cause}
+                answer = {"Error": failure.error, "Cause": failure.cause}
                 try:
-                    output, assigned = visit.leave(catcher.fields, told, error_output=told)
+                    output, assigned = visit.leave(catcher.fields, answer, error_output=answer)
                 except QueryEvaluationError as error:
                     raise visit.of_the_language(visit.evaluation_failed(error)) from error
                 return catcher.next, output, assigned
@@ -251,7 +267,9 @@ class StateInterpreter:
     # One method for each type of state: its result, before Output and Assign.
 
     def _fail(self, state: StateDefinition, _given: Json, visit: StateRun) -> Json:
-        raise StateFailure(*(expected(visit.evaluate(state.fields.get(name, ""), name), str, name) for name in ("Error", "Cause")))
+        raise StateFailure(
+            *(expected(visit.evaluate(state.fields.get(name, ""), name), str, name) for name in ("Error", "Cause"))
+        )
 
     def _wait(self, state: StateDefinition, given: Json, visit: StateRun) -> Json:
         if "Timestamp" in state.fields:
@@ -267,13 +285,15 @@ class StateInterpreter:
             for index, choice in enumerate(state.fields["Choices"]):
                 where = f"Choices[{index}]/Condition"
                 if expected(visit.evaluate(choice["Condition"], where), bool, where):
-                    # A rule's own Output and Assign take the place of the state's.
+                    # Output and Assign of a rule replace those of the state.
                     return choice["Next"], *visit.leave({**state.fields, **choice}, visit.given)
             if "Default" in state.fields:
                 return state.fields["Default"], *visit.leave(state.fields, visit.given)
         except QueryEvaluationError as error:
             raise visit.of_the_language(visit.evaluation_failed(error)) from error
-        raise visit.of_the_language(StateFailure("States.NoChoiceMatched", "No choice rule matched and there is no Default."))
+        raise visit.of_the_language(
+            StateFailure("States.NoChoiceMatched", "No choice rule matched and there is no Default.")
+        )
 
     def _task(self, state: StateDefinition, given: Json, visit: StateRun) -> Json:
         assert state.resource is not None
@@ -298,7 +318,9 @@ class StateInterpreter:
         items = visit.evaluate(state.fields.get("Items", given), "Items")
         if not isinstance(items, list):
             raise QueryEvaluationError("The field 'Items' must be an array", "Items")
-        at_once = whole_number(visit.evaluate(state.fields.get("MaxConcurrency", 0), "MaxConcurrency"), "MaxConcurrency", least=0)
+        at_once = whole_number(
+            visit.evaluate(state.fields.get("MaxConcurrency", 0), "MaxConcurrency"), "MaxConcurrency", least=0
+        )
         at_once = at_once or INLINE_CONCURRENCY
         check_arguments(items, state.name)
         visit.thread.track.add("MapStateStarted", length=len(items))
@@ -330,8 +352,10 @@ class StateInterpreter:
         branches = [lambda index, thread: self.run(state.branches[index], chosen, thread)] * len(state.branches)
         return self._branches("Parallel", branches, len(branches), visit)
 
-    def _branches(self, kind: str, branches: list[Callable[[int, ExecutionThread], Json]], at_once: int, visit: StateRun) -> list[Json]:
-        """Run them in threads, at most so many at once; the first that fails halts the others."""
+    def _branches(
+        self, kind: str, branches: list[Callable[[int, ExecutionThread], Json]], at_once: int, visit: StateRun
+    ) -> list[Json]:
+        """Run branches in threads, up to a number at once; the first failure halts the others."""
         group = visit.thread.scope.child()
         results: list[Json] = [None] * len(branches)
         waiting = iter(range(len(branches)))
@@ -343,10 +367,14 @@ class StateInterpreter:
                     index = next(waiting, None)
                 if index is None:
                     return
-                thread = ExecutionThread(visit.thread.track.branch(), group, dict(visit.thread.variables), visit.thread.item)
+                thread = ExecutionThread(
+                    visit.thread.track.branch(), group, dict(visit.thread.variables), visit.thread.item
+                )
                 results[index] = branches[index](index, thread)
 
-        workers = [in_background(work, f"{self.identity.name}-{number}") for number in range(min(at_once, len(branches)))]
+        workers = [
+            in_background(work, f"{self.identity.name}-{number}") for number in range(min(at_once, len(branches)))
+        ]
         try:
             _first_failure_or_all(workers, visit.thread.scope)
         except (StateFailure, QueryEvaluationError) as failed:
@@ -360,7 +388,7 @@ class StateInterpreter:
 
 
 def _first_failure_or_all(promises: list[Promise], scope: PromiseScope) -> None:
-    """Wait for all of them, or for the first that failed, whose exception is raised."""
+    """Wait for all branches, or for the first failure, which is raised."""
     decided = Promise()
     left = len(promises)
     lock = threading.Lock()

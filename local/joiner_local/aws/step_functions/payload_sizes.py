@@ -1,7 +1,8 @@
-"""How much data Step Functions lets a state handle, and what happens beyond: States.DataLimitExceeded, which States.ALL does not catch.
+"""How much data a state may handle; more fails with States.DataLimitExceeded, which States.ALL does not catch.
 
-Sources: "Step Functions service quotas" (262,144 bytes of UTF-8 for the input or result of a task, a state or an execution); "Passing data
-between states with variables" (one variable and all variables of one Assign: 256 KiB; all variables of an execution: 10 MiB).
+Sources: "Step Functions service quotas" (262,144 bytes of UTF-8 for the input or result of a task, a state or an
+execution); "Passing data between states with variables" (one variable and all variables of one Assign: 256 KiB; all
+variables of an execution: 10 MiB).
 """
 
 from collections.abc import Mapping
@@ -15,11 +16,13 @@ LARGEST_PAYLOAD: Final = 262_144  # bytes
 MOST_VARIABLES: Final = 10 * 1024 * 1024  # bytes
 
 ERROR: Final = "States.DataLimitExceeded"
-TOO_LARGE: Final = "The state/task '{}' returned a result with a size exceeding the maximum number of bytes service limit."
+TOO_LARGE: Final = (
+    "The state/task '{}' returned a result with a size exceeding the maximum number of bytes service limit."
+)
 
 
 def exceeds(text: str, limit: int = LARGEST_PAYLOAD) -> bool:
-    """Is this text longer than the limit in UTF-8?
+    """Whether the text is longer than the limit in UTF-8.
 
     >>> exceeds("é" * 131_073), exceeds("e" * 262_144)
     (True, False)
@@ -34,7 +37,7 @@ def check_result(text: str, owner: str) -> None:
 
 
 def check_arguments(value: Json, state: str) -> None:
-    """Refuse what a state would send, or hand to its branches."""
+    """Refuse the arguments of a call or the input of branches."""
     if exceeds(to_text(value)):
         raise StateFailure(ERROR, f"The arguments of the state '{state}' are longer than {LARGEST_PAYLOAD} bytes.")
 
@@ -44,6 +47,12 @@ def check_variables(assigned: Mapping[str, str], before: Mapping[str, Json], sta
     total = sum(len(text.encode()) for text in assigned.values())
     if total > LARGEST_PAYLOAD:
         names = ", ".join(sorted(assigned))
-        raise StateFailure(ERROR, f"The state '{state}' assigns {total} bytes to {names}: more than {LARGEST_PAYLOAD} bytes in one Assign.")
-    if total and total + sum(len(to_text(value)) for name, value in before.items() if name not in assigned) > MOST_VARIABLES:
+        raise StateFailure(
+            ERROR,
+            f"The state '{state}' assigns {total} bytes to {names}: more than {LARGEST_PAYLOAD} bytes in one Assign.",
+        )
+    if (
+        total
+        and total + sum(len(to_text(value)) for name, value in before.items() if name not in assigned) > MOST_VARIABLES
+    ):
         raise StateFailure(ERROR, f"The variables of the execution are longer than {MOST_VARIABLES} bytes.")

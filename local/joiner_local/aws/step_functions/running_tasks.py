@@ -1,6 +1,7 @@
-"""A Task between TaskScheduled and its end: the call, the callback it may wait for, its timeouts, and the events of all that.
+"""A Task from TaskScheduled to its end: the call, a callback if it waits for one, its timeouts and its events.
 
-"Handling errors in Step Functions workflows": a task that takes too long fails with States.Timeout; what it called goes on.
+"Handling errors in Step Functions workflows": a task that takes too long fails with States.Timeout; what it called
+continues.
 """
 
 import datetime as dt
@@ -22,7 +23,7 @@ TIMEOUTS = frozenset({"States.Timeout", "States.HeartbeatTimeout"})
 
 @dataclass(slots=True)
 class RunningTask:
-    """A Task between TaskScheduled and its end, and the events of that."""
+    """A Task from TaskScheduled to its end, with its events."""
 
     track: EventTrack
     scope: PromiseScope
@@ -62,13 +63,13 @@ class RunningTask:
         return max(0.0, self.timeout - (dt.datetime.now(dt.UTC) - self.begun).total_seconds())
 
     def _outcome(self, promise: Promise) -> Json:
-        # Settling it decides a race: a callback that AWS has accepted counts, one after the timeout is told so.
+        # The first to settle it wins: an accepted callback counts, a callback after the timeout gets an error.
         if not self.scope.wait(promise, self._remaining()):
             promise.settle(StateFailure("States.Timeout"))
         return promise.result()
 
     def _callback(self, promise: Promise, beaten: threading.Event) -> Json:
-        """Wait for the token to come back; a heartbeat grants another HeartbeatSeconds."""
+        """Wait for the callback; a heartbeat extends the time by HeartbeatSeconds."""
         if self.heartbeat is None:
             return self._outcome(promise)
         while True:

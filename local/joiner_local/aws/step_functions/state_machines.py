@@ -1,7 +1,9 @@
-"""What the Step Functions API acts on: state machines with their versions, and executions, under the rules of their names.
+"""What the Step Functions API acts on: state machines with their versions, and executions with the rules of their
+names.
 
-Execution names ("StartExecution" in the API reference): a Standard execution's name is unique for its machine. The same name with the same
-input while it runs is the same execution; after its end, or with other input, ExecutionAlreadyExists. Express names may repeat.
+Execution names ("StartExecution" in the API reference): the name of a Standard execution is unique for its machine. The
+same name with the same input while it runs is the same execution; after its end, or with another input, it is
+ExecutionAlreadyExists. Express names may repeat.
 """
 
 import datetime as dt
@@ -25,13 +27,13 @@ LONGEST_NAME = 80
 _FORBIDDEN = re.compile(r"""[\s<>{}\[\]?*"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f\ufffe\uffff]""")
 OFF: Mapping[str, object] = {"level": "OFF", "includeExecutionData": False}
 
-# Ships one event of an execution to the log group in the logging configuration.
+# Sends one event of an execution to the log group of the logging configuration.
 Ship = Callable[[Mapping[str, object], ExecutionIdentity, HistoryEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StateMachine:
-    """A machine as it is at one time; `source` is set on a published version."""
+    """A machine at one time; `source` is set on a published version."""
 
     arn: str
     name: str
@@ -60,7 +62,7 @@ def check_name(name: str) -> str:
 
 @dataclass(slots=True)
 class StateMachines:
-    """All machines and executions of the account. `check_role` refuses a role that Step Functions could not assume."""
+    """All machines and executions of the account. `check_role` refuses a role that Step Functions cannot assume."""
 
     services: Services
     ship: Ship
@@ -68,7 +70,7 @@ class StateMachines:
     tokens: TaskTokens = field(default_factory=TaskTokens)
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
     watchers: list[Callable[[MachineExecution, HistoryEvent], None]] = field(default_factory=list)
-    pace: float = 1.0  # the part of their time that waits and retries of executions take
+    pace: float = 1.0  # factor of waits and retry delays of executions
     _machines: dict[str, StateMachine] = field(default_factory=dict)
     _versions: dict[str, list[StateMachine]] = field(default_factory=dict)
     _published: dict[str, int] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class StateMachines:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def create(self, machine: StateMachine) -> StateMachine:
-        """The same machine once more is no error; another of that name is."""
+        """Create a machine. The same machine again is no error; another machine of that name is."""
         check_name(machine.name)
         self.check_role(machine.role)
         with self._lock:
@@ -105,18 +107,22 @@ class StateMachines:
             return changed
 
     def delete(self, arn: str) -> None:
-        """Running executions end with their machine. What has ended stays to be read."""
+        """Delete a machine and end its running executions. Ended executions can still be read."""
         with self._lock:
             if self._machines.pop(arn, None) is None:
                 return
             self._versions.pop(arn, None)
             self.tags.pop(arn, None)
-            running = [each for each in self._executions.values() if each.identity.machine_arn == arn and each.status == "RUNNING"]
+            running = [
+                each
+                for each in self._executions.values()
+                if each.identity.machine_arn == arn and each.status == "RUNNING"
+            ]
         for each in running:
             each.stop(None, "The state machine was deleted.")
 
     def describe(self, arn: str) -> StateMachine:
-        """A machine or, by its own ARN, one of its versions."""
+        """Return a machine or, by its own ARN, one of its versions."""
         with self._lock:
             if arn in self._machines:
                 return self._machines[arn]
@@ -130,7 +136,7 @@ class StateMachines:
             return list(self._machines.values())
 
     def publish(self, arn: str, description: str) -> StateMachine:
-        """A version of what the machine is now; the newest again, if nothing has changed since."""
+        """Publish a version of the machine; returns the newest one if nothing has changed since."""
         with self._lock:
             known = self._find(arn)
             versions = self._versions.setdefault(arn, [])
@@ -138,7 +144,9 @@ class StateMachines:
                 return versions[-1]
             number = self._published.get(arn, 0) + 1
             self._published[arn] = number
-            version = replace(known, arn=f"{arn}:{number}", source=arn, description=description, created=dt.datetime.now(dt.UTC))
+            version = replace(
+                known, arn=f"{arn}:{number}", source=arn, description=description, created=dt.datetime.now(dt.UTC)
+            )
             versions.append(version)
             return version
 
@@ -186,21 +194,25 @@ class StateMachines:
             watch(execution, event)
 
     def execution(self, arn: str) -> MachineExecution:
-        """A Standard execution; of Express ones AWS tells through their logs only."""
+        """Return a Standard execution; Express executions are visible only in their logs on AWS."""
         execution = self._executions.get(arn)
         if execution is None or execution.identity.express:
             raise ServiceRefused("ExecutionDoesNotExist", f"Execution Does Not Exist: '{arn}'")
         return execution
 
     def executions(self, machine_arn: str) -> list[MachineExecution]:
-        """Newest first; not those of an earlier machine of the same name."""
+        """Return executions, newest first, without those of an earlier machine of the same name."""
         with self._lock:
             since = self._find(machine_arn).created
-            found = [each for each in self._executions.values() if each.identity.machine_arn == machine_arn and each.started >= since]
+            found = [
+                each
+                for each in self._executions.values()
+                if each.identity.machine_arn == machine_arn and each.started >= since
+            ]
         return sorted(found, key=lambda each: each.started, reverse=True)
 
     def running(self) -> list[MachineExecution]:
-        """Of every machine, of either type."""
+        """Return running executions of every machine, of either type."""
         with self._lock:
             return [each for each in self._executions.values() if each.status == "RUNNING"]
 

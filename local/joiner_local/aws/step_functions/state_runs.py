@@ -1,6 +1,7 @@
-"""One stay of one thread of an execution in one state: what its expressions see, and how it leaves.
+"""One run of one state by one thread of an execution: what its expressions see, and its transition.
 
-"Passing data between states with variables" and "Accessing execution data from the Context object" in the Step Functions Developer Guide.
+"Passing data between states with variables" and "Accessing execution data from the Context object" in the Step
+Functions Developer Guide.
 """
 
 import datetime as dt
@@ -24,7 +25,9 @@ def to_text(value: Json) -> str:
 
 @dataclass(slots=True)
 class ExecutionThread:
-    """Where one thread of an execution is: its variables, its place in the history, what halts it, the Map item it works on."""
+    """One thread of an execution: its variables, its event track, its promise scope, and the Map item that it
+    processes.
+    """
 
     track: EventTrack
     scope: PromiseScope
@@ -34,7 +37,9 @@ class ExecutionThread:
 
 @dataclass(slots=True)
 class StateRun:
-    """`execution`: the part of the context object that is the same for all of the execution; `token`: of a task that waits for it."""
+    """`execution`: the part of the context object that is the same for the whole execution; `token`: the token of a
+    task that waits for a callback.
+    """
 
     execution: Mapping[str, Json]
     state: StateDefinition
@@ -46,7 +51,7 @@ class StateRun:
     token: str | None = None
 
     def context(self) -> dict[str, Json]:
-        """The context object ("Accessing execution data from the Context object")."""
+        """Return the context object ("Accessing execution data from the Context object")."""
         state = {"Name": self.state.name, "EnteredTime": timestamp(self.at), "RetryCount": self.retries}
         context: dict[str, Json] = {**self.execution, "State": state}
         if self.token is not None:
@@ -56,10 +61,18 @@ class StateRun:
         return context
 
     def evaluate(self, template: Json, location: str, **more: Json) -> Json:
-        return evaluate(template, self.thread.variables | {"states": {"input": self.given, "context": self.context()} | more}, location)
+        return evaluate(
+            template,
+            self.thread.variables | {"states": {"input": self.given, "context": self.context()} | more},
+            location,
+        )
 
-    def leave(self, fields: Mapping[str, Json], result: Json, error_output: Json = None) -> tuple[Json, dict[str, Json]]:
-        """Output (the result, if nothing is said) and the variables assigned. All of them see the old variables."""
+    def leave(
+        self, fields: Mapping[str, Json], result: Json, error_output: Json = None
+    ) -> tuple[Json, dict[str, Json]]:
+        """Return the output (by default the result) and assign variables. All expressions see the variables from
+        before.
+        """
         more = {"result": result} if error_output is None else {"errorOutput": error_output}
         if "Output" not in fields and "Assign" not in fields:
             return result, {}
@@ -67,13 +80,21 @@ class StateRun:
         return output, self.evaluate(fields.get("Assign", {}), "Assign", **more)
 
     def evaluation_failed(self, error: QueryEvaluationError) -> StateFailure:
-        details = {"error": "States.QueryEvaluationError", "cause": error.cause, "location": error.location, "state": self.state.name}
+        details = {
+            "error": "States.QueryEvaluationError",
+            "cause": error.cause,
+            "location": error.location,
+            "state": self.state.name,
+        }
         self.thread.track.add("EvaluationFailed", **details)
         return StateFailure("States.QueryEvaluationError", error.cause)
 
     def of_the_language(self, failure: StateFailure) -> StateFailure:
-        """Failures of the machine itself say where."""
+        """Return a failure of the machine itself, with its location."""
         if failure.cause.startswith("An error occurred while executing the state"):
             return failure
-        where = f"An error occurred while executing the state '{self.state.name}' (entered at the event id #{self.entered_at_event})."
+        where = (
+            f"An error occurred while executing the state '{self.state.name}' (entered at the event id "
+            f"#{self.entered_at_event})."
+        )
         return StateFailure(failure.error, f"{where} {failure.cause}")

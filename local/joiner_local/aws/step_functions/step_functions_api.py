@@ -1,7 +1,8 @@
-"""The Step Functions API, in front of our own interpreter (`states`): moto's is not used.
+"""The Step Functions API in front of our own interpreter; moto's is not used.
 
-Express executions are listed by no API, here as on AWS; what they did is in the log group of the machine's logging configuration. For tests
-and demos the knob `POST /_local/express-executions {"stateMachineArn"}` tells all the same, and `stop-executions` stops them, too.
+No API lists Express executions, here as on AWS; their events are in the log group of the machine's logging
+configuration. For tests and demos the knob `POST /_local/express-executions {"stateMachineArn"}` lists them, and
+`stop-executions` stops them.
 """
 
 import datetime as dt
@@ -37,20 +38,24 @@ log = logging.getLogger(__name__)
 Answer = dict[str, Any]
 Asked = Mapping[str, Any]
 
-# Levels of a logging configuration -> the events that are delivered.
+# Events that the level FATAL of a logging configuration delivers.
 FATAL = ("ExecutionFailed", "ExecutionTimedOut", "ExecutionAborted")
 
 
-def install(aws: LocalAws) -> None:
-    services = _Neighbours(aws)
-    machines = StateMachines(services, LogDelivery(aws.part(LogShipper)).ship, _check_role)
+def install(aws: LocalAws, functions: FunctionInvoker, logs: LogShipper) -> StateMachines:
+    services = _TaskServices(functions, RoleClients(aws.endpoint))
+    machines = StateMachines(services, LogDelivery(logs).ship, _check_role)
     services.machines = machines
     api = StepFunctionsApi(machines)
-    aws.services["states"] = api
-    aws.parts[StateMachines] = machines
-    aws.knobs["express-executions"] = api.express_executions
-    aws.knobs["stop-executions"] = api.stop_executions
-    aws.knobs["running-executions"] = lambda _: {"executions": [each.identity.arn for each in machines.running()]}
+    aws.add_service("states", api)
+    aws.add_knobs(
+        {
+            "express-executions": api.express_executions,
+            "stop-executions": api.stop_executions,
+            "running-executions": lambda _: {"executions": [each.identity.arn for each in machines.running()]},
+        }
+    )
+    return machines
 
 
 def _check_role(role: str) -> None:
@@ -60,19 +65,16 @@ def _check_role(role: str) -> None:
 
 
 @dataclass(slots=True)
-class _Neighbours:
-    """The rest of the local AWS, for tasks."""
+class _TaskServices:
+    """The services of the local AWS that tasks call."""
 
-    aws: LocalAws
+    functions: FunctionInvoker
+    clients: RoleClients
     machines: StateMachines = None  # type: ignore[assignment] # set by install: each needs the other
-    clients: RoleClients = None  # type: ignore[assignment] # set below
-
-    def __post_init__(self) -> None:
-        self.clients = RoleClients(self.aws.endpoint)
 
     def invoke_function(self, name: str, qualifier: str | None, payload: bytes) -> FunctionAnswer:
         try:
-            result = self.aws.part(FunctionInvoker).invoke(name, qualifier, payload)
+            result = self.functions.invoke(name, qualifier, payload)
         except FunctionNotFound as missing:
             raise ServiceRefused("ResourceNotFoundException", str(missing), 404) from missing
         except InvocationThrottled as throttled:
@@ -106,7 +108,9 @@ def _milliseconds(value: Any) -> Any:
 
 @dataclass(slots=True)
 class LogDelivery:
-    """Events of executions to CloudWatch Logs, as the machine's logging configuration says ("Logging in CloudWatch Logs")."""
+    """Send events of executions to CloudWatch Logs according to the machine's logging configuration ("Logging in
+    CloudWatch Logs").
+    """
 
     shipper: LogShipper
 
@@ -117,7 +121,9 @@ class LogDelivery:
             return
         details = dict(event.details)
         if not configuration.get("includeExecutionData"):
-            details = {key: value for key, value in details.items() if key not in ("input", "output", "parameters", "cause")}
+            details = {
+                key: value for key, value in details.items() if key not in ("input", "output", "parameters", "cause")
+            }
         entry = {
             "id": str(event.id),
             "type": event.type,
@@ -126,7 +132,8 @@ class LogDelivery:
             "event_timestamp": str(int(event.at.timestamp() * 1000)),
             "execution_arn": identity.arn,
         }
-        stream = f"states/{identity.machine_name}/{event.at:%Y-%m-%d-%H-%M}/{uuid.uuid5(uuid.NAMESPACE_URL, identity.arn).hex[:8]}"
+        digest = uuid.uuid5(uuid.NAMESPACE_URL, identity.arn).hex[:8]
+        stream = f"states/{identity.machine_name}/{event.at:%Y-%m-%d-%H-%M}/{digest}"
         for destination in configuration.get("destinations", []):  # type: ignore[attr-defined] # a list, by the API's shape
             group = destination["cloudWatchLogsLogGroup"]["logGroupArn"].split(":log-group:")[1].removesuffix(":*")
             self.shipper.ship(group, stream, json.dumps(entry))
@@ -173,7 +180,9 @@ class StepFunctionsApi:
             return _respond(start_response, "400 Bad Request", {"__type": refused.code, "message": refused.message})
         except Exception as error:
             log.exception("%s", name)
-            return _respond(start_response, "500 Internal Server Error", {"__type": "InternalServerError", "message": repr(error)})
+            return _respond(
+                start_response, "500 Internal Server Error", {"__type": "InternalServerError", "message": repr(error)}
+            )
 
     # -- state machines
 
@@ -194,10 +203,14 @@ class StepFunctionsApi:
                 tracing=asked.get("tracingConfiguration") or {"enabled": False},
             )
         )
-        self.machines.tags.setdefault(machine.arn, {}).update({tag["key"]: tag["value"] for tag in asked.get("tags") or []})
+        self.machines.tags.setdefault(machine.arn, {}).update(
+            {tag["key"]: tag["value"] for tag in asked.get("tags") or []}
+        )
         answer: Answer = {"stateMachineArn": machine.arn, "creationDate": machine.created}
         if asked.get("publish"):
-            answer["stateMachineVersionArn"] = self.machines.publish(machine.arn, asked.get("versionDescription", "")).arn
+            answer["stateMachineVersionArn"] = self.machines.publish(
+                machine.arn, asked.get("versionDescription", "")
+            ).arn
         return answer
 
     def update_state_machine(self, asked: Asked) -> Answer:
@@ -210,13 +223,16 @@ class StepFunctionsApi:
         changes = {field: asked[name] for name, field in names.items() if asked.get(name) is not None}
         if not changes:
             raise ServiceRefused(
-                "MissingRequiredParameter", "Either the definition, the role ARN, the logging or tracing must be specified"
+                "MissingRequiredParameter",
+                "Either the definition, the role ARN, the logging or tracing must be specified",
             )
         check_logging(asked.get("loggingConfiguration") or OFF)
         machine = self.machines.update(asked["stateMachineArn"], changes)
         answer: Answer = {"updateDate": machine.updated, "revisionId": machine.revision}
         if asked.get("publish"):
-            answer["stateMachineVersionArn"] = self.machines.publish(machine.arn, asked.get("versionDescription", "")).arn
+            answer["stateMachineVersionArn"] = self.machines.publish(
+                machine.arn, asked.get("versionDescription", "")
+            ).arn
         return answer
 
     def delete_state_machine(self, asked: Asked) -> Answer:
@@ -229,11 +245,18 @@ class StepFunctionsApi:
     def describe_state_machine_for_execution(self, asked: Asked) -> Answer:
         machine = self.machines.describe(self.machines.execution(asked["executionArn"]).identity.machine_arn)
         answer = _described_machine(machine)
-        return {key: answer[key] for key in ("stateMachineArn", "name", "definition", "roleArn")} | {"updateDate": machine.updated}
+        return {key: answer[key] for key in ("stateMachineArn", "name", "definition", "roleArn")} | {
+            "updateDate": machine.updated
+        }
 
     def list_state_machines(self, asked: Asked) -> Answer:
         listed = [
-            {"stateMachineArn": machine.arn, "name": machine.name, "type": machine.type, "creationDate": machine.created}
+            {
+                "stateMachineArn": machine.arn,
+                "name": machine.name,
+                "type": machine.type,
+                "creationDate": machine.created,
+            }
             for machine in self.machines.all()
         ]
         return _page(listed, asked, "stateMachines")
@@ -253,7 +276,9 @@ class StepFunctionsApi:
     def list_state_machine_versions(self, asked: Asked) -> Answer:
         versions = self.machines.versions(asked["stateMachineArn"])
         return _page(
-            [{"stateMachineVersionArn": each.arn, "creationDate": each.created} for each in versions], asked, "stateMachineVersions"
+            [{"stateMachineVersionArn": each.arn, "creationDate": each.created} for each in versions],
+            asked,
+            "stateMachineVersions",
         )
 
     def delete_state_machine_version(self, asked: Asked) -> Answer:
@@ -268,14 +293,19 @@ class StepFunctionsApi:
 
     def start_sync_execution(self, asked: Asked) -> Answer:
         if not self.machines.describe(asked["stateMachineArn"]).express:
-            raise ServiceRefused("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
+            raise ServiceRefused(
+                "StateMachineTypeNotSupported", "This operation is not supported by this type of state machine"
+            )
         execution = self.machines.start(asked["stateMachineArn"], asked.get("name"), asked.get("input") or "{}")
         execution.ended.wait(None)
         answer = describe_execution(execution)
-        # A synchronous execution knows three ends; it cannot be stopped.
+        # A synchronous execution has three possible ends; it cannot be stopped.
         answer["status"] = {"SUCCEEDED": "SUCCEEDED", "TIMED_OUT": "TIMED_OUT"}.get(execution.status, "FAILED")
         billed = (execution.stopped or execution.started) - execution.started
-        answer["billingDetails"] = {"billedMemoryUsedInMB": 64, "billedDurationInMilliseconds": int(billed.total_seconds() * 1000)}
+        answer["billingDetails"] = {
+            "billedMemoryUsedInMB": 64,
+            "billedDurationInMilliseconds": int(billed.total_seconds() * 1000),
+        }
         return answer
 
     def stop_execution(self, asked: Asked) -> Answer:
@@ -289,7 +319,9 @@ class StepFunctionsApi:
     def list_executions(self, asked: Asked) -> Answer:
         machine = self.machines.describe(asked["stateMachineArn"])
         if machine.express:
-            raise ServiceRefused("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
+            raise ServiceRefused(
+                "StateMachineTypeNotSupported", "This operation is not supported by this type of state machine"
+            )
         wanted = asked.get("statusFilter")
         found = [each for each in self.machines.executions(machine.arn) if wanted in (None, each.status)]
         keys = ("executionArn", "stateMachineArn", "name", "status", "startDate", "stopDate", "redriveCount")
@@ -306,7 +338,9 @@ class StepFunctionsApi:
 
     def send_task_success(self, asked: Asked) -> Answer:
         if exceeds(asked["output"]):
-            raise ServiceRefused("InvalidOutput", f"Invalid Output: 'the output is longer than {LARGEST_PAYLOAD} bytes'")
+            raise ServiceRefused(
+                "InvalidOutput", f"Invalid Output: 'the output is longer than {LARGEST_PAYLOAD} bytes'"
+            )
         try:
             output = json.loads(asked["output"])
         except ValueError as error:
@@ -314,7 +348,9 @@ class StepFunctionsApi:
         return self._settle(asked["taskToken"], output)
 
     def send_task_failure(self, asked: Asked) -> Answer:
-        return self._settle(asked["taskToken"], StateFailure(asked.get("error") or "States.TaskFailed", asked.get("cause") or ""))
+        return self._settle(
+            asked["taskToken"], StateFailure(asked.get("error") or "States.TaskFailed", asked.get("cause") or "")
+        )
 
     def send_task_heartbeat(self, asked: Asked) -> Answer:
         return self._with_token(lambda: self.machines.tokens.beat(asked["taskToken"]))
@@ -334,7 +370,9 @@ class StepFunctionsApi:
     # -- tags, knobs
 
     def tag_resource(self, asked: Asked) -> Answer:
-        self.machines.tags.setdefault(asked["resourceArn"], {}).update({tag["key"]: tag["value"] for tag in asked["tags"]})
+        self.machines.tags.setdefault(asked["resourceArn"], {}).update(
+            {tag["key"]: tag["value"] for tag in asked["tags"]}
+        )
         return {}
 
     def untag_resource(self, asked: Asked) -> Answer:
@@ -347,19 +385,26 @@ class StepFunctionsApi:
         return {"tags": [{"key": key, "value": value} for key, value in tags.items()]}
 
     def express_executions(self, asked: dict[str, Any]) -> Answer:
-        """What no API of AWS tells: the Express executions of a machine, newest first.
+        """Knob: return the Express executions of a machine, newest first.
 
-        `executionArn` asks for one, with its events; `status` (a list) for those that are so.
+        `executionArn` selects one, with its events; `status` (a list) selects by status.
         """
         arn, status = asked.get("executionArn"), asked.get("status")
         everything = self.machines.executions(asked["stateMachineArn"])
-        found = [each for each in everything if arn in (None, each.identity.arn) and (status is None or each.status in status)]
-        told = [{**describe_execution(each), **({"events": [e.to_api() for e in each.history.events()]} if arn else {})} for each in found]
-        answer: Answer = json.loads(json.dumps({"executions": told}, default=_to_json))
+        found = [
+            each
+            for each in everything
+            if arn in (None, each.identity.arn) and (status is None or each.status in status)
+        ]
+        described = [
+            {**describe_execution(each), **({"events": [e.to_api() for e in each.history.events()]} if arn else {})}
+            for each in found
+        ]
+        answer: Answer = json.loads(json.dumps({"executions": described}, default=_to_json))
         return answer
 
     def stop_executions(self, asked: dict[str, Any]) -> Answer:
-        """Stop whatever runs of a machine, Express executions too, which no API of AWS can; their ARNs."""
+        """Knob: stop all running executions of a machine, also Express ones, and return their ARNs."""
         running = [each for each in self.machines.executions(asked["stateMachineArn"]) if each.status == "RUNNING"]
         for each in running:
             each.stop(None, asked.get("cause"))
@@ -367,16 +412,21 @@ class StepFunctionsApi:
 
 
 def check_logging(configuration: Mapping[str, Any]) -> None:
-    """Refuse a logging configuration without a log group, or with an ARN that does not end with `:*` ("Logging in CloudWatch Logs")."""
+    """Refuse a logging configuration without a log group, or with an ARN that does not end with `:*` ("Logging in
+    CloudWatch Logs").
+    """
     destinations = configuration.get("destinations") or []
     groups = [str((each.get("cloudWatchLogsLogGroup") or {}).get("logGroupArn")) for each in destinations]
     if configuration.get("level", "OFF") == "OFF" and not groups:
         return
     if len(groups) != 1:
-        raise ServiceRefused("InvalidLoggingConfiguration", "Invalid Logging Configuration: Must specify exactly one Log Destination.")
+        raise ServiceRefused(
+            "InvalidLoggingConfiguration", "Invalid Logging Configuration: Must specify exactly one Log Destination."
+        )
     if not groups[0].endswith(":*"):
         raise ServiceRefused(
-            "InvalidLoggingConfiguration", f"Invalid Logging Configuration: the log group's ARN must end with ':*': {groups[0]}"
+            "InvalidLoggingConfiguration",
+            f"Invalid Logging Configuration: the log group's ARN must end with ':*': {groups[0]}",
         )
 
 
@@ -419,7 +469,7 @@ def _described_machine(machine: StateMachine) -> Answer:
 
 
 def _page(listed: list[Answer], asked: Asked, name: str) -> Answer:
-    """`maxResults` (0 or missing: 100, as documented) from the place that `nextToken` names."""
+    """Return `maxResults` items (0 or missing: 100, as documented) from the position of `nextToken`."""
     start, most = int(asked.get("nextToken") or 0), int(asked.get("maxResults") or 0) or 100
     answer: Answer = {name: listed[start : start + most]}
     if start + most < len(listed):
@@ -429,7 +479,11 @@ def _page(listed: list[Answer], asked: Asked, name: str) -> Answer:
 
 def _respond(start_response: "StartResponse", status: str, answer: Answer) -> Iterable[bytes]:
     body = json.dumps(answer, default=_to_json).encode()
-    headers = [("Content-Type", "application/x-amz-json-1.0"), ("Content-Length", str(len(body))), ("x-amzn-RequestId", str(uuid.uuid4()))]
+    headers = [
+        ("Content-Type", "application/x-amz-json-1.0"),
+        ("Content-Length", str(len(body))),
+        ("x-amzn-RequestId", str(uuid.uuid4())),
+    ]
     start_response(status, headers)
     return [body]
 

@@ -1,6 +1,8 @@
-"""Calling a service for a Task: Step Functions' spelling in, the service's answer in Step Functions' spelling out, errors by AWS's names.
+"""Call a service for a Task: convert Step Functions' spelling of parameters and responses, and name errors as Step
+Functions does.
 
-Lambda functions and other state machines are called in this process; every other service through its API, signed as the machine's role.
+Lambda functions and other state machines are called in this process; every other service through its API, signed as the
+machine's role.
 """
 
 import base64
@@ -26,7 +28,7 @@ FINISHED = "SUCCEEDED"
 
 @dataclass(frozen=True, slots=True)
 class FunctionAnswer:
-    """What invoking a function gave. `error` is the header X-Amz-Function-Error."""
+    """The result of an invocation. `error` is the header X-Amz-Function-Error."""
 
     payload: bytes
     version: str
@@ -35,7 +37,7 @@ class FunctionAnswer:
 
 
 class ServiceRefused(Exception):
-    """A service called in this process said no, with the error code of its API."""
+    """A service of this process refused a call, with the error code of its API."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -45,7 +47,7 @@ class ServiceRefused(Exception):
 
 
 class Services(Protocol):
-    """The rest of the local AWS, as state machines see it."""
+    """The services of the local AWS that state machines use."""
 
     def invoke_function(self, name: str, qualifier: str | None, payload: bytes) -> FunctionAnswer: ...
 
@@ -62,7 +64,9 @@ class Services(Protocol):
 
 @dataclass(slots=True)
 class TaskCall:
-    """One call of a Task. `run` may be abandoned (timeout, halt): what the call has started elsewhere is then stopped, if AWS does so."""
+    """One call of a Task. `run` may be abandoned (timeout, halt); then what the call has started is stopped, if AWS
+    does so.
+    """
 
     services: Services
     resource: TaskResource
@@ -82,7 +86,9 @@ class TaskCall:
                     return self._start_execution()
             return self._api()
         except ServiceRefused as refused:
-            raise StateFailure(f"{self.resource.error_prefix}.{_with_suffix(refused.code, self.resource)}", refused.message) from refused
+            raise StateFailure(
+                f"{self.resource.error_prefix}.{_with_suffix(refused.code, self.resource)}", refused.message
+            ) from refused
 
     def abandon(self) -> None:
         if self.started is not None:
@@ -126,7 +132,7 @@ class TaskCall:
         return ended
 
     def _authorize(self, permission: RequiredPermission, code: str) -> None:
-        """Calls in this process do not pass the door, where IAM is asked."""
+        """Evaluate IAM for calls within this process, which do not pass the middleware."""
         if refusal := self.services.refusal(self.role, permission):
             raise ServiceRefused(code, refusal, 403)
 
@@ -163,8 +169,10 @@ class TaskCall:
         prefix = self.resource.error_prefix
         if self.resource.kind == "optimized":
             details = f"Status Code: {status}; Error Code: {code}; Request ID: {request_id}; Proxy: null"
-            return StateFailure(f"{prefix}.{_with_suffix(code, self.resource)}", f"{message} (Service: Amazon{prefix}; {details})")
-        # An error that the service's model does not name is the service's own exception: Ec2.Ec2Exception.
+            return StateFailure(
+                f"{prefix}.{_with_suffix(code, self.resource)}", f"{message} (Service: Amazon{prefix}; {details})"
+            )
+        # An error that the service's model lacks has the general exception of the service: Ec2.Ec2Exception.
         modelled = {shape.name for shape in client.meta.service_model.error_shapes} | {
             shape.metadata.get("error", {}).get("code", shape.name) for shape in client.meta.service_model.error_shapes
         }
@@ -176,19 +184,23 @@ class TaskCall:
 
 
 def _with_suffix(code: str, resource: TaskResource) -> str:
-    """Optimized integrations that are older keep the code of the API; Step Functions' own says ``…Exception``."""
+    """Return an error name: older optimized integrations keep the API's code, Step Functions' own has
+    ``…Exception``.
+    """
     return f"{code}Exception" if resource.service in ("states", "sqs") and not code.endswith("Exception") else code
 
 
 def _function_failure(payload: bytes) -> StateFailure:
-    """The error that a function raised: its class is the error's name, all of it is the cause."""
+    """Return the error that a function raised: its class is the error's name, the whole payload its cause."""
     text = payload.decode("utf-8", "replace")
     try:
-        told = json.loads(text)
+        described = json.loads(text)
     except ValueError:
-        told = None
-    name = told.get("errorType") if isinstance(told, dict) else None
-    return StateFailure(name or "Exception", json.dumps(told, separators=(",", ":")) if told is not None else text)
+        described = None
+    name = described.get("errorType") if isinstance(described, dict) else None
+    return StateFailure(
+        name or "Exception", json.dumps(described, separators=(",", ":")) if described is not None else text
+    )
 
 
 def _is_json(text: str) -> bool:
@@ -204,7 +216,7 @@ def _method(client: BaseClient, operation: str) -> str:
 
 
 def _to_api(value: Json, shape: Shape | None) -> Any:
-    """Parameters as the service's own API wants them."""
+    """Return parameters as the service's API spells them."""
     if isinstance(shape, StructureShape) and isinstance(value, Mapping):
         names = spellings(shape)
         unknown = [name for name in value if name not in names]
@@ -223,23 +235,26 @@ def _to_api(value: Json, shape: Shape | None) -> Any:
 
 
 def _from_api(value: Any, shape: Shape | None) -> Any:
-    """An answer as Step Functions spells it; times become text."""
-    told: Any
+    """Return a response as Step Functions spells it; times become text."""
+    described: Any
     match value:
         case Mapping() if isinstance(shape, StructureShape):
             # DynamoDB's type letters stay as they are: {"BOOL": true}
             rename = str if shape.name == "AttributeValue" else pascal_case
-            told = {rename(name): _from_api(item, shape.members.get(name)) for name, item in value.items()}
+            described = {rename(name): _from_api(item, shape.members.get(name)) for name, item in value.items()}
         case Mapping():
-            told = {name: _from_api(item, shape.value if isinstance(shape, MapShape) else None) for name, item in value.items()}
+            described = {
+                name: _from_api(item, shape.value if isinstance(shape, MapShape) else None)
+                for name, item in value.items()
+            }
         case list():
-            told = [_from_api(item, shape.member if isinstance(shape, ListShape) else None) for item in value]
+            described = [_from_api(item, shape.member if isinstance(shape, ListShape) else None) for item in value]
         case StreamingBody():
-            told = value.read().decode("utf-8", "replace")
+            described = value.read().decode("utf-8", "replace")
         case bytes():
-            told = base64.b64encode(value).decode()
+            described = base64.b64encode(value).decode()
         case dt.datetime():
-            told = value.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            described = value.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         case _:
-            told = value
-    return told
+            described = value
+    return described

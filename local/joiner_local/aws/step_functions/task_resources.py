@@ -1,8 +1,9 @@
-"""Which service a Task calls, how, and whether AWS would let a machine of that type be created at all.
+"""The service and action of a Task, and whether AWS creates a machine of that type with it.
 
-Three ways to name it ("Integrating services with Step Functions"): a Lambda function's ARN; an optimized integration,
-``arn:aws:states:::dynamodb:updateItem``; any call of the SDK, ``arn:aws:states:::aws-sdk:dynamodb:updateItem.waitForTaskToken``. The last
-two spell errors differently for the same call: ``DynamoDB.`` and ``DynamoDb.`` before ``ConditionalCheckFailedException``.
+There are three forms ("Integrating services with Step Functions"): a Lambda function's ARN; an optimized integration,
+``arn:aws:states:::dynamodb:updateItem``; any call of the SDK,
+``arn:aws:states:::aws-sdk:dynamodb:updateItem.waitForTaskToken``. The last two spell errors of the same call
+differently: ``DynamoDB.`` and ``DynamoDb.`` before ``ConditionalCheckFailedException``.
 
 >>> resource = parse_resource("arn:aws:states:::aws-sdk:dynamodb:updateItem.waitForTaskToken")
 >>> resource.service, resource.action, resource.pattern, resource.error_prefix
@@ -32,9 +33,15 @@ OPTIMIZED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("sqs", "sendMessage"): ("", "waitForTaskToken"),
     ("events", "putEvents"): ("", "waitForTaskToken"),
 }
-# The optimized DynamoDB integration knows fewer parameters than the API: these it has not.
+# Parameters of the API that the optimized DynamoDB integration lacks.
 UNKNOWN_TO_OPTIMIZED = frozenset({"ReturnValuesOnConditionCheckFailure"})
-OPTIMIZED_ERRORS = {"lambda": "Lambda", "dynamodb": "DynamoDB", "states": "StepFunctions", "sqs": "SQS", "events": "EventBridge"}
+OPTIMIZED_ERRORS = {
+    "lambda": "Lambda",
+    "dynamodb": "DynamoDB",
+    "states": "StepFunctions",
+    "sqs": "SQS",
+    "events": "EventBridge",
+}
 
 # The names of the AWS SDK for Java 2, where they are not the service id of botocore in one word.
 SDK_TO_BOTO = {"sfn": "stepfunctions", "eventbridge": "events", "cloudwatchlogs": "logs"}
@@ -51,7 +58,7 @@ SDK_ERRORS = {
 
 
 class NotRecognized(Exception):
-    """The resource names nothing that a state machine could call."""
+    """The resource is nothing that a state machine can call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,9 @@ class TaskResource:
 
     @property
     def waits(self) -> bool:
-        """Goes on after the call: for a token, or for the end of what it started. Express machines cannot."""
+        """Whether the task continues after the call: for a token, or for the end of what it started. Express machines
+        cannot.
+        """
         return bool(self.pattern)
 
     def operation(self) -> OperationModel:
@@ -94,7 +103,7 @@ class TaskResource:
         return found
 
     def unknown_parameters(self, names: Mapping[str, object]) -> list[str]:
-        """Parameters that Step Functions would call unsupported; its spelling is PascalCase throughout."""
+        """Return parameters that Step Functions does not support; its spelling is PascalCase throughout."""
         shape = self.operation().input_shape
         known = spellings(shape) if isinstance(shape, StructureShape) else {}
         refused = UNKNOWN_TO_OPTIMIZED if (self.kind, self.service) == ("optimized", "dynamodb") else frozenset()
@@ -129,8 +138,10 @@ def pascal_case(name: str) -> str:
 
 
 def spellings(shape: StructureShape) -> dict[str, str]:
-    """Names that a state machine may use for the members of a structure -> the API's names."""
-    return {pascal_case(name): name for name in shape.members} | {name: name for name in shape.members if name[:1].isupper()}
+    """Return the names of a structure's members in state machines, mapped to the API's names."""
+    return {pascal_case(name): name for name in shape.members} | {
+        name: name for name in shape.members if name[:1].isupper()
+    }
 
 
 @cache

@@ -1,6 +1,6 @@
-"""What a state waits for: promises, and the task tokens by which somebody outside keeps one.
+"""What a state waits for: promises, and the task tokens with which a caller settles them.
 
-A promise is settled once; what comes later is told that it came too late. Stopping an execution settles all promises of its threads.
+A promise is settled once; a later caller gets an error. Stopping an execution settles all promises of its threads.
 """
 
 import base64
@@ -12,11 +12,13 @@ from typing import Any, Final
 
 
 class Halted(Exception):
-    """The execution was stopped, timed out, or a sibling branch failed: this thread has nothing left to do."""
+    """The execution was stopped or timed out, or a sibling branch failed: this thread must end."""
 
 
 class StateFailure(Exception):
-    """An error by its name (``States.Timeout``, ``DynamoDb.ConditionalCheckFailedException``) as Retry and Catch match it."""
+    """An error by its name (``States.Timeout``, ``DynamoDb.ConditionalCheckFailedException``) as Retry and Catch
+    match it.
+    """
 
     def __init__(self, error: str, cause: str = "") -> None:
         super().__init__(f"{error}: {cause}")
@@ -25,7 +27,7 @@ class StateFailure(Exception):
 
 
 class Promise:
-    """One outcome, from whoever is first."""
+    """One outcome, set by the first caller."""
 
     __slots__ = ("_lock", "_outcome", "_settled", "_then")
 
@@ -36,7 +38,7 @@ class Promise:
         self._then: list[Callable[[Promise], None]] = []
 
     def settle(self, outcome: Any) -> bool:
-        """True if this outcome counts. An exception as outcome is raised in the thread that waits."""
+        """Set the outcome. Returns True if it counts. An exception as outcome is raised in the waiting thread."""
         with self._lock:
             if self._settled.is_set():
                 return False
@@ -47,7 +49,7 @@ class Promise:
         return True
 
     def then(self, callback: "Callable[[Promise], None]") -> None:
-        """Call it when the promise is settled, at once if it is."""
+        """Call a function when the promise is settled, at once if it is."""
         with self._lock:
             if not self._settled.is_set():
                 self._then.append(callback)
@@ -68,7 +70,7 @@ class Promise:
 
 
 class PromiseScope:
-    """A piece of work that can be halted as a whole: an execution, or one branch of it with all that is below."""
+    """Work that can be halted as a whole: an execution, or one branch with everything below it."""
 
     def __init__(self, parent: "PromiseScope | None" = None) -> None:
         self._lock = threading.Lock()
@@ -103,7 +105,9 @@ class PromiseScope:
             raise Halted
 
     def wait(self, promise: Promise, seconds: float | None = None) -> bool:
-        """Wait until the promise is settled (True) or the seconds are over (False); raises `Halted` if the scope ends first."""
+        """Wait until the promise is settled (True) or the seconds have passed (False). Raises `Halted` if the scope
+        ends first.
+        """
         with self._lock:
             if self.halted:
                 raise Halted
@@ -121,7 +125,7 @@ class PromiseScope:
 
 
 def in_background(work: Callable[[], Any], name: str) -> Promise:
-    """Run it in a thread of its own; the promise gets what it returns or raises."""
+    """Run a function in a thread of its own; the promise gets what it returns or raises."""
     promise = Promise()
 
     def run() -> None:
@@ -135,7 +139,7 @@ def in_background(work: Callable[[], Any], name: str) -> Promise:
 
 
 class UnknownToken(Exception):
-    """No task ever got this token: InvalidToken."""
+    """No task has this token: InvalidToken."""
 
 
 class TaskGone(Exception):
@@ -149,7 +153,9 @@ class _Task:
 
 
 class TaskTokens:
-    """Tokens of tasks that wait for a callback. A token stays known after its task has ended, so that a late caller hears why."""
+    """Tokens of tasks that wait for a callback. A token stays known after its task has ended, so that a late caller
+    gets the reason.
+    """
 
     def __init__(self) -> None:
         self._tasks: dict[str, _Task] = {}
@@ -166,7 +172,7 @@ class TaskTokens:
         return token, task.promise, task.heartbeat
 
     def machine_of(self, token: str) -> str:
-        """The ARN of the state machine whose task waits or waited for this token; empty for no token of ours."""
+        """Return the ARN of the state machine whose task waits or waited for this token; empty for an unknown token."""
         return self._machines.get(token, "")
 
     def close(self, token: str) -> None:

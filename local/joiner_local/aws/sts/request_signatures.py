@@ -1,10 +1,12 @@
-"""The check that moto leaves out: is a call to STS signed by the key it names?
+"""Verify that a call to STS is signed by the key that it names, which moto does not.
 
-An EKS bearer token is a presigned `sts:GetCallerIdentity`; the cluster's name stands only in its signed header `x-k8s-aws-id`. So without
-this check a token made for another cluster would pass. Signature Version 4 as AWS documents it ("Create a signed AWS API request").
-The signatures of calls to other services are not checked: the local AWS has no secrets. `iam` decides what the role of a key may do.
+An EKS bearer token is a presigned `sts:GetCallerIdentity`; the cluster's name is only in its signed header
+`x-k8s-aws-id`. Without this check a token for another cluster would be accepted. Signature Version 4 as AWS documents
+it ("Create a signed AWS API request"). Signatures of calls to other services are not verified: the local AWS has no
+secrets. `iam` decides what the role of a key may do.
 
-moto reads the service a request is for from the `Authorization` header only; a presigned request has it in its query, so it is copied.
+moto reads the service of a request from the `Authorization` header only. A presigned request has it in its query, so it
+is copied.
 """
 
 import datetime as dt
@@ -20,17 +22,17 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 ALGORITHM = "AWS4-HMAC-SHA256"
-# STS honours a signature this long, whatever X-Amz-Expires says (aws-iam-authenticator relies on it).
+# STS accepts a signature for this long, independent of X-Amz-Expires (aws-iam-authenticator relies on it).
 VALIDITY = dt.timedelta(minutes=15)
 
 
 class SignatureRefused(Exception):
-    """A request that STS would refuse; the argument is the error code it answers."""
+    """A request that STS refuses; the argument is the error code."""
 
 
 @dataclass(frozen=True, slots=True)
 class SigningSecret:
-    """What belongs to an access key: its secret; for temporary credentials also a session token, and until when they are good."""
+    """The secret of an access key; for temporary credentials also the session token and the time of expiry."""
 
     key: str
     session_token: str | None = None
@@ -51,7 +53,7 @@ class SignedRequest:
     scope: str
 
     def signature(self, secret: str) -> str:
-        """The hexadecimal signature by that secret key."""
+        """Return the hexadecimal signature with that secret key."""
         query = "&".join(f"{_quoted(k)}={_quoted(v)}" for k, v in sorted(self.query))
         headers = "".join(f"{name}:{' '.join(self.headers.get(name, '').split())}\n" for name in self.signed_headers)
         request = "\n".join([self.method, self.path, query, headers, ";".join(self.signed_headers), self.payload_hash])
@@ -64,7 +66,7 @@ class SignedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedCredential:
-    """What a request says about itself: who signed it, with what result."""
+    """The signature of a request and what it claims about the signer."""
 
     access_key: str
     service: str
@@ -74,7 +76,7 @@ class ClaimedCredential:
 
     @classmethod
     def from_environ(cls, environ: "WSGIEnvironment") -> "ClaimedCredential | None":
-        """The signature in the `Authorization` header or in the query; None for a request that bears none."""
+        """Return the signature in the `Authorization` header or in the query; None for an unsigned request."""
         query = urllib.parse.parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)
         authorization = environ.get("HTTP_AUTHORIZATION", "")
         try:
@@ -87,7 +89,9 @@ class ClaimedCredential:
         return None
 
     @classmethod
-    def _from_header(cls, environ: "WSGIEnvironment", query: list[tuple[str, str]], authorization: str) -> "ClaimedCredential":
+    def _from_header(
+        cls, environ: "WSGIEnvironment", query: list[tuple[str, str]], authorization: str
+    ) -> "ClaimedCredential":
         fields = dict(part.strip().split("=", 1) for part in authorization[len(ALGORITHM) :].split(","))
         headers = _headers(environ)
         body = _body(environ) if "x-amz-content-sha256" not in headers else b""
@@ -141,10 +145,12 @@ class ClaimedCredential:
             date=date,
             scope=scope,
         )
-        return cls(access_key=access_key, service=service, signature=signature, session_token=session_token, signed=signed)
+        return cls(
+            access_key=access_key, service=service, signature=signature, session_token=session_token, signed=signed
+        )
 
     def verify(self, secret: SigningSecret | None, now: dt.datetime) -> None:
-        """Raise `SignatureRefused` unless this secret made the signature, not long ago."""
+        """Raise `SignatureRefused` unless this secret made the signature recently."""
         if secret is None or (secret.session_token is not None and secret.session_token != self.session_token):
             raise SignatureRefused("InvalidClientTokenId")
         try:
@@ -158,7 +164,7 @@ class ClaimedCredential:
 
 
 def secret_of(access_key: str, known: Mapping[str, str]) -> SigningSecret | None:
-    """The secret of an access key: of an assumed role, of an IAM user, or one of those the server was started with."""
+    """Return the secret of an access key: of an assumed role, of an IAM user, or of the server's options."""
     from moto.iam.models import iam_backends
     from moto.sts.models import sts_backends
 
@@ -166,7 +172,9 @@ def secret_of(access_key: str, known: Mapping[str, str]) -> SigningSecret | None
         for sts in list(partitions.values()):
             for role in reversed(list(sts.assumed_roles)):
                 if role.access_key_id == access_key:
-                    return SigningSecret(role.secret_access_key, role.session_token, role.expiration.replace(tzinfo=dt.UTC))
+                    return SigningSecret(
+                        role.secret_access_key, role.session_token, role.expiration.replace(tzinfo=dt.UTC)
+                    )
     for partitions in list(iam_backends.values()):
         for iam in list(partitions.values()):
             for user in list(iam.users.values()):
@@ -178,7 +186,7 @@ def secret_of(access_key: str, known: Mapping[str, str]) -> SigningSecret | None
 
 @dataclass(frozen=True, slots=True)
 class SignatureCheck:
-    """WSGI middleware: STS calls are checked, presigned ones of every service but S3 are routed by their credential."""
+    """WSGI middleware: verifies STS calls; routes presigned requests of every service but S3 by their credential."""
 
     app: "WSGIApplication"
     known: Mapping[str, str]
@@ -200,7 +208,8 @@ class SignatureCheck:
 
 
 def _refusal(code: str, start_response: "StartResponse") -> Iterable[bytes]:
-    body = f"<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{code}</Message></Error></ErrorResponse>".encode()
+    error = f"<Error><Type>Sender</Type><Code>{code}</Code><Message>{code}</Message></Error>"
+    body = f"<ErrorResponse>{error}</ErrorResponse>".encode()
     start_response("403 Forbidden", [("Content-Type", "text/xml"), ("Content-Length", str(len(body)))])
     return [body]
 

@@ -30,13 +30,17 @@ class Small(cdk.Stack):
             resource_type="Custom::Installation",
             properties={"Value": value},
         )
-        ssm.StringParameter(self, "Parameter", parameter_name="/small/value", string_value=installation.get_att_string("Value"))
+        ssm.StringParameter(
+            self, "Parameter", parameter_name="/small/value", string_value=installation.get_att_string("Value")
+        )
         self._doorbell()
         self._sweep()
 
     def _function(self, id: str, handler: str) -> lambda_.Function:
         code = lambda_.Code.from_asset(str(FUNCTIONS))
-        return lambda_.Function(self, id, runtime=lambda_.Runtime.PYTHON_3_11, handler=handler, code=code, timeout=cdk.Duration.seconds(10))
+        return lambda_.Function(
+            self, id, runtime=lambda_.Runtime.PYTHON_3_11, handler=handler, code=code, timeout=cdk.Duration.seconds(10)
+        )
 
     def _doorbell(self) -> None:
         api = http.HttpApi(self, "Api", create_default_stage=False)

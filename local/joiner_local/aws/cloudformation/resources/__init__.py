@@ -1,4 +1,6 @@
-"""The CloudFormation resource types that the local AWS knows, a module a service, and nothing else. What is not here fails a deployment."""
+"""The CloudFormation resource types that the local AWS supports, a module for each service. Any other type fails the
+deployment.
+"""
 
 from joiner_local.aws.cloudformation.resource_types import ResourceType
 from joiner_local.aws.cloudformation.resources import (

@@ -1,4 +1,6 @@
-"""API Gateway's HTTP APIs, as far as the local door serves them: Lambda proxies with payload 2.0, without authorizers."""
+"""API Gateway's HTTP APIs, as far as they are served here: Lambda proxies with payload format 2.0, without
+authorizers.
+"""
 
 from typing import Any
 
@@ -28,7 +30,8 @@ def _create_api(clients: ServiceClients, declared: DeclaredResource) -> CreatedR
         **declared.pick("Description", "Version"),
     )
     return CreatedResource(
-        answer["ApiId"], {"ApiId": answer["ApiId"], "ApiEndpoint": f"https://{answer['ApiId']}.execute-api.{REGION}.amazonaws.com"}
+        answer["ApiId"],
+        {"ApiId": answer["ApiId"], "ApiEndpoint": f"https://{answer['ApiId']}.execute-api.{REGION}.amazonaws.com"},
     )
 
 
@@ -37,38 +40,58 @@ def _update_api(clients: ServiceClients, existing: ExistingResource, declared: D
     return existing.made
 
 
-INTEGRATION = ("Description", "IntegrationMethod", "IntegrationType", "IntegrationUri", "PayloadFormatVersion", "TimeoutInMillis")
+INTEGRATION = (
+    "Description",
+    "IntegrationMethod",
+    "IntegrationType",
+    "IntegrationUri",
+    "PayloadFormatVersion",
+    "TimeoutInMillis",
+)
 
 
 def _check_integration(declared: DeclaredResource) -> None:
     properties = declared.properties
     wanted = (properties.get("IntegrationType"), str(properties.get("PayloadFormatVersion")))
     if wanted != ("AWS_PROXY", "2.0") or ":lambda:" not in properties.get("IntegrationUri", ""):
-        raise ValueError(f"the local AWS has AWS_PROXY integrations of Lambda functions with payload 2.0 only, not {dict(properties)}")
+        raise ValueError(
+            "the local AWS has AWS_PROXY integrations of Lambda functions with payload 2.0 only, not "
+            f"{dict(properties)}"
+        )
 
 
 def _create_integration(clients: ServiceClients, declared: DeclaredResource) -> CreatedResource:
     _check_integration(declared)
-    answer = clients.call(SERVICE, "create_integration", ApiId=declared.properties["ApiId"], **declared.pick(*INTEGRATION))
+    answer = clients.call(
+        SERVICE, "create_integration", ApiId=declared.properties["ApiId"], **declared.pick(*INTEGRATION)
+    )
     return CreatedResource(answer["IntegrationId"], {"IntegrationId": answer["IntegrationId"]})
 
 
-def _update_integration(clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource) -> CreatedResource:
+def _update_integration(
+    clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource
+) -> CreatedResource:
     _check_integration(declared)
     api = declared.properties["ApiId"]
-    clients.call(SERVICE, "update_integration", ApiId=api, IntegrationId=existing.physical_id, **declared.pick(*INTEGRATION))
+    clients.call(
+        SERVICE, "update_integration", ApiId=api, IntegrationId=existing.physical_id, **declared.pick(*INTEGRATION)
+    )
     return existing.made
 
 
 def _create_route(clients: ServiceClients, declared: DeclaredResource) -> CreatedResource:
     if declared.properties.get("AuthorizationType", "NONE") != "NONE":
-        raise ValueError(f"the local AWS enforces no authorizer: AuthorizationType {declared.properties['AuthorizationType']}")
+        raise ValueError(
+            f"the local AWS enforces no authorizer: AuthorizationType {declared.properties['AuthorizationType']}"
+        )
     answer = clients.call(SERVICE, "create_route", **declared.pick("ApiId", "OperationName", "RouteKey", "Target"))
     return CreatedResource(answer["RouteId"], {"RouteId": answer["RouteId"]})
 
 
 def _stage(declared: DeclaredResource) -> dict[str, Any]:
-    return declared.pick("AccessLogSettings", "AutoDeploy", "DefaultRouteSettings", "Description", "RouteSettings", "StageVariables")
+    return declared.pick(
+        "AccessLogSettings", "AutoDeploy", "DefaultRouteSettings", "Description", "RouteSettings", "StageVariables"
+    )
 
 
 def _create_stage(clients: ServiceClients, declared: DeclaredResource) -> CreatedResource:
@@ -78,7 +101,7 @@ def _create_stage(clients: ServiceClients, declared: DeclaredResource) -> Create
 
 
 def _update_stage(clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource) -> CreatedResource:
-    # what the template no longer says is back to nothing
+    # a property that the template no longer sets is reset
     emptied: dict[str, Any] = {"DefaultRouteSettings": {}, "RouteSettings": {}, "StageVariables": {}}
     clients.call(SERVICE, "update_stage", **declared.pick("ApiId", "StageName"), **(emptied | _stage(declared)))
     return existing.made
@@ -122,7 +145,8 @@ TYPES = (
     ),
     ResourceType(
         name="AWS::ApiGatewayV2::Stage",
-        honoured="AccessLogSettings.DestinationArn AccessLogSettings.Format ApiId AutoDeploy Description RouteSettings StageName"
+        honoured="AccessLogSettings.DestinationArn AccessLogSettings.Format ApiId AutoDeploy Description "
+        "RouteSettings StageName"
         " StageVariables Tags " + " ".join(f"DefaultRouteSettings.{name}" for name in ROUTE_SETTINGS.split()),
         ignored={
             "DefaultRouteSettings.DetailedMetricsEnabled": "the door counts for its knob only",
@@ -138,7 +162,9 @@ TYPES = (
         honoured="",
         ignored=dict.fromkeys(("ApiId", "Description", "StageName"), "routes are served as soon as they exist"),
         attributes="DeploymentId",
-        create=lambda _clients, declared: CreatedResource(declared.logical_id.lower(), {"DeploymentId": declared.logical_id.lower()}),
+        create=lambda _clients, declared: CreatedResource(
+            declared.logical_id.lower(), {"DeploymentId": declared.logical_id.lower()}
+        ),
         delete=lambda _clients, _existing: None,
     ),
 )

@@ -1,4 +1,6 @@
-"""CloudWatch and its logs: groups, filters, alarms, dashboards. Alarms are kept; nothing evaluates them here."""
+"""CloudWatch and CloudWatch Logs: groups, filters, alarms, dashboards. Alarms are stored; nothing evaluates them
+here.
+"""
 
 import json
 
@@ -47,7 +49,11 @@ def _put_metric_filter(clients: ServiceClients, existing: ExistingResource) -> N
         filterPattern=properties["FilterPattern"],
         metricTransformations=[
             {**lower_first({k: v for k, v in each.items() if k != "Dimensions"})}
-            | ({"dimensions": {pair["Key"]: pair["Value"] for pair in each["Dimensions"]}} if "Dimensions" in each else {})
+            | (
+                {"dimensions": {pair["Key"]: pair["Value"] for pair in each["Dimensions"]}}
+                if "Dimensions" in each
+                else {}
+            )
             for each in properties["MetricTransformations"]
         ],
     )
@@ -58,8 +64,10 @@ def _delete_filter(clients: ServiceClients, existing: ExistingResource, operatio
 
 
 ALARM = (
-    "ActionsEnabled AlarmActions AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions EvaluateLowSampleCountPercentile"
-    " EvaluationPeriods ExtendedStatistic InsufficientDataActions MetricName Metrics Namespace OKActions Period Statistic Threshold"
+    "ActionsEnabled AlarmActions AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions "
+    "EvaluateLowSampleCountPercentile"
+    " EvaluationPeriods ExtendedStatistic InsufficientDataActions MetricName Metrics Namespace OKActions Period "
+    "Statistic Threshold"
     " ThresholdMetricId TreatMissingData Unit"
 )
 
@@ -70,7 +78,9 @@ def _named_alarm(_clients: ServiceClients, declared: DeclaredResource) -> Create
 
 
 def _put_alarm(clients: ServiceClients, existing: ExistingResource) -> None:
-    clients.call("cloudwatch", "put_metric_alarm", AlarmName=existing.physical_id, **existing.declared.pick(*ALARM.split()))
+    clients.call(
+        "cloudwatch", "put_metric_alarm", AlarmName=existing.physical_id, **existing.declared.pick(*ALARM.split())
+    )
 
 
 def _delete_alarm(clients: ServiceClients, existing: ExistingResource) -> None:

@@ -30,7 +30,9 @@ def _create(clients: ServiceClients, declared: DeclaredResource) -> CreatedResou
         TableName=declared.name("TableName", limit=255),
         Tags=declared.tag_list,
         StreamSpecification={"StreamEnabled": True, **stream} if stream else None,
-        SSESpecification={("Enabled" if key == "SSEEnabled" else key): value for key, value in encryption.items()} if encryption else None,
+        SSESpecification={("Enabled" if key == "SSEEnabled" else key): value for key, value in encryption.items()}
+        if encryption
+        else None,
         **declared.pick(*TABLE),
     )
     table = answer["TableDescription"]
@@ -69,15 +71,16 @@ def _update(clients: ServiceClients, existing: ExistingResource, declared: Decla
 TYPES = (
     ResourceType(
         name="AWS::DynamoDB::Table",
-        honoured=" ".join(TABLE)
-        + " PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled SSESpecification StreamSpecification.StreamViewType TableName Tags"
+        honoured=" ".join(TABLE) + " PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled SSESpecification "
+        "StreamSpecification.StreamViewType TableName Tags"
         " TimeToLiveSpecification.AttributeName TimeToLiveSpecification.Enabled",
         ignored={
             "ContributorInsightsSpecification": "nobody reads insights here",
             "PointInTimeRecoverySpecification.RecoveryPeriodInDays": "moto keeps no backups",
         },
         attributes="Arn StreamArn",
-        immutable="AttributeDefinitions GlobalSecondaryIndexes KeySchema LocalSecondaryIndexes SSESpecification StreamSpecification"
+        immutable="AttributeDefinitions GlobalSecondaryIndexes KeySchema LocalSecondaryIndexes SSESpecification "
+        "StreamSpecification"
         " TableName",
         named_by="TableName",
         create=_create,

@@ -1,4 +1,4 @@
-"""EC2 security groups and single rules of them."""
+"""EC2 security groups and their single rules."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ EVERYWHERE = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 
 
 def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A template's rule in the words of the API.
+    """Return a rule of a template as the API spells it.
 
     >>> permission({"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "10.0.0.0/8"})
     {'IpProtocol': 'tcp', 'FromPort': 443, 'ToPort': 443, 'IpRanges': [{'CidrIp': '10.0.0.0/8'}]}
@@ -55,7 +55,7 @@ def _configure(clients: ServiceClients, existing: ExistingResource) -> None:
         rules = [permission(rule) for rule in properties["SecurityGroupIngress"]]
         clients.call("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=rules)
     if properties.get("SecurityGroupEgress"):
-        # a group starts with "everything out"; a template that names rules means only those
+        # a new group allows all egress; a template with rules replaces that
         clients.call("ec2", "revoke_security_group_egress", GroupId=group, IpPermissions=[EVERYWHERE])
         rules = [permission(rule) for rule in properties["SecurityGroupEgress"]]
         clients.call("ec2", "authorize_security_group_egress", GroupId=group, IpPermissions=rules)

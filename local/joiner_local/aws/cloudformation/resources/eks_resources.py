@@ -1,4 +1,4 @@
-"""EKS access entries: which role is whom in the cluster."""
+"""EKS access entries: the cluster's user and groups of an IAM principal."""
 
 from typing import Any
 
@@ -61,7 +61,8 @@ def _forget(clients: ServiceClients, existing: ExistingResource) -> None:
 TYPES = (
     ResourceType(
         name="AWS::EKS::AccessEntry",
-        honoured="AccessPolicies.AccessScope.Namespaces AccessPolicies.AccessScope.Type AccessPolicies.PolicyArn ClusterName"
+        honoured="AccessPolicies.AccessScope.Namespaces AccessPolicies.AccessScope.Type AccessPolicies.PolicyArn "
+        "ClusterName"
         " KubernetesGroups PrincipalArn Tags Type Username",
         attributes="AccessEntryArn",
         immutable="ClusterName PrincipalArn Type",

@@ -40,7 +40,9 @@ def _put(clients: ServiceClients, existing: ExistingResource) -> None:
 def _remove_targets(clients: ServiceClients, existing: ExistingResource, keep: frozenset[str]) -> None:
     gone = [target["Id"] for target in existing.properties.get("Targets") or [] if target["Id"] not in keep]
     if gone:
-        clients.call("events", "remove_targets", Rule=existing.physical_id, Ids=gone, **existing.declared.pick("EventBusName"))
+        clients.call(
+            "events", "remove_targets", Rule=existing.physical_id, Ids=gone, **existing.declared.pick("EventBusName")
+        )
 
 
 def _update(clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource) -> CreatedResource:
@@ -57,7 +59,8 @@ TYPES = (
     ResourceType(
         name="AWS::Events::Rule",
         honoured="Description EventBusName EventPattern Name RoleArn State Tags Targets.Arn Targets.DeadLetterConfig"
-        " Targets.Id Targets.Input Targets.InputPath Targets.InputTransformer Targets.RetryPolicy Targets.RoleArn Targets.SqsParameters",
+        " Targets.Id Targets.Input Targets.InputPath Targets.InputTransformer Targets.RetryPolicy Targets.RoleArn "
+        "Targets.SqsParameters",
         attributes="Arn",
         immutable="EventBusName Name",
         named_by="Name",

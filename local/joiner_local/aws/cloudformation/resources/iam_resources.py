@@ -1,4 +1,4 @@
-"""IAM: roles, their policies, instance profiles. Kept faithfully, and not enforced: the local AWS lets every request pass."""
+"""IAM: roles, their policies, instance profiles. `joiner_local.aws.iam` evaluates them."""
 
 import json
 from typing import Any
@@ -72,10 +72,14 @@ def _put_inline_policy(clients: ServiceClients, existing: ExistingResource) -> N
     properties = existing.properties
     document = _document(properties["PolicyDocument"])
     for role in properties["Roles"]:
-        clients.call("iam", "put_role_policy", RoleName=role, PolicyName=properties["PolicyName"], PolicyDocument=document)
+        clients.call(
+            "iam", "put_role_policy", RoleName=role, PolicyName=properties["PolicyName"], PolicyDocument=document
+        )
 
 
-def _update_inline_policy(clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource) -> CreatedResource:
+def _update_inline_policy(
+    clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource
+) -> CreatedResource:
     for role in set(existing.properties["Roles"]) - set(declared.properties["Roles"]):
         clients.call("iam", "delete_role_policy", RoleName=role, PolicyName=existing.properties["PolicyName"])
     return existing.made
@@ -103,11 +107,15 @@ def _attach_managed_policy(clients: ServiceClients, existing: ExistingResource) 
         clients.call("iam", "attach_role_policy", RoleName=role, PolicyArn=existing.physical_id)
 
 
-def _update_managed_policy(clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource) -> CreatedResource:
+def _update_managed_policy(
+    clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource
+) -> CreatedResource:
     arn, iam = existing.physical_id, clients["iam"]
     for role in set(existing.properties.get("Roles") or []) - set(declared.properties.get("Roles") or []):
         iam.detach_role_policy(RoleName=role, PolicyArn=arn)
-    iam.create_policy_version(PolicyArn=arn, PolicyDocument=_document(declared.properties["PolicyDocument"]), SetAsDefault=True)
+    iam.create_policy_version(
+        PolicyArn=arn, PolicyDocument=_document(declared.properties["PolicyDocument"]), SetAsDefault=True
+    )
     for version in iam.list_policy_versions(PolicyArn=arn)["Versions"]:
         if not version["IsDefaultVersion"]:
             iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])
@@ -159,7 +167,7 @@ TYPES = (
         delete=_delete_role,
     ),
     ResourceType(
-        name="AWS::IAM::Policy",  # Users and Groups: nobody here has any
+        name="AWS::IAM::Policy",  # Users and Groups: there are none here
         honoured="PolicyDocument PolicyName Roles",
         immutable="PolicyName",
         create=lambda _clients, declared: CreatedResource(declared.name("", limit=128)),

@@ -1,4 +1,4 @@
-"""Lambda: functions, layers, versions, aliases, who may invoke, what feeds them."""
+"""Lambda: functions, layers, versions, aliases, permissions, event source mappings."""
 
 import io
 import uuid
@@ -29,7 +29,7 @@ CONFIGURATION = (
     "VpcConfig",
     "DeadLetterConfig",
 )
-# What AWS takes for a property that an update no longer mentions.
+# The value of a property that an update no longer sets.
 DEFAULTS: dict[str, Any] = {
     "Description": "",
     "Environment": {"Variables": {}},
@@ -66,16 +66,25 @@ def _create_function(clients: ServiceClients, declared: DeclaredResource) -> Cre
 def _configure_function(clients: ServiceClients, existing: ExistingResource) -> None:
     reserved = existing.properties.get("ReservedConcurrentExecutions")
     if reserved is not None:
-        clients.call("lambda", "put_function_concurrency", FunctionName=existing.physical_id, ReservedConcurrentExecutions=reserved)
+        clients.call(
+            "lambda",
+            "put_function_concurrency",
+            FunctionName=existing.physical_id,
+            ReservedConcurrentExecutions=reserved,
+        )
 
 
-def _update_function(clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource) -> CreatedResource:
+def _update_function(
+    clients: ServiceClients, existing: ExistingResource, declared: DeclaredResource
+) -> CreatedResource:
     before, after, name = existing.properties, declared.properties, existing.physical_id
     if any(before.get(key) != after.get(key) for key in CONFIGURATION):
         wanted = DEFAULTS | declared.pick(*CONFIGURATION)
         clients.call("lambda", "update_function_configuration", FunctionName=name, **wanted)
     if any(before.get(key) != after.get(key) for key in ("Code", "Architectures")):
-        clients.call("lambda", "update_function_code", FunctionName=name, **_code(declared), **declared.pick("Architectures"))
+        clients.call(
+            "lambda", "update_function_code", FunctionName=name, **_code(declared), **declared.pick("Architectures")
+        )
     if "ReservedConcurrentExecutions" in before and "ReservedConcurrentExecutions" not in after:
         clients.call("lambda", "delete_function_concurrency", FunctionName=name)
     gone = sorted(set(existing.declared.tags) - set(declared.tags))
@@ -123,7 +132,9 @@ def _create_permission(clients: ServiceClients, declared: DeclaredResource) -> C
 
 
 def _delete_permission(clients: ServiceClients, existing: ExistingResource) -> None:
-    clients.call("lambda", "remove_permission", StatementId=existing.physical_id, **_split(existing.properties["FunctionName"]))
+    clients.call(
+        "lambda", "remove_permission", StatementId=existing.physical_id, **_split(existing.properties["FunctionName"])
+    )
 
 
 def _create_version(clients: ServiceClients, declared: DeclaredResource) -> CreatedResource:
@@ -141,7 +152,9 @@ def _delete_version(clients: ServiceClients, existing: ExistingResource) -> None
 
 def _create_alias(clients: ServiceClients, declared: DeclaredResource) -> CreatedResource:
     function = _split(declared.properties["FunctionName"])
-    answer = clients.call("lambda", "create_alias", **function, **declared.pick("Name", "FunctionVersion", "Description", "RoutingConfig"))
+    answer = clients.call(
+        "lambda", "create_alias", **function, **declared.pick("Name", "FunctionVersion", "Description", "RoutingConfig")
+    )
     return CreatedResource(answer["AliasArn"], {"AliasArn": answer["AliasArn"]})
 
 
@@ -164,7 +177,9 @@ def _put_invoke_config(clients: ServiceClients, existing: ExistingResource) -> N
     clients.call(
         "lambda",
         "put_function_event_invoke_config",
-        **existing.declared.pick("FunctionName", "Qualifier", "MaximumEventAgeInSeconds", "MaximumRetryAttempts", "DestinationConfig"),
+        **existing.declared.pick(
+            "FunctionName", "Qualifier", "MaximumEventAgeInSeconds", "MaximumRetryAttempts", "DestinationConfig"
+        ),
     )
 
 
@@ -172,7 +187,14 @@ def _delete_invoke_config(clients: ServiceClients, existing: ExistingResource) -
     clients.call("lambda", "delete_function_event_invoke_config", **existing.declared.pick("FunctionName", "Qualifier"))
 
 
-MAPPING = ("BatchSize", "Enabled", "FunctionResponseTypes", "MaximumBatchingWindowInSeconds", "ScalingConfig", "FunctionName")
+MAPPING = (
+    "BatchSize",
+    "Enabled",
+    "FunctionResponseTypes",
+    "MaximumBatchingWindowInSeconds",
+    "ScalingConfig",
+    "FunctionName",
+)
 
 
 def _create_mapping(clients: ServiceClients, declared: DeclaredResource) -> CreatedResource:
@@ -188,9 +210,12 @@ def _update_mapping(clients: ServiceClients, existing: ExistingResource, declare
 TYPES = (
     ResourceType(
         name="AWS::Lambda::Function",
-        honoured="Architectures Code.S3Bucket Code.S3Key Code.ZipFile Description Environment.Variables EphemeralStorage.Size FunctionName"
-        " Handler Layers LoggingConfig.LogGroup LoggingConfig.LogFormat LoggingConfig.ApplicationLogLevel LoggingConfig.SystemLogLevel"
-        " MemorySize PackageType ReservedConcurrentExecutions Role Runtime Tags Timeout VpcConfig.SubnetIds VpcConfig.SecurityGroupIds",
+        honoured="Architectures Code.S3Bucket Code.S3Key Code.ZipFile Description Environment.Variables "
+        "EphemeralStorage.Size FunctionName"
+        " Handler Layers LoggingConfig.LogGroup LoggingConfig.LogFormat LoggingConfig.ApplicationLogLevel "
+        "LoggingConfig.SystemLogLevel"
+        " MemorySize PackageType ReservedConcurrentExecutions Role Runtime Tags Timeout VpcConfig.SubnetIds "
+        "VpcConfig.SecurityGroupIds",
         ignored={
             "TracingConfig": "there is no X-Ray; the mode is stored",
             "VpcConfig.Ipv6AllowedForDualStack": "sandboxes are processes of this machine",
@@ -207,7 +232,8 @@ TYPES = (
     ),
     ResourceType(
         name="AWS::Lambda::LayerVersion",
-        honoured="CompatibleArchitectures CompatibleRuntimes Content.S3Bucket Content.S3Key Description LayerName LicenseInfo",
+        honoured="CompatibleArchitectures CompatibleRuntimes Content.S3Bucket Content.S3Key Description LayerName "
+        "LicenseInfo",
         attributes="LayerVersionArn",
         create=_create_layer,
         delete=_delete_layer,

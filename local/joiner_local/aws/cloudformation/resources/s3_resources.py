@@ -1,4 +1,4 @@
-"""S3: buckets and what keeps them tidy and closed."""
+"""S3: buckets with their lifecycle rules and policies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,8 @@ def _create(clients: ServiceClients, declared: DeclaredResource) -> CreatedResou
     clients.call("s3", "create_bucket", Bucket=name)
     host = f"{name}.s3.amazonaws.com"
     return CreatedResource(
-        name, {"Arn": f"arn:aws:s3:::{name}", "DomainName": host, "RegionalDomainName": f"{name}.s3.us-east-1.amazonaws.com"}
+        name,
+        {"Arn": f"arn:aws:s3:::{name}", "DomainName": host, "RegionalDomainName": f"{name}.s3.us-east-1.amazonaws.com"},
     )
 
 
@@ -28,7 +29,10 @@ def _configure(clients: ServiceClients, existing: ExistingResource) -> None:
     bucket, properties = existing.physical_id, existing.properties
     if "BucketEncryption" in properties:
         rules = [
-            {key.replace("ServerSideEncryptionByDefault", "ApplyServerSideEncryptionByDefault"): value for key, value in rule.items()}
+            {
+                key.replace("ServerSideEncryptionByDefault", "ApplyServerSideEncryptionByDefault"): value
+                for key, value in rule.items()
+            }
             for rule in properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         ]
         clients.call("s3", "put_bucket_encryption", Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": rules})
@@ -36,9 +40,13 @@ def _configure(clients: ServiceClients, existing: ExistingResource) -> None:
         block = properties["PublicAccessBlockConfiguration"]
         clients.call("s3", "put_public_access_block", Bucket=bucket, PublicAccessBlockConfiguration=block)
     if "VersioningConfiguration" in properties:
-        clients.call("s3", "put_bucket_versioning", Bucket=bucket, VersioningConfiguration=properties["VersioningConfiguration"])
+        clients.call(
+            "s3", "put_bucket_versioning", Bucket=bucket, VersioningConfiguration=properties["VersioningConfiguration"]
+        )
     if "OwnershipControls" in properties:
-        clients.call("s3", "put_bucket_ownership_controls", Bucket=bucket, OwnershipControls=properties["OwnershipControls"])
+        clients.call(
+            "s3", "put_bucket_ownership_controls", Bucket=bucket, OwnershipControls=properties["OwnershipControls"]
+        )
     if "LifecycleConfiguration" in properties:
         lifecycle = {"Rules": [lifecycle_rule(rule) for rule in properties["LifecycleConfiguration"]["Rules"]]}
         clients.call("s3", "put_bucket_lifecycle_configuration", Bucket=bucket, LifecycleConfiguration=lifecycle)
@@ -47,7 +55,7 @@ def _configure(clients: ServiceClients, existing: ExistingResource) -> None:
 
 
 def lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule as the template spells it, in the words of the API.
+    """Return a rule of a template as the API spells it.
 
     >>> lifecycle_rule({"Status": "Enabled", "Prefix": "snapshots/", "ExpirationInDays": 14})
     {'Status': 'Enabled', 'Filter': {'Prefix': 'snapshots/'}, 'Expiration': {'Days': 14}}
@@ -59,9 +67,13 @@ def lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     if "ExpirationInDays" in rule:
         made["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
     if "NoncurrentVersionExpiration" in rule:
-        made["NoncurrentVersionExpiration"] = {"NoncurrentDays": int(rule["NoncurrentVersionExpiration"]["NoncurrentDays"])}
+        made["NoncurrentVersionExpiration"] = {
+            "NoncurrentDays": int(rule["NoncurrentVersionExpiration"]["NoncurrentDays"])
+        }
     if "AbortIncompleteMultipartUpload" in rule:
-        made["AbortIncompleteMultipartUpload"] = {"DaysAfterInitiation": int(rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"])}
+        made["AbortIncompleteMultipartUpload"] = {
+            "DaysAfterInitiation": int(rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"])
+        }
     return made
 
 
@@ -75,7 +87,8 @@ RULE = "LifecycleConfiguration.Rules."
 TYPES = (
     ResourceType(
         name="AWS::S3::Bucket",
-        honoured="BucketEncryption BucketName OwnershipControls PublicAccessBlockConfiguration Tags VersioningConfiguration"
+        honoured="BucketEncryption BucketName OwnershipControls PublicAccessBlockConfiguration Tags "
+        "VersioningConfiguration"
         f" {RULE}Id {RULE}Status {RULE}Prefix {RULE}ExpirationInDays {RULE}NoncurrentVersionExpiration.NoncurrentDays"
         f" {RULE}AbortIncompleteMultipartUpload.DaysAfterInitiation",
         attributes="Arn DomainName RegionalDomainName",

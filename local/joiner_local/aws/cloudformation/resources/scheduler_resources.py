@@ -47,7 +47,8 @@ def _create_group(clients: ServiceClients, declared: DeclaredResource) -> Create
 TYPES = (
     ResourceType(
         name="AWS::Scheduler::Schedule",
-        honoured="Description EndDate FlexibleTimeWindow GroupName Name ScheduleExpression ScheduleExpressionTimezone StartDate State"
+        honoured="Description EndDate FlexibleTimeWindow GroupName Name ScheduleExpression "
+        "ScheduleExpressionTimezone StartDate State"
         " Target.Arn Target.DeadLetterConfig Target.Input Target.RetryPolicy Target.RoleArn Target.SqsParameters",
         attributes="Arn",
         immutable="GroupName Name",

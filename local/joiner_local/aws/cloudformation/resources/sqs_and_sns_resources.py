@@ -12,7 +12,7 @@ from joiner_local.aws.cloudformation.resource_types import (
     calling,
 )
 
-# What AWS takes for an attribute that an update no longer mentions.
+# The value of an attribute that an update no longer sets.
 DEFAULTS: dict[str, Any] = {
     "DelaySeconds": 0,
     "MaximumMessageSize": 262144,
@@ -39,8 +39,12 @@ def _attributes(declared: DeclaredResource) -> dict[str, str]:
 
 def _create_queue(clients: ServiceClients, declared: DeclaredResource) -> CreatedResource:
     name = declared.name("QueueName", limit=80)
-    url = clients.call("sqs", "create_queue", QueueName=name, Attributes=_attributes(declared), tags=declared.tags)["QueueUrl"]
-    arn = clients.call("sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    url = clients.call("sqs", "create_queue", QueueName=name, Attributes=_attributes(declared), tags=declared.tags)[
+        "QueueUrl"
+    ]
+    arn = clients.call("sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"][
+        "QueueArn"
+    ]
     return CreatedResource(url, {"Arn": arn, "QueueName": name, "QueueUrl": url})
 
 
@@ -80,7 +84,9 @@ def _put_topic_policy(clients: ServiceClients, existing: ExistingResource) -> No
 
 
 def _subscribe(clients: ServiceClients, declared: DeclaredResource) -> CreatedResource:
-    answer = clients.call("sns", "subscribe", ReturnSubscriptionArn=True, **declared.pick("TopicArn", "Protocol", "Endpoint"))
+    answer = clients.call(
+        "sns", "subscribe", ReturnSubscriptionArn=True, **declared.pick("TopicArn", "Protocol", "Endpoint")
+    )
     return CreatedResource(answer["SubscriptionArn"])
 
 
@@ -116,7 +122,7 @@ TYPES = (
         honoured="PolicyDocument Topics",
         create=lambda _clients, declared: CreatedResource(declared.name("", limit=128)),
         configure=_put_topic_policy,
-        delete=lambda _clients, _existing: None,  # goes with its topic
+        delete=lambda _clients, _existing: None,  # deleted with its topic
     ),
     ResourceType(
         name="AWS::SNS::Subscription",

@@ -1,4 +1,4 @@
-"""SSM parameters, and the metadata of the CDK, which is nothing at all."""
+"""SSM parameters, and the metadata of the CDK, which creates nothing."""
 
 from joiner_local.aws.cloudformation.resource_types import (
     CreatedResource,

@@ -62,7 +62,8 @@ def _update(clients: ServiceClients, existing: ExistingResource, declared: Decla
 TYPES = (
     ResourceType(
         name="AWS::StepFunctions::StateMachine",
-        honoured="Definition DefinitionS3Location.Bucket DefinitionS3Location.Key DefinitionString DefinitionSubstitutions"
+        honoured="Definition DefinitionS3Location.Bucket DefinitionS3Location.Key DefinitionString "
+        "DefinitionSubstitutions"
         " LoggingConfiguration RoleArn StateMachineName StateMachineType Tags",
         ignored={"TracingConfiguration": "there is no X-Ray; the setting is stored"},
         attributes="Arn Name",

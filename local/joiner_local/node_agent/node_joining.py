@@ -1,0 +1,122 @@
+"""Let one instance join: read the user data, take the identity, create the Node as the node.
+
+What fails for a real node fails here, with a reason in the log. `Unbootable` is permanent; `NotYet` is retried, as a
+kubelet retries without end (an access entry may be created later).
+"""
+
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import urllib3
+
+from joiner.adapters.tls import InvalidAuthority
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
+from joiner_local.control_plane.kubeconfig import ApiServerEndpoint
+from joiner_local.node_agent.instance_source import ClusterDescription, InstanceReader
+from joiner_local.node_agent.node_capacity import NodeCapacity
+from joiner_local.node_agent.node_config import NodeConfig
+from joiner_local.node_agent.node_identity import assume_profile_role
+from joiner_local.node_agent.node_objects import FAULT, KUBELET, Ec2Instance, NodeSoftware, Object, registered
+from joiner_local.node_agent.node_registration import Unbootable
+
+EXISTS: Final = 409
+REFUSED: Final = {401: "the cluster does not know it (401): has its role an access entry of type EC2_LINUX?"}
+
+
+class NotYet(Exception):
+    """The node could not join now; the message has the reason."""
+
+
+@dataclass(slots=True)
+class NodeJoining:
+    """What any instance of one cluster needs to join; `folder` is for CA files."""
+
+    aws: InstanceReader
+    cluster: str
+    folder: Path
+
+    def join(self, instance: Ec2Instance, *, ready_after: float, fault: str = "") -> None:
+        """Join. Raises Unbootable or NotYet."""
+        facts = self.aws.cluster(self.cluster)
+        software = _software(self.aws.image_name(instance.image_id), facts)
+        config = NodeConfig.read(self.aws.user_data(instance.id))
+        _check_cluster(config, facts)
+        room = NodeCapacity.of(self.aws.machine(instance), config.kubelet, config.local_storage)
+        node = registered(instance, config.registration, room, software, ready_after=ready_after, now=datetime.now(UTC))
+        if fault == "not-ready":
+            node["metadata"]["labels"][FAULT] = fault
+        session = assume_profile_role(self.aws, instance.profile_arn, instance.id)
+        token = session.eks_token(self.aws.endpoint, self.aws.region, config.cluster)
+        try:
+            kube = KubeApi(
+                ApiServerEndpoint(config.endpoint, self._authority(config.certificate_authority)),
+                token=token,
+                connections=1,
+            )
+        except InvalidAuthority as error:
+            raise NotYet(f"the user data's CA cannot be used for {node['metadata']['name']}: {error}") from error
+        _register(kube, node)
+
+    def _authority(self, pem: bytes) -> Path:
+        path = self.folder / f"{hashlib.sha256(pem).hexdigest()[:16]}.crt"
+        if not path.exists():
+            fresh = Path(tempfile.mkstemp(dir=self.folder)[1])
+            fresh.write_bytes(pem)
+            fresh.replace(path)
+        return path
+
+
+def _software(image: str, facts: ClusterDescription) -> NodeSoftware:
+    """Return the software by the image's name, which also determines how user data is read."""
+    if not image.startswith("amazon-eks-node-al2023-"):
+        # Other families are added here: Amazon Linux 2's bootstrap arguments, Bottlerocket's TOML.
+        raise Unbootable(f"the node agent cannot boot the image {image or '(unknown)'} yet, only Amazon Linux 2023")
+    version = image.rpartition("-v")[0].rpartition("-")[2]
+    if _minor(version) > _minor(facts.version):
+        raise Unbootable(f"a kubelet of {version} does not work with a control plane of {facts.version}")
+    return NodeSoftware("Amazon Linux 2023.9.20261027", f"v{version}.0-eks-local")
+
+
+def _minor(version: str) -> int:
+    return int(version.split(".")[1])
+
+
+def _check_cluster(config: NodeConfig, facts: ClusterDescription) -> None:
+    """Refuse another endpoint: it might be a real cluster."""
+    if config.endpoint.rstrip("/") != facts.endpoint:
+        raise Unbootable(
+            f"the user data names the API server {config.endpoint}; that of {facts.name} is {facts.endpoint}"
+        )
+    if config.cluster != facts.name:
+        raise Unbootable(f"the user data is for the cluster {config.cluster}; this API server is {facts.name}'s")
+
+
+def _register(kube: KubeApi, node: Object) -> None:
+    try:
+        kube.create("/api/v1/nodes", node)
+    except ApiError as error:
+        if error.status != EXISTS:
+            raise NotYet(f"{REFUSED.get(error.status, 'the API server refuses it')}: {error}") from error
+        _return(kube, node)
+    except urllib3.exceptions.SSLError as error:
+        raise NotYet(f"the API server is not signed by the user data's CA: {error}") from error
+    except urllib3.exceptions.HTTPError as error:
+        raise NotYet(f"the API server cannot be reached: {error}") from error
+
+
+def _return(kube: KubeApi, node: Object) -> None:
+    """Handle an existing node: this instance was stopped and started, or another instance had the name."""
+    path = f"/api/v1/nodes/{node['metadata']['name']}"
+    try:
+        present = kube.get(path)
+        if present["spec"].get("providerID") != node["spec"]["providerID"]:
+            raise NotYet(
+                f"{node['metadata']['name']} is {present['spec'].get('providerID')}, whose node is still there"
+            )
+        kube.merge(path, {"metadata": {"labels": {KUBELET: "kwok"}}})
+    except ApiError as error:
+        raise NotYet(f"the API server refuses its node's update: {error}") from error

@@ -1,0 +1,1 @@
+"""Write the data files that the `joiner` command is packaged with."""

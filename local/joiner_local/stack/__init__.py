@@ -1,0 +1,1 @@
+"""The local stack: start, supervise, use and end all of its processes."""

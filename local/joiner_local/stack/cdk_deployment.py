@@ -1,0 +1,115 @@
+"""`cdk deploy` of this repository's app into a local stack: the real command line, the real template.
+
+Synthesis needs no stack, so it may run while one starts.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from joiner_local.stack.stack_processes import Program
+from joiner_local.tooling import function_python, toolchains
+
+SETTINGS: Final = "local"  # clusters/local.yaml
+TOLD_EVERY = 5.0
+
+Say = Callable[[str], None]
+
+
+class DeploymentFailed(RuntimeError):
+    """The app could not be synthesised or deployed; ends with what the CDK said."""
+
+
+def _silent(line: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Deployment:
+    """One deployment of the app at `repository`; its files go below `root`. `synthesised` may have been made by another one."""
+
+    repository: Path
+    root: Path
+    say: Say = _silent
+    synthesised: Path | None = None
+    _synthesis: Program | None = field(default=None, repr=False)
+
+    def begin_synthesis(self) -> None:
+        """Start it and return. It ends with the thread that calls this. The Python of the functions is made ready first."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        named = function_python.named_in(self.repository / "clusters" / f"{SETTINGS}.yaml")
+        context = {"cluster": SETTINGS, "interpreter": str(function_python.make_ready(named, self.say).interpreter)}
+        env = _environment({}) | {"CDK_OUTDIR": str(self._assembly), "CDK_CONTEXT_JSON": json.dumps(context)}
+        self._synthesis = Program.start(
+            "synth", [sys.executable, self.repository / "app.py"], log=self._log("synth"), cwd=self.repository, env=env
+        )
+
+    def synthesise(self) -> Path:
+        """What is to be deployed, as the CDK writes it down."""
+        if self.synthesised is None:
+            if self._synthesis is None:
+                self.begin_synthesis()
+            assert self._synthesis is not None
+            self._finish(self._synthesis, "synthesising the app")
+            self.synthesised = self._assembly
+        return self.synthesised
+
+    def deploy(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Into the account that `environment` leads to; the outputs of the app's stacks by name."""
+        began = time.monotonic()
+        assembly = self.synthesise()
+        self.say(function_python.of_assembly(assembly))
+        outputs = self.root / "outputs.json"
+        outputs.unlink(missing_ok=True)
+        command = [self.repository / "node_modules" / ".bin" / "cdk", "deploy", "--all", "--app", assembly, "--outputs-file", outputs]
+        command += ["--method", "direct", "--require-approval", "never", "--progress", "events", "--ci"]
+        program = Program.start("deploy", command, log=self._log("deploy"), cwd=self.repository, env=_environment(environment))
+        self._finish(program, "cdk deploy")
+        self.say(f"deployed in {time.monotonic() - began:.1f} s")
+        stacks: dict[str, dict[str, str]] = json.loads(outputs.read_text())
+        return {name: value for values in stacks.values() for name, value in values.items()}
+
+    @property
+    def _assembly(self) -> Path:
+        return self.root / "cdk.out"
+
+    def _log(self, name: str) -> Path:
+        return self.root / "log" / f"{name}.log"
+
+    def _finish(self, program: Program, what: str) -> None:
+        """Wait for it, telling every few seconds what it said last."""
+        began = told = time.monotonic()
+        while (code := program.process.poll()) is None:
+            if time.monotonic() - told > TOLD_EVERY:
+                told = time.monotonic()
+                last = program.log.read_text(errors="replace").strip().rpartition("\n")[2]
+                self.say(f"{what}: {told - began:.0f} s  {last[:120]}")
+            time.sleep(0.05)
+        if code:
+            said = program.log.read_text(errors="replace")[-6000:]
+            raise DeploymentFailed(f"{what} ended with {code}:\n{said}\n(all of it: {program.log})")
+
+
+def _environment(stack: Mapping[str, str]) -> dict[str, str]:
+    """For the CDK: nothing of the user's AWS settings, no telemetry, no banners; Node and Python of this checkout."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
+    node = toolchains.find(toolchains.NODE, Path(sys.prefix))
+    path = [str(Path(sys.prefix) / "bin"), *([str(node.parent)] if node else []), kept.get("PATH", "")]
+    quiet = {
+        "CDK_DISABLE_CLI_TELEMETRY": "1",
+        "CDK_VALIDATION": "false",  # `make check` validates; here it would cost two seconds of every start
+        "NODE_NO_WARNINGS": "1",
+        "NO_COLOR": "1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    if node:
+        major = subprocess.run(
+            [node, "-p", "process.versions.node.split('.')[0]"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        quiet["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = major
+    return kept | quiet | dict(stack) | {"PATH": os.pathsep.join(path)}

@@ -1,0 +1,1 @@
+"""What the local stack needs installed: toolchains, interpreters, and a cache of what is built."""
