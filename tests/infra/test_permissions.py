@@ -98,7 +98,16 @@ USES: Mapping[str, Mapping[str, str]] = {
     "waves": {"queries_items": "WAVE"},
 }
 RINGING = {"ring_scale_up": ("ring",), "ring_sweep": ("ring",), "ring_waves": ("waves", "ring_wave")}
-NOTING = {"note_death": ("back_off", "mark_unavailable", "retirements.explain")}
+CLASSES: Mapping[str, str] = {
+    "absences": "Absences",
+    "answers": "PlanningBackOffs",
+    "disuse": "Disuse",
+    "emptiness": "EmptyNodes",
+    "retirements": "Retirements",
+}
+"""Part of the memory -> its class; those without a part are the ledger's."""
+
+NOTING = {"record_launch_failure": ("back_off", "mark_unavailable", "retirements.explain")}
 PARTS = ("absences", "answers", "disuse", "emptiness", "ledger", "retirements")
 DOCUMENTS = {
     "catalogue": "catalogue",
@@ -214,7 +223,7 @@ def test_the_uses_name_the_calls_that_the_methods_make() -> None:
     for use, kinds in USES.items():
         part, _, method = use.rpartition(".")
         asked = {action for what in kinds for action in ACTIONS[what]}
-        assert called_actions(part.title() or "Ledger", method) == asked, use
+        assert called_actions(CLASSES.get(part, "Ledger"), method) == asked, use
 
 
 def test_the_doorbell_function_can_only_count_rings(granted: Mapping[str, list[Statement]], example: Synthesis) -> None:
