@@ -1,1 +1,1 @@
-"""Joiner: what its functions, its command and its tests share, in rooms."""
+"""Joiner: the library of its Lambda functions and its command, one package for each subject."""

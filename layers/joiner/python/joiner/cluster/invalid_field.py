@@ -1,10 +1,10 @@
-"""What a reader of this room raises for a manifest that the API server would not have stored."""
+"""The error of readers in this package for a manifest that the API server would not store."""
 
 from typing import Any
 
 
 class InvalidField(ValueError):
-    """One field that cannot be read; whoever reads the whole object adds its name, readers on the way its path."""
+    """One field that cannot be read. The reader of the whole object adds the name of the object, the readers between add the path."""
 
     def __init__(self, field: str, value: Any, remedy: str) -> None:
         self.field = field

@@ -29,7 +29,7 @@ ZONE_LABELS: Final = {
 """Labels of a volume that say where it is (Kubernetes, "Well-Known Labels"); several values are joined by two underscores."""
 
 IN_TREE: Final = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
-"""Provisioners and volume sources of old are served by these drivers, and count against their limits."""
+"""In-tree provisioners and volume sources: these CSI drivers serve them, and their volumes count against the limits of the drivers."""
 BY_HAND: Final = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 ONE_POD_ONLY: Final = "ReadWriteOncePod"
@@ -45,7 +45,7 @@ MOST_ALTERNATIVES: Final = 64
 
 
 class VolumeUnusable(Exception):
-    """A claim that no node could help now; the message says why."""
+    """A PersistentVolumeClaim that no node can use now; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Everything of a pod that decides where it may run, read once for all pods that say the same.
+"""The constraints of a pod: every field that decides where it may run, read once for all pods that have the same ones.
 
 Replicas say the same: a thousand pods of twenty deployments have twenty constraints. ``essence`` takes a manifest down to the
 bytes that matter, ``PodConstraints.read`` parses those bytes (once: it remembers), and their digest is the pod's **class**.

@@ -111,7 +111,7 @@ class Resources(Mapping[str, int]):
         return all(amount <= room.amounts.get(name, 0) for name, amount in self.amounts.items() if amount > 0)
 
     def lacking(self, room: "Resources") -> "Resources":
-        """What of this ``room`` does not have: empty if it fits.
+        """Return the part of this that ``room`` does not have: empty if it fits.
 
         >>> Resources.of(cpu=3, pods=1).lacking(Resources.of(cpu=2, pods=5)).to_kube()
         {'cpu': '1'}

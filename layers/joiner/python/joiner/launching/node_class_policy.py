@@ -57,7 +57,7 @@ class AllowedResources:
 
 @dataclass(frozen=True, slots=True)
 class NodeClassPolicy:
-    """What the cluster's settings allow, whoever may write node classes.
+    """What the settings of the cluster allow node classes to name.
 
     The first role is the default and ``instance_profile`` its profile; roles are names or ARNs; an empty ``image_owners`` allows all.
     ``account`` is the number that the owner ``self`` stands for. ``kms_keys`` are ARNs of customer-managed keys.

@@ -40,7 +40,7 @@ class LaunchedInstance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeClaim:
-    """One claim. ``pool`` is empty for a claim that a user made by hand; condition types are v1's for both kinds.
+    """One claim. ``pool`` is empty for a claim that a user created; condition types are v1's for both kinds.
 
     ``labels`` are what its node shall carry; once launched they tell type, zone and capacity type.
     """

@@ -42,7 +42,7 @@ def capacity_buffer_pods(lists: Lists) -> tuple[list[Manifest], list[InvalidMani
 def is_buffer_pod(name: str) -> bool:
     """Whether a pod of this name (``namespace/name`` or the name alone) is head-room and no pod.
 
-    >>> stands_for_room("shop/capacity-buffer-spare-0"), stands_for_room("shop/web-0")
+    >>> is_buffer_pod("shop/capacity-buffer-spare-0"), is_buffer_pod("shop/web-0")
     (True, False)
     """
     return name.rpartition("/")[2].startswith(BUFFER_POD_PREFIX)

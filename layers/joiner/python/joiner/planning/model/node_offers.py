@@ -236,7 +236,7 @@ def _as_bits(positions: Sequence[int]) -> int:
 def bit_positions(bits: int) -> list[int]:
     """The positions of the bits that are set, ascending.
 
-    >>> positions(0b10110)
+    >>> bit_positions(0b10110)
     [1, 2, 4]
     """
     text = bin(bits)[:1:-1]
@@ -250,7 +250,7 @@ def bit_positions(bits: int) -> list[int]:
 def bit_positions_descending(bits: int) -> Iterator[int]:
     """The positions of the bits that are set, the last first: offers come by name, and sizes are spread all over, so it is as good as any.
 
-    >>> list(largest_first(0b10110))
+    >>> list(bit_positions_descending(0b10110))
     [4, 2, 1]
     """
     while bits:

@@ -129,7 +129,7 @@ def match_volumes(wanting: Mapping[Key, Sequence[str]]) -> dict[Key, str]:
     """A volume of its own for as many of the claims as can have one, the first of them at any rate. ``wanting``: by claim, the volumes
     that it may have, the best first.
 
-    >>> dealt({"a": ["small", "large"], "b": ["small"], "c": ["small"]})
+    >>> match_volumes({"a": ["small", "large"], "b": ["small"], "c": ["small"]})
     {'a': 'large', 'b': 'small'}
     """
     owner: dict[str, Key] = {}

@@ -24,7 +24,7 @@ ATTACHMENT_PREFIX: Final = "attachable-volumes-csi-"
 
 def attachment_resource(driver: str) -> str:
     """
-    >>> volume_resource("ebs.csi.aws.com")
+    >>> attachment_resource("ebs.csi.aws.com")
     'attachable-volumes-csi-ebs.csi.aws.com'
     """
     return ATTACHMENT_PREFIX + driver

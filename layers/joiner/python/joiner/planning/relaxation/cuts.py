@@ -21,7 +21,7 @@ EXACT: Final = 2.0**50
 def dual_feasible_shares(need: Floats, room: float) -> Floats:
     """What one pod of each class counts (0 to 1) of a node that has this much room of a resource, for each k up to FINEST (a row each).
 
-    >>> counted(np.array([60.0, 50.0, 35.0, 10.0]), 100.0)[:2].tolist()
+    >>> dual_feasible_shares(np.array([60.0, 50.0, 35.0, 10.0]), 100.0)[:2].tolist()
     [[1.0, 0.5, 0.0, 0.0], [0.5, 0.5, 0.5, 0.0]]
     """
     k = np.arange(1, FINEST + 1, dtype=np.int64)[:, None]

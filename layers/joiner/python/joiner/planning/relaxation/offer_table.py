@@ -154,7 +154,7 @@ def _limits(sections: Sequence[tuple[PoolOffers, PoolVariant]]) -> Floats:
 def unpack_bits(bits: int, width: int) -> Marks:
     """Bits as marks, the lowest first.
 
-    >>> unpacked(0b101, 4).tolist()
+    >>> unpack_bits(0b101, 4).tolist()
     [True, False, True, False]
     """
     raw = np.frombuffer(bits.to_bytes((width + 7) // 8, "little"), np.uint8)

@@ -1,4 +1,4 @@
-"""What both generations of node classes say in the same words: kubelet, volumes, the metadata service, tags.
+"""Reads the fields that both generations of node classes share: kubelet, volumes, the metadata service, tags.
 
 Source: Karpenter, "NodeClasses" (spec.kubelet, spec.blockDeviceMappings, spec.metadataOptions, spec.tags).
 """
