@@ -26,8 +26,7 @@ def ec2_message(principal: str, decision: AccessDecision) -> str:
 def encode_denial(principal: str, decision: AccessDecision) -> str:
     """Encode a denial.
 
-    >>> from joiner_local.aws.attribute_patches import replace_attribute
-from joiner_local.aws.iam.policy_evaluation import RequiredPermission
+    >>> from joiner_local.aws.iam.policy_evaluation import RequiredPermission
     >>> denial = AccessDecision(RequiredPermission("ec2:RunInstances", "arn:r"), False, "reason")
     >>> decode_denial(encode_denial("arn:p", denial))["context"]["action"]
     'ec2:RunInstances'
