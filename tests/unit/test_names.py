@@ -23,25 +23,18 @@ SAME_MODULE_NAME: Final = {
     "__init__.py": "Python's name for a package",
     "__main__.py": "Python's name for a program",
     "handler.py": "the entry point of each function; its folder has the name",
-    "admission.py": "the library's, and what the local stack simulates of it",
-    "conditions.py": "status conditions of Kubernetes, and conditions of IAM policies",
-    "executions.py": "the library's, and what the local stack simulates of it",
     "node_filling.py": "filling nodes in the search, and binding pods to a node with the taint filling",
+    "node_identity.py": "IAM roles of nodes, and the identity of a simulated node",
+    "node_registration.py": "what Joiner does when a node registers, and how a simulated node registers",
     "pending_pods.py": "the planner's input, and a check of the sweep",
-    "pods.py": "the library's, and what the local stack simulates of it",
-    "progress.py": "progress of claims, and of commands",
-    "registration.py": "the library's, and what the local stack simulates of it",
 }
 SAME_CLASS_NAME: Final = {
     "CatalogueRefresh": "the construct, and the dependencies of the function that it deploys",
+    "ClusterDescription": "what user data says of the cluster, and what the node agent reads there",
+    "DeployedStack": "a stack in AWS as commands see it, and the stack of the demo",
     "InterruptionQueue": "the construct, and the dependencies of the function that it deploys",
     "PauseParameter": "the construct, and what a function may do with the parameter",
-    "ClusterFacts": "the library's, and what the local stack simulates of it",
-    "Condition": "conditions of Kubernetes, and conditions of IAM policies",
-    "Ec2": "the library's, and what the local stack simulates of it",
     "LaunchFailure": "a launch that EC2 refused, and an instance that ended after its launch",
-    "Plan": "a plan of nodes, and a plan of processes",
-    "Switch": "what four functions may do with the pause parameter",
 }
 
 AVOIDED: Final = re.compile(
