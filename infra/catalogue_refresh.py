@@ -9,7 +9,7 @@ from constructs import Construct
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 
 
-class CatalogueRefresh(Construct):
+class CatalogueRefreshSchedule(Construct):
     """`refresh_catalogue`, its schedule, and its first run."""
 
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:

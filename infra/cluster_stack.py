@@ -11,16 +11,16 @@ from infra import aws_permissions
 from infra.alarms import Alarms, AlarmSources, DoorbellLogs
 from infra.asset_bundles import BundleTarget
 from infra.aws_permissions import AccountRegion
-from infra.catalogue_refresh import CatalogueRefresh
+from infra.catalogue_refresh import CatalogueRefreshSchedule
 from infra.deletion_guard import DeletionGuard
 from infra.doorbell_api import DoorbellApi
 from infra.function_access_entries import FunctionAccessEntries
-from infra.interruption_queue import InterruptionQueue
+from infra.interruption_queue import InterruptionEventQueue
 from infra.lambda_function import FunctionDependencies, LambdaFunction, LambdaLayers
 from infra.logged_state_machine import LoggedStateMachine
 from infra.manifest_installation import ManifestInstallation
 from infra.node_identity import NodeIdentity
-from infra.pause_parameter import PauseParameter
+from infra.pause_parameter import PauseSsmParameter
 from infra.retirement_workflow import RetirementWorkflow
 from infra.scale_up_workflow import ScaleUpWorkflow
 from infra.schedule_order import deploy_after_role_policies
@@ -44,7 +44,7 @@ class ClusterStack(Stack):
         self.settings = settings
         self.account_region = AccountRegion(self.partition, self.region, self.account)
         self.storage = Storage(self, "Memory", settings=settings)
-        self.pause = PauseParameter(self, "Pause", settings=settings)
+        self.pause = PauseSsmParameter(self, "Pause", settings=settings)
         interpreter = self.node.try_get_context("interpreter")
         target = BundleTarget.of(settings.runtime, Path(interpreter) if interpreter else None)
         dependencies = FunctionDependencies(settings, target, LambdaLayers(self, "Layers", target=target), self.storage)
@@ -66,8 +66,8 @@ class ClusterStack(Stack):
             scale_up_arn=self.scale_up.machine.arn,
             sweep_arn=self.sweep.machine.arn,
         )
-        self.interruption = InterruptionQueue(self, "Interruption", dependencies=dependencies, **machines)
-        self.catalogue = CatalogueRefresh(self, "Catalogue", dependencies=dependencies)
+        self.interruption = InterruptionEventQueue(self, "Interruption", dependencies=dependencies, **machines)
+        self.catalogue = CatalogueRefreshSchedule(self, "Catalogue", dependencies=dependencies)
         self.installation = ManifestInstallation(
             self, "Installation", dependencies=dependencies, doorbell_url=self.doorbell.url
         )

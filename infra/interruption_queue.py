@@ -57,7 +57,7 @@ MAX_CONCURRENCY: Final = 5
 is started."""
 
 
-class InterruptionQueue(Construct):
+class InterruptionEventQueue(Construct):
     """The rules, the queue with its dead-letter queue, and `handle_interruption`."""
 
     def __init__(

@@ -14,7 +14,7 @@ from infra.settings import Settings
 from joiner.names import pause_parameter
 
 
-class PauseParameter(Construct):
+class PauseSsmParameter(Construct):
     """The parameter, and the permissions to use it."""
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
